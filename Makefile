@@ -1,36 +1,64 @@
-# One environment in .venv; every target makes it first, so that a fresh clone needs one command.
+# One environment in .venv; each target first adds what it needs, so that a fresh clone needs one command.
 PYTHON ?= python3
 VENV := .venv
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 # The small CPU build of torch, for machines without a GPU and where this index answers; else the default build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all check bench env clean
+# The stamp of what a target needs; where everything is installed, that serves all of them.
+ready = $(VENV)/.ready$(if $(wildcard $(VENV)/.ready),,-$(1))
+install = $(PYTHON) tools/make_env.py $(VENV) $(1) "$(TORCH_CPU_INDEX)"
 
-demo: env
+.PHONY: demo test test-all check bench docs reference wheel env clean
+
+demo: $(call ready,demo)
 	$(BIN)/assay doctor
 	$(BIN)/assay run examples/quickstart/suite.yaml --report build/quickstart.html
 
-test: env
+test: $(call ready,test)
 	$(BIN)/python tools/run_tests.py
 
-test-all: env
+test-all: $(call ready,test)
 	$(BIN)/python tools/run_tests.py --all
 
-check: env
+check: $(call ready,check)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: env
+bench: $(call ready,test)
 	$(BIN)/python benchmarks/all.py
+
+# The wheel and the source archive in dist/; the wheel is tried in an empty environment.
+wheel:
+	$(PYTHON) tools/try_wheel.py
+
+# The site needs neither Assay nor torch, so it has a small environment of its own, made in seconds.
+docs: $(DOCS_VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build
+	@echo "build/site/index.html"
+
+# The pages of docs/reference that are made from the code.
+reference: $(call ready,test)
+	$(BIN)/python tools/reference
+
+$(DOCS_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS_VENV)/docs.txt
+	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check --quiet --requirement $(DOCS_VENV)/docs.txt
+	touch $@
 
 env: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml tools/make_env.py
-	$(PYTHON) tools/make_env.py $(VENV) "$(TORCH_CPU_INDEX)"
+	$(call install,all)
+	touch $@
+
+$(VENV)/.ready-%: pyproject.toml tools/make_env.py
+	$(call install,$*)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DOCS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,7 +1,7 @@
 """How often each doubt is raised by results that MLPerf accepted: `python benchmarks/accepted.py RUNS SET…`.
 
-RUNS is the runs directory into which whole rounds were taken by `assay import`, SET their names. A result is
-one system's runs of one benchmark; it raises a doubt where any figure of it does. Prints the table of
+RUNS is the runs directory into which `assay import` imported whole rounds, SET their names. A result is
+one system's runs of one benchmark; it raises a doubt if any of its figures does. Prints the table of
 assay/analyse/doubts/accepted_results.py.
 """
 
@@ -46,7 +46,7 @@ def results_of(runs_dir: Path, name: str) -> Iterator[list[Result]]:
 
 
 def main() -> None:
-    """Print each doubt with how many results of each round raise it."""
+    """Print each doubt with the number of results in each round that raise it."""
     runs_dir, *names = sys.argv[1:]
     counts: dict[str, Counter[str]] = {}
     whole: Counter[str] = Counter()

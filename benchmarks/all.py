@@ -1,9 +1,9 @@
-"""Every benchmark of this folder, one after the other: `make bench`.
+"""Every benchmark in this directory, one after the other: `make bench`.
 
     python benchmarks/all.py               all of them: hours
     python benchmarks/all.py --smallest    the smallest form of each: minutes, to see that they work
 
-A benchmark whose subject is absent here, like a GPU or a cluster, is named at the end and is no failure.
+A benchmark whose subject is missing here, like a GPU or a cluster, is listed at the end and is not a failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from options import ABSENT, parse
 
 HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {
-    "accepted.py",  # reads rounds that were imported before
+    "accepted.py",  # reads rounds that must be imported first
     "all.py",
     "options.py",
     "paired.py",
@@ -28,13 +28,13 @@ NOT_BENCHMARKS = {
 
 
 def benchmarks() -> list[Path]:
-    """Scripts, and folders that Python runs as one."""
+    """Scripts, and directories that Python runs as scripts."""
     found = [*HERE.glob("*.py"), *(main.parent for main in HERE.glob("*/__main__.py"))]
     return sorted(path for path in found if path.name not in NOT_BENCHMARKS)
 
 
 def main() -> None:
-    """Run each; exit 1 where one failed."""
+    """Run each; exit 1 if one failed."""
     options = parse(argparse.ArgumentParser(description=__doc__))
     size = ["--smallest"] if options.smallest else []
     failed, absent = [], []
@@ -46,7 +46,7 @@ def main() -> None:
         elif code:
             failed.append(script.name)
     if absent:
-        print("\nabsent here, what these measure: " + ", ".join(absent))
+        print("\nnot measured, because their subject is missing here: " + ", ".join(absent))
     if failed:
         sys.exit("failed: " + ", ".join(failed))
 

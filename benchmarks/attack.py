@@ -1,18 +1,18 @@
-"""An attack on Assay on one machine: what has to hold on a hostile day, tried as often as you like.
+"""An attack on Assay on one machine: what must hold under hostile conditions, tried as often as you like.
 
-    python benchmarks/attack.py                      some twenty minutes
+    python benchmarks/attack.py                      about twenty minutes
     python benchmarks/attack.py --only kills --kills 200 --seed 7
     python benchmarks/attack.py --smallest           a few of each, in a minute or two
 
 kills      assay run killed at random moments and run again: nothing lost, nothing done twice
-pairs      two runs of one suite at once
-suites     spoilt suites and systems; logs: spoilt training logs
+pairs      two concurrent runs of one suite
+suites     corrupted suites and systems; logs: corrupted training logs
 programs   trials that hang, flood, print garbage or one very long line, or feed a pattern that backtracks
-secrets    planted in suite and system, looked for in all that is written or printed
+secrets    planted in suite and system, searched for in everything that is written or printed
 files      damaged run directories
 
-Prints one line for each promise and every case that broke it; exits with 1 where one did not hold. The files
-of an attack in which something broke are kept. The seed decides the cases, the machine decides the moments.
+Prints one line for each promise and every case that broke it; exits with 1 if one did not hold. The files
+of an attack in which something broke are kept. The seed determines the cases, the machine the timing.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ ATTACKS: dict[str, Callable[[Path, int, random.Random], list[Check]]] = {
     "secrets": secrets,
     "files": damaged_files,
 }
-SHOWN = 10  # of the cases that broke a promise
+SHOWN = 10  # cases shown per broken promise
 
 
 def main() -> None:
-    """Attack, print the table, exit 1 where a promise did not hold."""
+    """Attack, print the table, and exit 1 if a promise did not hold."""
     parser = sized(
         __doc__,
         kills=(40, 2, "kills of assay run"),
-        pairs=(10, 1, "pairs of runs at once"),
+        pairs=(10, 1, "pairs of concurrent runs"),
         suites=(200, 6, "spoilt suites"),
         logs=(200, 6, "spoilt logs"),
         programs=(300, 50, "megabytes of one line, and of a flood"),

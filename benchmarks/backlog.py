@@ -1,14 +1,14 @@
-"""How often a stretch of load is VALID at a share of what the server can take, and what searches conclude.
+"""How often a stretch of load is VALID at a share of a server's capacity, and what searches conclude.
 
-`python benchmarks/backlog.py` takes a few minutes; the seed is fixed. Simulated servers take 10 requests a
-second, for 60 s each stretch, with a bound of 6 s on the first token:
+`python benchmarks/backlog.py` takes a few minutes; the seed is fixed. Simulated servers handle 10 requests
+per second, for 60 s each stretch, with a bound of 6 s on the first token:
 
-    one length   32 answers at a time, all equally long
-    long tail    32 answers at a time, lengths lognormal with sigma 0.8
-    shared       all answers at once, slower together above 32; lengths from half to 1.5 times the mean
+    one length   32 concurrent answers, all of the same length
+    long tail    32 concurrent answers, lengths lognormal with sigma 0.8
+    shared       all answers concurrently, slower together above 32; lengths from half to 1.5 times the mean
 
 Then how far "99 % of all are in time" is from its 1 % of error because late requests come in groups, and
-five pairs of searches: an equal server, and one that is 6 % faster.
+five pairs of searches: with an equal server, and with one that is 6 % faster.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def half_to_one_and_a_half(chance: random.Random) -> float:
 
 
 def in_slots(due: Sequence[float], seconds: Sequence[float]) -> Times:
-    """So many answers at a time, each in its own slot; the others wait for their first token."""
+    """A limited number of concurrent answers, each in its own slot; the others wait for their first token."""
     free, first = [0.0] * AT_A_TIME, []
     for at, taken in zip(due, seconds, strict=True):
         first.append(max(heapq.heappop(free), at))
@@ -64,7 +64,7 @@ def in_slots(due: Sequence[float], seconds: Sequence[float]) -> Times:
 
 
 def shared(due: Sequence[float], seconds: Sequence[float]) -> Times:
-    """All answers at once at equal speeds: full speed up to so many, together no faster above."""
+    """All answers concurrently at equal speeds: full speed up to a limit, no faster in total above it."""
     last, under_way = [0.0] * len(due), list[tuple[float, int]]()
     now = done = 0.0  # done: seconds of work that an answer has had which is under way since the start
     arrivals = iter([*enumerate(due), (len(due), math.inf)])
@@ -97,7 +97,7 @@ def stretch_of(
     speed: float = 1.0,
     requests: int = FEWEST,
 ) -> Stretch:
-    """A stretch at `rate`, in virtual time, on a server that is so many times as fast as CAPACITY."""
+    """A stretch at `rate`, in virtual time, on a server that is `speed` times as fast as CAPACITY."""
     length, serve = SERVERS[server]
     due = poisson_arrivals(rate, max(requests, math.ceil(rate * SECONDS)), arrivals)
     first, last = serve(due, [length(lengths) * AT_A_TIME / CAPACITY / speed for _ in due])
@@ -112,7 +112,7 @@ def stretch_of(
 
 
 def valid(server: str, load: float, number: int) -> tuple[bool, bool]:
-    """Whether a stretch at this share of the capacity keeps the bound, and whether its backlog grows."""
+    """Whether a stretch at this share of the capacity meets the bound, and whether its backlog grows."""
     chance = random.Random(f"{server} {load} {number}")
     stretch = stretch_of(server, load * CAPACITY, chance, chance)
     first = [request.time_to_first_token for request in stretch.requests]
@@ -122,7 +122,7 @@ def valid(server: str, load: float, number: int) -> tuple[bool, bool]:
 
 
 def shares(server: str, load: float, stretches: int) -> tuple[float, float]:
-    """Of so many stretches, which share is VALID by the bound alone, and which with the backlog test."""
+    """The share of stretches that is VALID by the bound alone, and with the backlog test."""
     seen = [valid(server, load, number) for number in range(stretches)]
     alone = sum(kept for kept, _ in seen)
     return alone / stretches, sum(kept and not grows for kept, grows in seen) / stretches
@@ -134,7 +134,7 @@ def latencies(stretch: Stretch) -> list[float]:
 
 
 def grouped(server: str, load: float, stretches: int) -> float:
-    """Which share is VALID by a bound that exactly 99 % of all requests keep: 1 % were they independent."""
+    """The share found VALID with a bound that exactly 99 % of requests meet: 1 % if they were independent."""
     chance = random.Random(f"long {server} {load}")
     long = stretch_of(server, load * CAPACITY, chance, chance, requests=LONG)
     bound = percentile(latencies(long), BOUNDS.percent)
@@ -156,7 +156,7 @@ class Simulated:
         self.options = argparse.Namespace(max_failed=0.0)
 
     async def arrivals(self, rate: float) -> Stretch:
-        """The next stretch: arrivals and lengths are the seed's; the server's speed strays by 1 %."""
+        """The next stretch: arrivals and lengths are the seed's; the server's speed varies by 1 %."""
         self.stretches += 1
         speed = self.speed * random.Random(f"{self.seed} {self.side} {self.stretches}").gauss(1.0, 0.01)
         arrivals, lengths = random.Random(f"{self.seed} arrivals"), random.Random(f"{self.seed} lengths")
@@ -186,7 +186,7 @@ def max_rate(server: str, speed: float, seed: str, side: str) -> float:
 
 
 def verdicts(server: str, speed: float, times: int) -> tuple[float, float]:
-    """Of so many comparisons by five pairs, which share says equivalent, and which faster or slower."""
+    """The share of comparisons with five pairs that says equivalent, and that says faster or slower."""
     equivalent = differ = 0
     for number in range(times):
         pairs = [
@@ -215,7 +215,7 @@ def main() -> None:
     for load in LOADS:
         cells = [shares(server, load, sizes.stretches) for server in SERVERS]
         print(f"| {load:.0%} | " + " | ".join(f"{100 * a:.1f} → {100 * b:.1f}" for a, b in cells) + " |")
-    print("\nVALID by a bound on the latency that exactly 99 % keep, % of stretches")
+    print("\nVALID by a bound on the latency that exactly 99 % meet, % of stretches")
     print("| load | " + " | ".join(SERVERS) + " |")
     print("|--:|" + "--:|" * len(SERVERS))
     for load in LOADS[:3]:

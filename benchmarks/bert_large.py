@@ -1,11 +1,11 @@
-"""Pre-training of BERT-large: our payload beside a plain loop on transformers' model; tokens/s.
+"""Pre-training of BERT-large: Assay's payload compared with a plain loop on transformers' model; tokens/s.
 
     python benchmarks/bert_large.py
     python benchmarks/bert_large.py --layers 4 --length 128 --batch-size 4 --steps 3 --warmup 1 --window 1
 
-On a GPU where there is one; else on the CPU, with fewer layers and shorter samples. No sample is padded: all
-tokens are real ones. Ours has MLPerf's LAMB and predicts the masked words alone; the other has AdamW and
-predicts every word. Needs the extra `training`.
+On a GPU if there is one; otherwise on the CPU, with fewer layers and shorter samples. No sample is padded:
+all tokens are real ones. Assay's payload uses MLPerf's LAMB and predicts only the masked words; the other
+uses AdamW and predicts every word. Needs the extra `training`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main() -> None:
             timed_s(lambda: compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics)) for _ in range(5)
         )
         report("  again", again)
-        report("reading and comparing, first", first + verdicts, "(to be under 1000 ms)")
+        report("reading and comparing, first", first + verdicts, "(target: under 1000 ms)")
         argv = [ASSAY, "compare", *sides, "--json", "--runs", str(root)]
         times = []
         for _ in range(5):
@@ -61,7 +61,7 @@ def main() -> None:
                 sys.exit(ran.stderr.decode())
         report("process: assay compare --json", statistics.median(times))
     results = list(made_results(4 * options.many))
-    for figures, target in ((1, "(to be under 1000 ms)"), (6, "")):
+    for figures, target in ((1, "(target: under 1000 ms)"), (6, "")):
         many_a, many_b = (
             [_with_figures(result, figures) for result in results if result.run.trial.system == system]
             for system in ("system-0", "system-1")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _with_figures(result: Result, figures: int) -> Result:
-    """Only so many of what the run measured."""
+    """Only this many of the run's measurements."""
     return replace(
         result, reading=replace(result.reading, measurements=result.reading.measurements[:figures])
     )

@@ -1,8 +1,8 @@
 """False alarms and power of the tests among the doubts, by simulation: `python benchmarks/doubts.py`.
 
-Prints the table of assay/analyse/doubts/detection.py. With --critical, the values that two modes have to
+Prints the table of assay/analyse/doubts/detection.py. With --critical, the values that two modes must
 exceed in assay/analyse/statistics/trouble.py. Every set is one side alone, or the log-ratios of paired
-blocks: the level of a test there. Of two unpaired sides each has half of it.
+blocks: the level of a test there. Each of two unpaired sides has half of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def t3(rng: np.random.Generator, sets: int, n: int) -> Rows:
 
 
 def drifting(spreads: float) -> Draw:
-    """From so many spreads below the middle to as many above it."""
+    """From this many spreads below the middle to the same number above it."""
     return lambda rng, sets, n: normal(rng, sets, n) + np.linspace(-spreads, spreads, n)
 
 
@@ -49,12 +49,12 @@ def autocorrelated(rng: np.random.Generator, sets: int, n: int) -> Rows:
 
 
 def two_groups(spreads: float) -> Draw:
-    """Each run falls into one of two groups so many spreads apart."""
+    """Each run falls into one of two groups that are this many spreads apart."""
     return lambda rng, sets, n: normal(rng, sets, n) + spreads * rng.integers(0, 2, size=(sets, n))
 
 
 def one_off(spreads: float) -> Draw:
-    """One run is so many spreads off."""
+    """One run is this many spreads off."""
     return lambda rng, sets, n: normal(rng, sets, n) + spreads * (np.arange(n) == n // 2)
 
 
@@ -71,7 +71,7 @@ def windows(slow: float, noise: Draw = normal) -> Draw:
 
 
 def losses(fall: float, noise: Draw = normal) -> Draw:
-    """Gains from first to last quarter of eight windows of spread 1, of a loss that falls by so much."""
+    """Gains from first to last quarter of eight windows of spread 1, of a loss that falls by this much."""
 
     def draw(rng: np.random.Generator, sets: int, n: int) -> Rows:
         course = noise(rng, sets * n, 8) - fall * np.arange(8) / 6
@@ -87,7 +87,7 @@ def sees_drift(logs: Sequence[float]) -> bool:
 
 
 def sees_dependence(logs: Sequence[float]) -> bool:
-    """As the doubt `dependence`, which is not raised where a drift explains it."""
+    """As the doubt `dependence`, which is not raised if a drift explains it."""
     found = trouble.lag1(logs)
     return found is not None and found[1] <= LEVEL and not sees_drift(logs)
 
@@ -111,7 +111,7 @@ def sees_warm_up(starts: Sequence[float]) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """A test with what it is tried on: its trouble, a lesser one, and the runs in which nothing is wrong."""
+    """A test with its cases: its trouble, a lesser one, and runs in which nothing is wrong."""
 
     sees: Test
     trouble: tuple[str, Draw]
@@ -134,14 +134,14 @@ ROWS: dict[str, Row] = {
     ),
     "warm-up": Row(
         sees_warm_up,
-        ("a first quarter slower by 5 spreads of a window", windows(0.05)),
-        ("a first quarter slower by 2 spreads of a window", windows(0.02)),
+        ("a first quarter that is slower by 5 spreads of a window", windows(0.05)),
+        ("a first quarter that is slower by 2 spreads of a window", windows(0.02)),
         windows(0.0),
         windows(0.0, t3),
     ),
     "learns-nothing": Row(
         is_no_gain,
-        ("a loss that only wobbles", losses(0)),
+        ("a loss that only fluctuates", losses(0)),
         None,
         losses(2),
         losses(2, t3),
@@ -151,7 +151,7 @@ ROWS: dict[str, Row] = {
 
 
 def rate(sees: Test, draw: Draw, n: int, sets: int = SETS, seed: int = 1) -> float:
-    """Share of simulated sets in which the test sees something."""
+    """Share of simulated sets in which the test detects something."""
     rows = draw(np.random.default_rng([seed, n]), sets, n).tolist()
     return sum(map(sees, rows)) / sets
 
@@ -178,7 +178,7 @@ def main() -> None:
         sets=(SETS, 200, "drawn for each rate"),
         critical_sets=(400_000, 1_000, "drawn for each value of --critical"),
     )
-    parser.add_argument("--critical", action="store_true", help="the values that two modes have to exceed")
+    parser.add_argument("--critical", action="store_true", help="the values that two modes must exceed")
     options = parse(parser)
     if options.critical:
         critical((LEVEL, LEVEL / 2), options.critical_sets)

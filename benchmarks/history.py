@@ -1,7 +1,7 @@
-"""The price of a step in a history, made again, and what the steps that are found are worth.
+"""The price of a step in a history, recomputed, and how reliable detected steps are.
 
-`python benchmarks/history.py` prints the table that `analyse/history.py` holds, then how often a step is told
-where there is none, how often one is found, and how often the intervals of its place and size hold it.
+`python benchmarks/history.py` prints the table in `analyse/history.py`, then how often a step is reported
+if there is none, how often one is found, and how often the intervals of its place and size cover the truth.
 It takes about a minute; the seed is fixed.
 """
 
@@ -43,7 +43,7 @@ def residuals(x: Floats, most: int) -> Floats:
 
 
 def price(n: int, replicates: int) -> float:
-    """What a step has to cost for 5 % of histories of n sessions without one to show any."""
+    """The price of a step such that 5 % of histories of n sessions without a step show one."""
     random = np.random.default_rng([SEED, n])
     statistics = []
     for _ in range(max(replicates // 5_000, 1)):
@@ -72,13 +72,13 @@ def dependent(random: np.random.Generator, replicates: int, n: int) -> Floats:
 
 
 def false_alarms(draw: Draw, n: int, replicates: int) -> float:
-    """Share of histories without a step in which one is told."""
+    """Share of histories without a step in which one is reported."""
     histories = draw(np.random.default_rng([SEED, n]), replicates, n)
     return sum(bool(split(row).steps) for row in histories.tolist()) / replicates
 
 
 def worth(n: int, jump: float, replicates: int) -> tuple[float, float, float]:
-    """How often a step of so many spreads is found; of those, how often its place and its size are held."""
+    """How often a step of this many spreads is found; of those, how often its place and size are covered."""
     random = np.random.default_rng([SEED, n])
     found = placed = sized = 0
     for _ in range(replicates):
@@ -102,11 +102,11 @@ def main() -> None:
     print("price of a step, for 5 % false alarms")
     for n, replicates in LENGTHS.items():
         print(f"  {n:4} sessions  {price(n, max(replicates // fewer, 5)):6.2f}")
-    print("a step is told where there is none: normal, t3, correlation 0.5")
+    print("a step is reported if there is none: normal, t3, correlation 0.5")
     for n in (6, 12, 20, 40, 100):
         rates = [100 * false_alarms(draw, n, 2_000 // fewer) for draw in (normal, heavy, dependent)]
         print(f"  {n:4} sessions  " + "  ".join(f"{rate:5.1f} %" for rate in rates))
-    print("a step of 2, 3, 5 spreads: found; its place held, its size held where found")
+    print("a step of 2, 3, 5 spreads: found; its place covered, its size covered if found")
     for n in (8, 12, 20, 40):
         for jump in (2, 3, 5):
             shares = [100 * share for share in worth(n, jump, 1_000 // fewer)]

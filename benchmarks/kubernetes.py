@@ -1,16 +1,16 @@
-"""What Assay costs on a Kubernetes cluster, beside the cluster's own time. Anybody with a cluster can run it.
+"""What Assay costs on a Kubernetes cluster, compared with the cluster's own time. Runs on any cluster.
 
     python benchmarks/kubernetes.py --namespace bench --image python:3.12-slim
 
-Takes the current context of the kubeconfig. One run answers:
-- time from submit to the first line that a rank printed, over that of the same manifest created by plain
-  requests and its log read by one more, in turn, with a 95 % interval; and over that of a Job without
+Uses the current context of the kubeconfig. One run measures:
+- time from submission to the first line that a rank prints, relative to the same manifest created with plain
+  requests and its log read with one more, in turn, with a 95 % interval; and relative to a Job without
   keeper and probe, which prints at once;
-- time from the last line of a rank to the finished trial, over that of a Job of `kubectl wait` and
-  `kubectl logs`: its condition Complete, then its log by one more request;
-- API requests of a trial, and those of a minute of waiting, with the CPU time that this takes here;
-- following a log of 200 MB: rate, memory, CPU time, beside a plain read of the log of a Job that prints the
-  same, which shows what the kubelet gives at most.
+- time from a rank's last line to the finished trial, relative to a Job followed as by `kubectl wait` and
+  `kubectl logs`: its condition Complete, then its log with one more request;
+- API requests of a trial, and those of a minute of waiting, with the CPU time used here;
+- following a log of 200 MB: rate, memory, and CPU time, compared with a plain read of the log of a Job that
+  prints the same, which shows the kubelet's limit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from assay.launch.kubernetes.refusals import ApiError
 from assay.records import Handle, Job, Shape, Task
 
 FIRST = "print('first', flush=True)"
-# lines as a training prints them: their numbers differ, so that they deflate no better than real ones
+# lines like those of a training: their numbers differ, so that they compress no better than real ones
 PRINT_MB = """
 import random, sys
 lines = [
@@ -67,23 +67,23 @@ LOOK_S = 0.02
 
 @dataclass(frozen=True)
 class Place:
-    """Where it runs, and as what."""
+    """Where the jobs run, and under which system."""
 
     namespace: str | None
     image: str
 
     def system(self) -> KubernetesSystem:
-        """As systems.yaml would say it."""
+        """The system as in systems.yaml."""
         said = {"namespace": self.namespace, "image": self.image, "imagePullPolicy": "IfNotPresent"}
         return KubernetesSystem.model_validate(said)
 
     def cluster(self) -> Cluster:
-        """The connection that the launcher uses, too."""
+        """The connection, which the launcher also uses."""
         return connection.connect(None, self.namespace)
 
 
 def job(code: str, workers: int = 1) -> Job:
-    """A job of one rank a pod that runs a line of Python."""
+    """A job with one rank per pod that runs a line of Python."""
     task = Task(("{python}", "-S", "-c", code), {}, (), None, ())
     return Job(uuid.uuid4().hex, "benchmark", Shape(workers, 1), task, seed=1, timeout_s=900)
 
@@ -92,7 +92,7 @@ def job(code: str, workers: int = 1) -> Job:
 
 
 def through_assay(place: Place, spool: Path) -> float:
-    """Seconds from submit to the first line that the rank printed, as Assay gives it."""
+    """Seconds from submission to the rank's first line, as reported by Assay."""
     launcher, asked = KubernetesLauncher(place.system(), spool), job(FIRST)
     begin = time.perf_counter()
     handle = launcher.submit(asked)
@@ -105,7 +105,7 @@ def through_assay(place: Place, spool: Path) -> float:
 
 
 def by_plain_requests(place: Place) -> float:
-    """The same manifest, made and read by no more requests than it takes."""
+    """The same with the manifest created and its log read with as few requests as possible."""
     cluster, asked = place.cluster(), job(FIRST)
     manifests = render(asked, place.system(), KINDS["pod"])
     begin = time.perf_counter()
@@ -124,7 +124,7 @@ def by_plain_requests(place: Place) -> float:
 
 
 def of_a_bare_job(place: Place, code: str = FIRST) -> float:
-    """A Job whose only process prints the line."""
+    """A Job with a single process that prints the line."""
     cluster, name = place.cluster(), f"bare-{uuid.uuid4().hex[:8]}"
     begin = time.perf_counter()
     cluster.create(_bare(name, place.image, code))
@@ -146,9 +146,9 @@ def _bare(name: str, image: str, code: str) -> dict[str, Any]:
 
 
 def _first(cluster: Cluster, labels: str, is_it: Callable[[bytes], bool], begin: float) -> float:
-    """Seconds until the log of the one pod with these labels has it: one watch, one log."""
+    """Seconds until the log of the one pod with these labels has the line: one watch, one log."""
     name = _begun(cluster, labels)
-    while True:  # the log may be asked for a moment too early
+    while True:  # the log may be requested a moment too early
         with suppress(ApiError), cluster.logs(name, follow=True) as stream:
             for data in stream:
                 if is_it(data):
@@ -173,7 +173,7 @@ def _begun(cluster: Cluster, labels: str) -> str:
 
 
 def end_through_assay(place: Place, spool: Path) -> float:
-    """Seconds from the rank's last line to the status of the ended job, with all that it printed."""
+    """Seconds from the rank's last line to the ended job's status, with all its output."""
     launcher = KubernetesLauncher(place.system(), spool)
     handle = launcher.submit(job(FIRST))
     begin = 0.0
@@ -184,12 +184,12 @@ def end_through_assay(place: Place, spool: Path) -> float:
     took = time.perf_counter() - begin
     launcher.forget(handle)
     if not status.state.final or status.cause:
-        raise SystemExit(f"the job did not end well: {status}")
+        raise SystemExit(f"the job failed: {status}")
     return took
 
 
 def end_by_waiting(place: Place) -> float:
-    """Seconds from the line of a bare Job to its condition Complete and its log, as kubectl gets them."""
+    """Seconds from a bare Job's line to its condition Complete and its log, as kubectl gets them."""
     cluster, name = place.cluster(), f"bare-{uuid.uuid4().hex[:8]}"
     cluster.create(_bare(name, place.image, FIRST))
     _first(cluster, f"job-name={name}", lambda data: b"first" in data, 0.0)
@@ -243,9 +243,9 @@ def waiting(place: Place, spool: Path) -> tuple[float, float]:
 
 
 def follow(place: Place, megabytes: int, *, late: bool = False) -> dict[str, float]:
-    """Follow a job that prints so much as fast as it can; in a process of its own, for its memory.
+    """Follow a job that prints this much as fast as it can; in its own process, to measure memory.
 
-    late  begin when it has ended, so that its printing limits nothing
+    late  start after it has ended, so that its printing is no limit
     """
     with tempfile.TemporaryDirectory() as spool:
         launcher = KubernetesLauncher(place.system(), Path(spool))
@@ -262,7 +262,7 @@ def follow(place: Place, megabytes: int, *, late: bool = False) -> dict[str, flo
         told = launcher.status(handle)
         launcher.forget(handle)
         if told.cause or size != told.streams["rank-0"].bytes:
-            raise SystemExit(f"the log came to {size} bytes, and the job says: {told}")
+            raise SystemExit(f"the log has {size} bytes, and the job reports: {told}")
     return {
         "bytes": size,
         "seconds": end - begin,
@@ -280,12 +280,12 @@ def _wait_for_end(cluster: Cluster, handle: Handle) -> None:
 
 
 def follow_late(place: Place, megabytes: int) -> dict[str, float]:
-    """Bring in the log of a job that has ended."""
+    """Read the log of a job that has ended."""
     return follow(place, megabytes, late=True)
 
 
 def read_plainly(place: Place, megabytes: int) -> dict[str, float]:
-    """Read the log of a bare Job that prints the same, by one request."""
+    """Read the log of a bare Job that prints the same, with one request."""
     cluster, name = place.cluster(), f"bare-{uuid.uuid4().hex[:8]}"
     cluster.create(_bare(name, place.image, PRINT_MB.format(megabytes=megabytes)))
     pod = _begun(cluster, f"job-name={name}")
@@ -311,7 +311,7 @@ MEASURES: dict[str, Callable[[Place, int], dict[str, float]]] = {
 
 
 def in_a_process_of_its_own(what: str, arguments: argparse.Namespace) -> dict[str, float]:
-    """What such a child measured."""
+    """The measurement of such a child process."""
     argv = [sys.executable, __file__, "--only", what, "--image", arguments.image]
     argv += ["--megabytes", str(arguments.megabytes)]
     argv += ["--namespace", arguments.namespace] if arguments.namespace else []
@@ -321,7 +321,7 @@ def in_a_process_of_its_own(what: str, arguments: argparse.Namespace) -> dict[st
 
 
 def print_first_line(place: Place, pairs: int) -> None:
-    """Time to the first line, beside the cluster's own."""
+    """Time to the first line, compared with the cluster's own."""
     with tempfile.TemporaryDirectory() as folder:
         ours, plain = in_turn(
             lambda: through_assay(place, Path(folder)), lambda: by_plain_requests(place), pairs
@@ -346,17 +346,17 @@ def print_first_line(place: Place, pairs: int) -> None:
 
 
 def print_large_log(arguments: argparse.Namespace) -> None:
-    """A large log followed, beside a plain read."""
+    """A large log followed, compared with a plain read."""
     for words, what in (
         ("followed by Assay", "follow"),
-        ("read plainly", "read"),
-        ("brought in afterwards", "late"),
+        ("read as plain text", "read"),
+        ("read after the job's end", "late"),
     ):
         found = in_a_process_of_its_own(what, arguments)
         rate = found["bytes"] / found["seconds"] / 1e6
         print(
             f"{arguments.megabytes} MB of log, {words:21}  {rate:.0f} MB/s, {found['bytes'] / 1e6:.0f} MB "
-            f"came, {found['cpu_s']:.1f} s of CPU time"
+            f"received, {found['cpu_s']:.1f} s of CPU time"
             + (
                 f", {found['more_memory_bytes'] / 1e6:.0f} MB more memory"
                 if "more_memory_bytes" in found
@@ -368,8 +368,8 @@ def print_large_log(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--namespace", help="by default the context's")
-    parser.add_argument("--image", default="python:3.12-slim", help="one that has python3")
+    parser.add_argument("--namespace", help="default: the context's")
+    parser.add_argument("--image", default="python:3.12-slim", help="an image with python3")
     parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--only", choices=[*MEASURES], help=argparse.SUPPRESS)

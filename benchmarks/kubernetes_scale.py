@@ -1,11 +1,11 @@
-"""What Assay does with a thousand nodes of a Kubernetes cluster: plan, preflight, a node sweep, clean-up.
+"""Assay on a thousand nodes of a Kubernetes cluster: plan, preflight, a node sweep, cleanup.
 
     python benchmarks/kubernetes_scale.py --namespace bench --selector type=kwok --tolerate kwok.x-k8s.io/node
 
-Nodes may be real or simulated (KWOK); pods on simulated ones end by themselves and print nothing, so that
-no log is read: this measures planning, submission, watching and clean-up. The sweep sends one job to each
-node alone, then rounds of pairs, each job bound to its nodes, so many at a time as --at-once says; all pods
-are followed by the launcher's one watch.
+Nodes may be real or simulated (KWOK); pods on simulated nodes end on their own and print nothing, so
+no log is read: this measures planning, submission, watching, and cleanup. The sweep sends one job to each
+node alone, then rounds of pairs, each job bound to its nodes, at most --at-once jobs at a time; the
+launcher's single watch follows all pods.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOB_S = 120.0
 
 
 def system(arguments: argparse.Namespace, nodes: Sequence[str] = ()) -> dict[str, Any]:
-    """As systems.yaml would say it; bound to nodes where some are named."""
+    """The system as in systems.yaml; bound to nodes if any are named."""
     label, _, value = arguments.selector.partition("=")
     return {
         "image": arguments.image,
@@ -63,7 +63,7 @@ def system(arguments: argparse.Namespace, nodes: Sequence[str] = ()) -> dict[str
 
 
 def commands(arguments: argparse.Namespace, nodes: int, gpus: int) -> None:
-    """Time and peak memory of the two commands that come before a run over all nodes."""
+    """Time and peak memory of the two commands that precede a run over all nodes."""
     with tempfile.TemporaryDirectory() as folder:
         shapes = sorted({f"{n}x{gpus}" for n in (1, 2, nodes // 8, nodes // 2, nodes) if n})
         suite = {"suite": "scale", "workload": "matmul", "shapes": shapes, "repeats": 200, "systems": ["lab"]}
@@ -90,7 +90,7 @@ def measured(argv: Sequence[str], folder: str) -> tuple[float, int, int]:
 
 
 class Sweep:
-    """Groups of nodes, each measured by a job of its own, so many at a time."""
+    """Groups of nodes, each measured by its own job, a limited number at a time."""
 
     def __init__(self, arguments: argparse.Namespace, gpus: int, spool: Path) -> None:
         self.arguments, self.gpus, self.spool = arguments, gpus, spool
@@ -120,7 +120,7 @@ class Sweep:
         self.cluster.delete(CONFIG_MAPS, f"{name}-0")  # which owns the rest, as `forget` leaves it
 
     def submit(self, nodes: Group) -> Handle:
-        """The job of these nodes, on its way."""
+        """The submitted job of these nodes."""
         options = KubernetesSystem.model_validate(system(self.arguments, nodes))
         launcher = KubernetesLauncher(options, self.spool)
         shape = Shape(len(nodes), self.gpus, len(nodes) if len(nodes) > 1 else None)
@@ -134,7 +134,7 @@ class Sweep:
         return handle
 
     def _wait(self, handle: Handle) -> list[str]:
-        """The nodes of its pods, when all are over."""
+        """The nodes of its pods, once all have ended."""
         changed = threading.Event()
         expected = int(str(handle.data["pods"]))
         give_up = time.monotonic() + JOB_S
@@ -149,7 +149,7 @@ class Sweep:
 
 
 def sweep(arguments: argparse.Namespace, nodes: Sequence[str], gpus: int) -> None:
-    """Each node alone, then rounds of pairs, then what a killed sweep leaves, cleaned."""
+    """Sweep each node alone, then rounds of pairs; then clean up after a killed sweep."""
     begin = time.perf_counter()
     plan = [rounds.alone(nodes), *rounds.pairs(nodes, min(arguments.rounds, len(nodes) - 1))]
     print(f"rounds of {len(nodes)} nodes planned in {time.perf_counter() - begin:.3f} s")
@@ -179,7 +179,7 @@ def sweep(arguments: argparse.Namespace, nodes: Sequence[str], gpus: int) -> Non
 
 
 def clean(work: Sweep, arguments: argparse.Namespace, nodes: Sequence[str]) -> None:
-    """`assay clean` of jobs that nobody collects."""
+    """`assay clean` of abandoned jobs."""
     with ThreadPoolExecutor(arguments.at_once) as threads:
         for _ in threads.map(work.submit, rounds.alone(nodes)):
             pass

@@ -1,10 +1,10 @@
-"""Verdicts on a loaded machine, with real processes: two threads against one, beside up to four competitors.
+"""Verdicts on a loaded machine, with real processes: two threads against one, next to up to four competitors.
 
 Two truths: the threads share the work (two are nearly twice as fast), or both do all of it (two are as fast
 as one). Threads meet after each round. Everything runs on the same two CPUs through `assay run`. For each
 truth and load it prints the ratio of one thread to two, the verdict of the interval alone, and the verdict.
 
-Exit 1 where a verdict names the wrong direction.
+Exits 1 if a verdict names the wrong direction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from assay.records import Estimate
 ASSAY = str(Path(sys.executable).with_name("assay"))
 CPUS = 2
 LOADS = (0, 1, 2, 4)
-WRONG = {"shared": {"faster", "equivalent"}, "doubled": {"faster", "slower"}}  # of one thread against two
+WRONG = {"shared": {"faster", "equivalent"}, "doubled": {"faster", "slower"}}  # of one thread versus two
 PROGRAM = """\
 import hashlib, os, sys, threading, time
 threads, truth, seconds = int(os.environ["THREADS"]), sys.argv[1], float(sys.argv[2])
@@ -76,7 +76,7 @@ def site(directory: Path, truth: str, seconds: float, repeats: int) -> Path:
 
 @contextmanager
 def competitors(count: int) -> Iterator[None]:
-    """As many processes that never rest, on the CPUs of this process."""
+    """Keep `count` processes busy on the CPUs of this process."""
     busy = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -87,7 +87,7 @@ def competitors(count: int) -> Iterator[None]:
 
 
 def compared(truth: str, load: int, seconds: float, repeats: int) -> dict[str, Any]:
-    """The comparison that `assay run` made beside this load."""
+    """The comparison that `assay run` made under this load."""
     with tempfile.TemporaryDirectory() as place, competitors(load):
         suite = site(Path(place), truth, seconds, repeats)
         ran = subprocess.run(

@@ -1,8 +1,8 @@
-"""Log reading: events of real MLPerf files beside mlperf-logging's own parser, and raw throughput.
+"""Log reading: events of real MLPerf files compared with mlperf-logging's own parser, and raw throughput.
 
     python benchmarks/log_reading.py [--gigabytes 1]
 
-Real files: $ASSAY_MLPERF_LOGS, else `../shared/mlperf-logs` beside the checkout.
+Real files: $ASSAY_MLPERF_LOGS, otherwise `../shared/mlperf-logs` next to the checkout.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from assay.logs.mllog import Event, EventReader
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(os.environ.get("ASSAY_MLPERF_LOGS", ROOT.parent / "shared" / "mlperf-logs"))
-TIME_TOLERANCE_MS = 0.01  # of a time of day in seconds, read as a float by one side in ms
+TIME_TOLERANCE_MS = 0.01  # because one side reads a time of day in seconds as a float of ms
 TOKEN_LINE = (
     ':::MLLOG {{"namespace": "", "time_ms": {}, "event_type": "POINT_IN_TIME", "key": "tracked_stats", '
     '"value": {{"throughput": 361.9, "loss_scale": 32768.0}}, "metadata": {{"file": "a.py", "step": {}}}}}\n'
@@ -65,7 +65,7 @@ def beside_mlperf_logging(pairs: int) -> None:
         absent(f"real result files in {LOGS}; set ASSAY_MLPERF_LOGS")
     if importlib.util.find_spec("mlperf_logging") is None:
         absent("mlperf-logging")
-    # v0.5's form is one that mlperf-logging does not read
+    # mlperf-logging does not read v0.5's format
     files = [path for path in sorted(LOGS.rglob("result_*.txt")) if "v0.5" not in path.parts]
     count = sum(_checked_equal(path) for path in files)
 
@@ -82,7 +82,7 @@ def beside_mlperf_logging(pairs: int) -> None:
 
 
 def raw_throughput(gigabytes: float) -> None:
-    """One line in a hundred is a token; read by a process of its own, whose peak memory counts."""
+    """One line in a hundred has a token; a separate process reads them, to measure its peak memory."""
     with tempfile.TemporaryDirectory(prefix="assay-log-reading-") as folder:
         path = Path(folder) / "raw.log"
         expected = _write_raw_log(path, int(gigabytes * 1e9))
@@ -112,10 +112,10 @@ def _theirs(path: Path) -> Any:
 
 
 def _checked_equal(path: Path) -> int:
-    """Number of events, found alike by both. Exits where they differ."""
+    """Number of events, if both find the same. Exits if they differ."""
     theirs, errors = _theirs(path)
     ours = list(EventReader(path))
-    factor = 1000 if "v0.6" in path.parts else 1  # their v0.6 counts in seconds
+    factor = 1000 if "v0.6" in path.parts else 1  # their v0.6 uses seconds
     if errors or len(theirs) != len(ours):
         sys.exit(f"{path}: {len(theirs)} events and {len(errors)} errors there, {len(ours)} events here")
     for a, b in zip(theirs, ours, strict=True):
@@ -140,7 +140,7 @@ def _timed(call: Any) -> float:
 
 
 def _write_raw_log(path: Path, size: int) -> int:
-    """Write lines as trainings print them until `size`; how many are tokens."""
+    """Write lines like those of trainings up to `size`; returns how many have a token."""
     lines, tokens = _lines(10_000), 0
     chunk = "".join(lines).encode()
     with path.open("wb") as file:

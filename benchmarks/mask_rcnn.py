@@ -1,11 +1,11 @@
-"""Mask R-CNN: our payload beside torchvision's own loop, references/detection's train_one_epoch; images/s.
+"""Mask R-CNN: Assay's payload compared with torchvision's train_one_epoch (references/detection); images/s.
 
     python benchmarks/mask_rcnn.py
     python benchmarks/mask_rcnn.py --min-size 128 --batch-size 1 --steps 3 --warmup 1 --window 1
 
-On a GPU in fp16 where there is one; else on the CPU in fp32, with small images. Ours in NCHW, torchvision's
-layout, and in bf16 as well. Seven objects an image. Needs the extra `training`, and torchvision's training
-scripts, which are fetched.
+On a GPU in fp16 if there is one; otherwise on the CPU in fp32, with small images. Assay's payload runs in
+NCHW, torchvision's layout, and also in bf16. Seven objects per image. Needs the extra `training`, and
+torchvision's training scripts, which are downloaded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
             "torchvision's training scripts, whose loop is compared with ours; name them with --references"
         )
     size, most = ("--min-size", str(options.min_size)), str(options.min_size * 5 // 3)
-    # how much is computed follows what the network proposes: all of them learn at the same rate
+    # the amount of computation depends on the network's proposals, so all learn at the same rate
     ours = ("assay_payloads.training.maskrcnn", *size, "--max-size", most, "--lr-warmup-steps", "1")
     theirs = (LOOPS, "detection", *size, "--references", str(sources))
     found = [

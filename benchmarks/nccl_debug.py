@@ -1,7 +1,7 @@
 """How fast NCCL's INFO lines of a large job are read: `python benchmarks/nccl_debug.py [--ranks 512]`.
 
-A log of 100 MB is made in the form of NCCL 2.19 and read as Assay reads it. The ratio is to reading the same
-bytes and counting their lines, which is the least that any reader does.
+A log of 100 MB is generated in the format of NCCL 2.19 and read by Assay. The ratio is to reading the same
+bytes and counting their lines, which is the minimum that any reader must do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assay.logs.nccl_debug import transports
 
 
 def write(path: Path, ranks: int, size_bytes: int) -> None:
-    """Each rank's links to the next node and within its own, channel after channel."""
+    """Each rank's links to the next node and within its own, channel by channel."""
     line = "node-{node}:{pid}:{pid} [{device}] NCCL INFO Channel {channel:02d}/0 : {a}[{device}] "
     line += "-> {b}[{device}] "
     written, channel = 0, 0
@@ -37,7 +37,7 @@ def timed(what: str, seconds: float, size_bytes: int) -> None:
 
 
 def main() -> None:
-    """Make the log, read it both ways."""
+    """Generate the log and read it both ways."""
     options = parse(
         sized(__doc__, ranks=(512, 16, "of the job"), megabytes=(100, 1, "of log, each a million bytes"))
     )

@@ -1,7 +1,7 @@
-"""Options that every benchmark has, and how it ends where what it measures is absent.
+"""Options of every benchmark, and its exit if its subject is missing.
 
-`--smallest` runs a benchmark's smallest form: seconds that show that it still works, with figures that mean
-nothing. A benchmark whose subject is absent here, a GPU or a cluster, names it and exits with `ABSENT`.
+`--smallest` runs a benchmark's smallest form: seconds that show that it still works, with meaningless
+figures. A benchmark whose subject is missing here, a GPU or a cluster, names it and exits with `ABSENT`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import argparse
 import sys
 from typing import NoReturn
 
-ABSENT = 77  # the code by which automake's tests say that they were skipped
+ABSENT = 77  # automake's exit code for skipped tests
 
 
 def sized(doc: str | None, **sizes: tuple[float, float, str]) -> argparse.ArgumentParser:
-    """A parser with one option for each size: its default, that of the smallest form, and what it counts."""
+    """A parser with one option for each size: its default, the smallest form's, and what it counts."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (usual, _, help_text) in sizes.items():
         option = f"--{name.replace('_', '-')}"
@@ -36,6 +36,6 @@ def parse(parser: argparse.ArgumentParser, **smallest: object) -> argparse.Names
 
 
 def absent(subject: str) -> NoReturn:
-    """End because `subject` is not here to be measured."""
+    """Exit because `subject` is not available."""
     print(f"absent: {subject}")
     sys.exit(ABSENT)

@@ -1,10 +1,10 @@
-"""What Assay itself costs: the same payload through `assay run` and started by hand, in turn.
+"""What Assay itself costs: the same payload through `assay run` and started manually, in turn.
 
-Three questions, one run:
-- the fixed cost of a trial: wall time of a suite of 11 trivial trials less that of a suite of one, over 10;
-  and with Assay's start-up, index and verdict in it, that of a suite of two less that of two runs by hand;
+One run answers three questions:
+- the fixed cost of a trial: wall time of a suite of 11 trivial trials minus that of a suite of one, over 10;
+  and including Assay's start-up, index, and verdict, that of a suite of two minus that of two manual runs;
 - the CPU time of reading the kernel's counters before and after a trial, over that of the trial's program;
-- the effect on what is measured: throughput through Assay over throughput by hand, 90 % interval.
+- the effect on the measurement: throughput through Assay divided by manual throughput, 90 % interval.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ASSAY = str(Path(sys.executable).with_name("assay"))
 WORKLOAD = "matmul"
 MEASURED_S = 0.4
 PARAMS = {"sizes": [1024], "dtypes": ["fp32"], "min_time_s": MEASURED_S}
-ENV = {"OMP_NUM_THREADS": "1"}  # one thread on a core of its own: the quietest thing there is to measure
-REPEATS = 2  # trials of one `assay run`, so that its start-up is seen apart from a trial's own cost
+ENV = {"OMP_NUM_THREADS": "1"}  # one thread on its own core: the least noisy thing to measure
+REPEATS = 2  # trials of one `assay run`, to separate its start-up from a trial's cost
 THROUGHPUT = re.compile(rb'"key": ?"flop_rate", ?"value": ?([0-9.eE+]+)')
 
 
 class ByHand:
-    """The payload started as its user would."""
+    """The payload, started as its user would."""
 
     def __init__(self, folder: Path) -> None:
         workload = WORKLOADS[WORKLOAD]
@@ -58,7 +58,7 @@ class ByHand:
 
 
 class ThroughAssay:
-    """The same, as a suite."""
+    """The same payload, as a suite."""
 
     def __init__(self, folder: Path) -> None:
         self.suite = folder / "suite.yaml"
@@ -90,7 +90,7 @@ class ThroughAssay:
 
 
 def further_trial_s(folder: Path, pairs: int) -> float:
-    """What one more trial of a program that does nothing costs, seconds."""
+    """The cost of one more trial of a program that does nothing, seconds."""
     argv = {}
     for repeats in (1, 11):
         suite = folder / f"trivial-{repeats}.yaml"
@@ -112,7 +112,7 @@ def further_trial_s(folder: Path, pairs: int) -> float:
 
 
 def counters_cpu_s(looks: int) -> float:
-    """CPU time of what a node's keeper reads around a trial, in seconds: the median."""
+    """Median CPU time of what a node's keeper reads around a trial, seconds."""
     program = (
         "import statistics, time\n"
         "from assay_payloads.keeping import counters\n"

@@ -1,12 +1,13 @@
-"""Two ways of doing the same thing, timed in turn in one run: ratios with an interval.
+"""Two ways of doing the same thing, timed alternately in one run: ratios with an interval.
 
-A B, B A, A B …: a machine that slows down slows both. What is reported is the geometric mean of the ratios
-pair by pair, with a t interval on their logarithms.
+A B, B A, A B …: a machine that slows down slows both. The result is the geometric mean of the ratios
+of the pairs, with a t interval on their logarithms.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ class Ratio:
 
 
 def ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Ratio:
-    """Ratio A/B of positive figures taken pair by pair. Raises ValueError below two pairs."""
+    """Ratio A/B of positive paired figures. Raises ValueError for fewer than two pairs."""
     from scipy import stats
 
     logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
@@ -48,7 +49,7 @@ def ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> R
 def in_turn(
     a: Callable[[], float], b: Callable[[], float], pairs: int, *, warm_up: int = 1
 ) -> tuple[list[float], list[float]]:
-    """Call A and B in turn, the order turned around in every other pair; what each returned."""
+    """Call A and B in turn, reversing the order in every other pair; returns what each returned."""
     for _ in range(warm_up):
         a()
         b()
@@ -66,7 +67,12 @@ def in_turn(
 
 
 def wall_s(argv: Sequence[str], **options: object) -> float:
-    """Wall time of a whole process, seconds. Raises CalledProcessError where it fails."""
+    """Wall time of a whole process, seconds. Raises CalledProcessError if it fails.
+
+    Python keeps the bytecode of what it imports, as pip does when it installs: otherwise a checkout would be
+    compiled again at each start, while an installed program would not.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begin = time.perf_counter()
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, **options)  # type: ignore[call-overload]
     return time.perf_counter() - begin

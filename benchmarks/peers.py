@@ -1,7 +1,7 @@
 """The fixed cost of a suite of trivial trials: Assay next to ReFrame and torchx on the same command.
 
 The peers are installed, at these versions, into a virtual environment in the user's cache directory, the
-first time that this runs. Where they can't be, pip's last line says why.
+first time that this runs. If they can't be installed, pip's last line says why.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ with get_runner() as runner:
 
 
 def main() -> None:
-    """Print wall time a trial for each, and the ratios."""
+    """Print the wall time per trial for each, and the ratios."""
     options = parse(sized(__doc__, pairs=(PAIRS, 2, "times that each runs")))
     peers_bin = installed_peers()
     with tempfile.TemporaryDirectory() as name:
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def installed_peers() -> Path:
-    """The programs of an environment that holds the pinned peers, made where it is not there yet."""
+    """The programs of an environment with the pinned peers, created if it does not exist."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay-benchmarks"
     environment = cache / "-".join(["peers", *(pinned.replace("==", "-") for pinned in PINNED)])
     complete = environment / "complete"

@@ -1,15 +1,15 @@
-"""Training loops that others publish, each on one synthetic batch on the device: what ours is held against.
+"""Published training loops, each on one synthetic batch on the device, for comparison with Assay's.
 
     python published_loops.py timm --batch-size 32 --precision bf16 --channels-last
     python published_loops.py torchvision --references vision/references --precision fp16
 
-timm          the step of its benchmark.py (1.0), stated again: the script is no part of the wheel
+timm          the step of its benchmark.py (1.0), reimplemented: the script is not part of the wheel
 transformers  a loop as in its examples without Trainer, on its BertForPreTraining
-detection     torchvision's recipe of references/detection on its Mask R-CNN, by its own train_one_epoch
-torchvision   the recipe of references/classification: its own train_one_epoch with --references, else its
-              loop stated again
+detection     torchvision's recipe of references/detection on its Mask R-CNN, with its own train_one_epoch
+torchvision   the recipe of references/classification: its own train_one_epoch with --references, otherwise
+              its loop reimplemented
 
-Prints windows and the figure as our payloads do.
+Prints windows and the figure like Assay's payloads.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ CLASSES = 1000
 
 
 def autocast(options: argparse.Namespace) -> torch.autocast:
-    """Mixed precision, where asked for."""
+    """Mixed precision, if requested."""
     kind = AUTOCAST.get(options.precision)
     return torch.autocast(options.device, kind, enabled=kind is not None)
 
 
 def layout(options: argparse.Namespace) -> torch.memory_format:
-    """Of images and convolutions."""
+    """The memory format of images and convolutions."""
     return torch.channels_last if options.channels_last else torch.contiguous_format
 
 
@@ -47,7 +47,7 @@ def images(options: argparse.Namespace) -> torch.Tensor:
 
 
 def timm(options: argparse.Namespace) -> Window:
-    """As TrainBenchmarkRunner: labels are drawn, and the device is waited for, in every step."""
+    """As TrainBenchmarkRunner: every step draws labels and waits for the device."""
     from timm.models import create_model
     from timm.optim import create_optimizer_v2
 
@@ -73,7 +73,7 @@ def timm(options: argparse.Namespace) -> Window:
 
 
 def torchvision(options: argparse.Namespace) -> Window:
-    """The recipe: mixed precision in fp16 on GPUs alone, NCHW, loss and accuracy read in every step."""
+    """The recipe: mixed precision in fp16 only on GPUs, NCHW, loss and accuracy read in every step."""
     from torchvision.models import resnet50
 
     if options.precision not in ("fp32", "fp16") or options.channels_last or options.compile:
@@ -103,7 +103,7 @@ def _recipe(
     steps: int,
     scaler: torch.amp.GradScaler | None,
 ) -> None:
-    """The loop of references/classification/train.py, stated again without what is off by default."""
+    """The loop of references/classification/train.py, reimplemented without what is off by default."""
     inputs, target = batch
     model.train()
     for _ in range(steps):
@@ -154,7 +154,7 @@ def transformers(options: argparse.Namespace) -> Window:
 
 
 def detection(options: argparse.Namespace) -> Window:
-    """The recipe: mixed precision in fp16 on GPUs alone; every loss is read in every step."""
+    """The recipe: mixed precision in fp16 only on GPUs; every step reads every loss."""
     from torchvision.models.detection import maskrcnn_resnet50_fpn
 
     if options.references is None:
@@ -172,14 +172,14 @@ def detection(options: argparse.Namespace) -> Window:
     from engine import train_one_epoch  # type: ignore[import-not-found]
 
     def window(steps: int) -> None:
-        # epoch 1: the first has a warm-up of the learning rate, over as many steps as the data have
+        # epoch 1: the first epoch warms up the learning rate, over as many steps as the data has
         train_one_epoch(model, optimizer, [(pixels, targets)] * steps, options.device, 1, 10, scaler)
 
     return window
 
 
 def objects(height: int, width: int, device: str) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Noise with seven objects, as COCO's images have on average, in random places."""
+    """Noise with seven objects, COCO's average per image, in random places."""
     side = torch.tensor([width, height])
     corner = (torch.rand(7, 2) * 0.6 * side).int()
     boxes = torch.cat([corner, corner + 1 + ((0.1 + torch.rand(7, 2) * 0.2) * side).int()], dim=1)
@@ -191,13 +191,13 @@ def objects(height: int, width: int, device: str) -> tuple[torch.Tensor, dict[st
 
 
 def synchronise(options: argparse.Namespace) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has finished all work."""
     if options.device == "cuda":
         torch.cuda.synchronize()
 
 
 def say(key: str, value: object) -> None:
-    """One line as our payloads print it."""
+    """One line in the format of Assay's payloads."""
     print(json.dumps({"key": key, "value": value}), flush=True)
 
 
@@ -207,7 +207,7 @@ LOOPS: dict[str, Callable[[argparse.Namespace], Window]] = {
 
 
 def main() -> None:
-    """Warm up, time windows, print each and the whole."""
+    """Warm up, time windows, and print each window and the total."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("loop", choices=LOOPS)
     parser.add_argument("--references", type=Path, help="directory of torchvision's training scripts")
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--window", type=int, default=10)
     options = parser.parse_args()
-    torch.backends.cudnn.benchmark = True  # as both scripts have it
+    torch.backends.cudnn.benchmark = True  # as in both scripts
     window, rates = LOOPS[options.loop](options), []
     samples = options.batch_size * (options.length if options.loop == "transformers" else 1)
     if options.warmup:  # torchvision's loop divides by its number of steps

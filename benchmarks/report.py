@@ -1,4 +1,4 @@
-"""The HTML page of 1,000 runs over two systems: what it takes to make, and its size."""
+"""The HTML page of 1,000 runs over two systems: the time to generate it, and its size."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""ResNet-50 on a CPU: our payload beside timm's and torchvision's loops, and what each measure brings.
+"""ResNet-50 on a CPU: Assay's payload compared with timm's and torchvision's loops; gain of each measure.
 
     python benchmarks/resnet50_cpu.py
     python benchmarks/resnet50_cpu.py --only bf16 --batch-size 8 --image-size 128 --steps 4 --threads 1
 
-Same batch, image size, number format and threads; synthetic images that lie in memory. timm's loop has the
-options of its script that help here, torchvision's recipe computes in fp32 on a CPU. --timm-script measures
-timm's own benchmark.py as well. Needs the extras `torch` and `training`.
+Same batch, image size, number format, and threads; synthetic images in memory. timm's loop has the
+options of its script that help here; torchvision's recipe computes in fp32 on a CPU. --timm-script also
+measures timm's own benchmark.py. Needs the extras `torch` and `training`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from options import parse
 from torchvision_references import references
 from training_speed import LOOPS, SMALLEST, Program, program, sizes, tables
 
-# What is changed, each alone: by an option of the payload or by variables.
+# Changes, made one at a time by an option of the payload or by variables.
 MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "without channels_last": (("--no-channels-last",), {}),
     "without bf16 (fp32)": (("--precision", "fp32"), {}),
     "without memory kept, in huge pages": (("--no-keep-memory",), {}),
-    "without the fused optimiser": (("--no-fused",), {}),
+    "without the fused optimizer": (("--no-fused",), {}),
     "without oneDNN's instructions for bf16": ((), {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}),
     "with threads bound to cores": ((), {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}),
     "with torch.compile": (("--compile",), {}),
@@ -32,7 +32,7 @@ MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 
 def found(options: argparse.Namespace) -> dict[str, list[Program]]:
-    """What is measured together, under the table's name; ours first."""
+    """Programs that are measured together, by the table's name; Assay's first."""
     size = ("--image-size", str(options.image_size))
 
     def ours(name: str, *argv: str, env: dict[str, str] | None = None) -> Program:
@@ -66,7 +66,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
 
 
 def timm_script(options: argparse.Namespace) -> list[Program]:
-    """The script of timm itself, where its place was given."""
+    """The script from timm, if its path was given."""
     if options.timm_script is None:
         return []
     argv = [sys.executable, str(options.timm_script), "--model", "resnet50", "--bench", "train"]

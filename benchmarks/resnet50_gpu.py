@@ -1,12 +1,12 @@
-"""ResNet-50 on an NVIDIA GPU: our payload beside timm's and torchvision's loops; what each measure brings.
+"""ResNet-50 on a GPU: Assay's payload compared with timm's and torchvision's loops; gain of each measure.
 
     python benchmarks/resnet50_gpu.py                    all tables: about 30 minutes
     python benchmarks/resnet50_gpu.py --only bf16 --blocks 3
 
 Needs one GPU that nothing else uses, a torch built for it, and the extras `torch` and `training`. Same batch,
-image size and number format; synthetic images that lie on the device. timm's loop has the options of its
+image size, and number format; synthetic images on the device. timm's loop has the options of its
 script that help here (channels_last, autocast, torch.compile); torchvision's recipe computes in fp16 or fp32,
-NCHW. --references names torchvision's `references` directory where it can't be fetched.
+NCHW. --references names torchvision's `references` directory if it can't be downloaded.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torchvision_references import references
 from training_speed import LOOPS, SMALLEST, Program, program, sizes, tables
 
 FULL = ("--compile", "--cuda-graphs")
-# What is switched off, each alone, by an option of the payload.
+# Features that are switched off, one at a time, by an option of the payload.
 MEASURES = {
     "without channels_last": ("--no-channels-last",),
-    "without the fused optimiser": ("--no-fused",),
+    "without the fused optimizer": ("--no-fused",),
     "without torch.compile": ("--no-compile",),
     "without CUDA graphs": ("--no-cuda-graphs",),
     "without torch.compile and CUDA graphs": ("--no-compile", "--no-cuda-graphs"),
@@ -32,7 +32,7 @@ MEASURES = {
 
 
 def found(options: argparse.Namespace) -> dict[str, list[Program]]:
-    """What is measured together, under the table's name; ours first."""
+    """Programs that are measured together, by the table's name; Assay's first."""
     size = ("--image-size", str(options.image_size))
 
     def ours(name: str, *argv: str) -> Program:
@@ -65,7 +65,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
 
 
 def main() -> None:
-    """Measure and print the tables, or say what is missing."""
+    """Measure and print the tables, or report what is missing."""
     parser = sizes(__doc__, blocks=5, batch_size=256, steps=200, warmup=20, window=50)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--references", type=Path, help="of torchvision's source")
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def has_gpu() -> bool:
-    """Whether torch, where it is installed, can use one."""
+    """Whether torch is installed and can use a GPU."""
     import torch
 
     return bool(torch.cuda.is_available())

@@ -1,6 +1,6 @@
-"""Scaling's laws and steps, simulated: what intervals cover, how often true curves are doubted, what is seen.
+"""Simulated scaling laws and steps: coverage of intervals, false doubts about true curves, what is detected.
 
-python benchmarks/scaling_laws.py [--replicates N]      exits 1 where a target is missed
+python benchmarks/scaling_laws.py [--replicates N]      exits 1 if a target is missed
 
 Targets: coverage of σ, κ, efficiency and throughput at twice the largest size at least 94 %; true curves
 doubted at most 5 %; perfect curves with a step above the ratio of ranks, and losses stated too high, at most
@@ -26,8 +26,8 @@ from assay.records import Estimate
 
 COVERED = 0.94
 DOUBTED = 0.05
-SPREAD = 0.01  # from run to run
-OFF = math.log(0.9)  # of a size that is a tenth too slow
+SPREAD = 0.01  # between runs
+OFF = math.log(0.9)  # logarithm of the speed of a size that is a tenth too slow
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Case:
     blocks: float = 0.0
 
     def log_speed(self, ranks: float) -> float:
-        """Logarithm of the true throughput, that of one rank being 1."""
+        """Logarithm of the true throughput, relative to one rank."""
         return math.log(ranks / (1 + self.sigma * (ranks - 1) + self.kappa * ranks * (ranks - 1)))
 
     def draw(self, rng: np.random.Generator, off: float = 0.0) -> list[Size]:
-        """Runs of every size; the middle one is `off` the law."""
+        """Runs of every size; the middle size deviates by `off`."""
         shared = rng.normal(0, self.blocks, self.runs) if self.blocks else np.zeros(self.runs)
         middle = self.ranks[len(self.ranks) // 2]
         return [
@@ -71,7 +71,7 @@ CASES = (
 
 
 def simulate(case: Case, replicates: int) -> Counter[str]:
-    """How often each interval covered, a true curve was doubted and a size that is off was found."""
+    """How often each interval covered, a true curve was doubted, and a deviating size was found."""
     rng = np.random.default_rng(1)
     blocked, beyond = case.blocks > 0, 2 * case.ranks[-1]
     truth = case.log_speed(beyond)
@@ -94,7 +94,7 @@ def simulate(case: Case, replicates: int) -> Counter[str]:
 
 
 def covers(estimate: Estimate, truth: float) -> bool:
-    """Whether the interval holds the truth; no interval claims nothing and holds it."""
+    """Whether the interval covers the truth; a missing interval claims nothing and covers it."""
     if estimate.low is None or estimate.high is None:
         return True
     return estimate.low <= truth <= estimate.high
@@ -102,7 +102,7 @@ def covers(estimate: Estimate, truth: float) -> bool:
 
 @dataclass(frozen=True)
 class Steps:
-    """A curve of which the size in the middle lost a share of its speed; heavy: t3 instead of normal."""
+    """A curve whose middle size lost a share of its speed; heavy: t3 instead of normal."""
 
     ranks: tuple[int, ...]
     runs: int
@@ -112,7 +112,7 @@ class Steps:
 
     @property
     def middle(self) -> int:
-        """Ranks of the size that lost."""
+        """Ranks of the slow size."""
         return self.ranks[(len(self.ranks) - 1) // 2]
 
     def draw(self, rng: np.random.Generator) -> list[Size]:
@@ -158,7 +158,7 @@ def simulate_steps(case: Steps, replicates: int) -> tuple[float, float]:
 
 
 def simulate_names(case: Steps, replicates: int) -> tuple[float, float]:
-    """Shares of curves whose law names the size in the middle as slow, and another or as fast."""
+    """Shares of curves whose law names the middle size as slow, and another size or as fast."""
     rng = np.random.default_rng(3)
     right = wrong = 0
     for _ in range(replicates):
@@ -173,7 +173,7 @@ def simulate_names(case: Steps, replicates: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print one line a case and hold it against the targets."""
+    """Print one line per case and compare it with the targets."""
     replicates = parse(sized(__doc__, replicates=(500, 20, "curves of each case"))).replicates
     missed = print_laws(replicates)
     missed |= print_steps(replicates)
@@ -182,10 +182,10 @@ def main() -> None:
 
 
 def print_steps(replicates: int) -> bool:
-    """One line a case of steps; whether a target was missed. A fifth of the curves has its law fitted."""
+    """Print a line per case of steps; returns whether a target was missed. Fits laws to 1 in 5 curves."""
     columns = ("step", "too high", "size", "other size")
     print("\nstep: one above its ratio of ranks; too high: a loss stated above the true one")
-    print("size: the slow one is named by the law; other size: another one is, or as fast")
+    print("size: the law names the slow one; other size: it names another, or one as fast")
     print(f"{'case':55}" + "".join(f"{name:>12}" for name in columns))
     slack = 3 * math.sqrt(0.05 * 0.95 / replicates)
     missed = False
@@ -199,10 +199,10 @@ def print_steps(replicates: int) -> bool:
 
 
 def print_laws(replicates: int) -> bool:
-    """One line a case of laws; whether a target was missed."""
+    """Print a line per case of laws; returns whether a target was missed."""
     slack = 3 * math.sqrt(0.05 * 0.95 / replicates)
     columns = ("σ", "κ", "efficiency", "throughput", "doubted", "found")
-    print(f"{replicates} curves a case; % covered; doubted: true curves; found: a size a tenth too slow")
+    print(f"{replicates} curves per case; % covered; doubted: true curves; found: a size a tenth too slow")
     print(f"{'case':55}" + "".join(f"{name:>12}" for name in columns))
     missed = False
     for case, seen in zip(CASES, starmap(simulate, ((c, replicates) for c in CASES)), strict=True):

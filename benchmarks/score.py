@@ -1,7 +1,7 @@
-"""`assay score` as a process beside mlperf-logging's result summarizer and compliance checker, on one set.
+"""`assay score` as a process, compared with mlperf-logging's summarizer and compliance checker on one set.
 
-Real files: $ASSAY_MLPERF_LOGS, else `../shared/mlperf-logs` beside the checkout. mlperf-logging rewrites
-what lies around results, so both sides work on a copy.
+Real files: $ASSAY_MLPERF_LOGS, otherwise `../shared/mlperf-logs` next to the checkout. mlperf-logging
+rewrites files around results, so both sides work on a copy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULESET = "3.1.0"
 
 
 def main() -> None:
-    """Print the three times and the ratios."""
+    """Print all three times and the ratios."""
     options = parse(sized(__doc__, pairs=(7, 2, "times that each runs")))
     if not (LOGS / SET).is_dir():
         absent(f"{SET} in {LOGS}; set ASSAY_MLPERF_LOGS")
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def beside_mlperf_logging(folder: Path, pairs: int) -> None:
-    """Time the three on a copy of the set, laid out as a submission."""
+    """Time all three on a copy of the set, laid out as a submission."""
     submission = folder / SET.parts[1]
     leaf = submission / "results" / SET.parts[2] / SET.name
     shutil.copytree(LOGS / SET, leaf)
@@ -50,7 +50,7 @@ def beside_mlperf_logging(folder: Path, pairs: int) -> None:
     checker = [*module, "mlperf_logging.compliance_checker", "--usage", "training", "--ruleset", RULESET]
 
     def check_all() -> float:
-        """Their checker takes one file a process; its verdict is not what is timed."""
+        """Their checker takes one file per process; its verdict does not matter here."""
         return sum(_wall_whatever_it_says_s([*checker, str(file)], folder) for file in files)
 
     print(f"set                 {SET}, {len(files)} runs; all times of whole processes")
@@ -65,7 +65,7 @@ def beside_mlperf_logging(folder: Path, pairs: int) -> None:
 
 
 def _wall_whatever_it_says_s(argv: list[str], folder: Path) -> float:
-    """Wall time of a process that may exit non-zero because of its verdict, but not by a traceback."""
+    """Wall time of a process that may exit with an error for its verdict, but not with a traceback."""
     import time
 
     begin = time.perf_counter()

@@ -1,8 +1,8 @@
-"""The table of `analyse/statistics/sequential.py`, simulated: p of every look for each largest n.
+"""The table of `analyse/statistics/sequential.py`, simulated: p at every look for each maximum n.
 
-Many sequences of runs without any difference are drawn, the two-sided p is taken at every look, and the
-table's p is the one that 5 % of sequences fall below at any look up to the maximum. Exit 1 where the table in
-the code differs from what was found.
+Many sequences of runs without any difference are drawn, and the two-sided p is computed at every look. The
+table's p is the value that 5 % of sequences go below at any look up to the maximum. Exits with 1 if the
+table in the code differs from the simulated one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from assay.analyse.statistics.sequential import ALPHA, LOOKS
 
 SEED = 20260301
 REPLICATES = 1_000_000
-CHUNK = 20_000  # replicates at a time: fits the processor's cache
+CHUNK = 20_000  # replicates at a time, to fit into the processor's cache
 QUICK = 50_000
 
 Floats = NDArray[np.float64]
@@ -35,8 +35,8 @@ class Design:
     spread: float
 
 
-# Welch's t errs most where the shorter side is the noisier one and makes 85 to 98 % of the variance, and the
-# more so the more runs the other side has.
+# Welch's t errs most if the shorter side is noisier and makes up 85 to 98 % of the variance, and errs more
+# the more runs the other side has.
 MOST_COUNTS = 4.0
 EQUAL = tuple(Design(1, ((1 - share) / share) ** 0.5) for share in (0.9, 0.95, 0.98))
 UNEQUAL = tuple(
@@ -102,13 +102,13 @@ def tables(replicates: int) -> dict[str, dict[int, float]]:
 
 
 def rounded_down(p: float) -> float:
-    """To three significant digits, on the safe side."""
+    """Round to three significant digits, toward the safe side."""
     digits = 2 - int(np.floor(np.log10(p)))
     return float(round(np.floor(p * 10**digits) / 10**digits, digits))
 
 
 def main() -> None:
-    """Print the tables; exit 1 where a committed p is larger than what was found allows."""
+    """Print the tables; exit 1 if a committed p is larger than the simulation allows."""
     options = argparse.ArgumentParser(description=__doc__)
     words = f"{QUICK:,} replicates, agreement within 5 %%"
     options.add_argument("--quick", "--smallest", action="store_true", help=words)

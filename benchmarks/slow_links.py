@@ -1,7 +1,7 @@
-"""How often a healthy pair matrix blames anything, and how often a slow node, link or rack is found in one.
+"""How often a healthy pair matrix leads to blame, and how often a slow node, link, or rack is found.
 
-`python benchmarks/slow_links.py` takes some minutes; the seed is fixed. Nodes add normal or t3 parts of 1 %
-to their pairs, each pair has 1 % of its own, and each is measured once.
+`python benchmarks/slow_links.py` takes a few minutes; the seed is fixed. Nodes add normal or t3 noise of 1 %
+to their pairs, each pair adds its own 1 %, and each is measured once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPREAD = 0.01
 
 @dataclass(frozen=True)
 class Cluster:
-    """So many nodes met in so many rounds; `racks` 0: nothing is known of them."""
+    """A cluster with this many nodes and rounds; `racks` 0: racks unknown."""
 
     nodes: int
     rounds: int
@@ -31,11 +31,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is slow, by a share; nothing where all is None.
+    """What is slow, and by what share; nothing if all are None.
 
-    node  number of a node
-    link  number of a pair in the order measured
-    rack  number of a rack whose uplink is slow
+    node  index of a node
+    link  index of a pair in the order measured
+    rack  index of a rack whose uplink is slow
     """
 
     loss: float = 0.0
@@ -45,7 +45,7 @@ class Fault:
 
 
 def measured(cluster: Cluster, fault: Fault, draw: Draw, number: int) -> tuple[Blame, tuple[str, ...]]:
-    """What is blamed in one drawn matrix, and the names of what was to blame."""
+    """What is blamed in one drawn matrix, and the names of the actual culprits."""
     random = np.random.default_rng([SEED, number])
     names = [f"n{at}" for at in range(cluster.nodes)]
     rack = {name: f"r{at * cluster.racks // cluster.nodes}" for at, name in enumerate(names)}
@@ -70,7 +70,7 @@ def _guilty(fault: Fault, names: list[str], met: list[tuple[str, ...]]) -> tuple
 
 
 def shares(cluster: Cluster, fault: Fault, draw: Draw, times: int) -> tuple[float, float]:
-    """Of so many matrices: in which share what is slow was blamed, and in which anything else was."""
+    """The share of matrices in which the slow part was blamed, and in which anything else was."""
     found = wrong = 0
     for number in range(times):
         seen, guilty = measured(cluster, fault, draw, number)
@@ -81,7 +81,7 @@ def shares(cluster: Cluster, fault: Fault, draw: Draw, times: int) -> tuple[floa
 
 
 def main() -> None:
-    """Print the tables of docs/statistics.md."""
+    """Print the tables of docs/explanation/statistics.md."""
     options = parse(sized(__doc__, times=(200, 1, "matrices with a fault; twice as many healthy ones")))
     clusters = [Cluster(16, 3), Cluster(16, 7), Cluster(64, 3), Cluster(64, 5), Cluster(256, 5)]
     racked = [Cluster(64, 5, 8), Cluster(256, 5, 16)]

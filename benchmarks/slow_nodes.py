@@ -1,6 +1,6 @@
-"""The constants of `analyse/statistics/outliers.py`; how often it names a healthy node and finds a slow one.
+"""The constants of `analyse/statistics/outliers.py`; how often it blames healthy nodes and finds slow ones.
 
-The rates are next to those of a multiple of the median absolute deviation and of SuperBench's similarity.
+Rates of a multiple of the median absolute deviation and of SuperBench's similarity are for comparison.
 
 `python benchmarks/slow_nodes.py` takes about five minutes; the seed is fixed.
 """
@@ -25,8 +25,8 @@ CHUNK = 2_000_000
 SPREAD, BETWEEN = (
     0.01,
     0.5,
-)  # standard deviation of a run, as a share; that of healthy nodes, in those of a run
-OTHERS = ((0.02, 0.5), (0.01, 2.5))  # of other systems that the same threshold would have to suit
+)  # standard deviation of a run, as a share; that of healthy nodes, in multiples of a run's
+OTHERS = ((0.02, 0.5), (0.01, 2.5))  # of other systems that the same threshold would have to fit
 LOSSES = (0.05, 0.10, 0.25)
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ def t3(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
 
 
 def heavy_nodes(share: float) -> Draw:
-    """Nodes differ as t3, by `share` of the spread of their normal runs: the bulk hides the tail."""
+    """Nodes differ as t3, by `share` of their normal runs' spread: the bulk hides the tail."""
 
     def draw(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         return (share * t3(random, shape) + normal(random, shape)) / math.hypot(share, 1)
@@ -71,14 +71,14 @@ CALIBRATED = (*LAWS.values(), heavy_nodes(1.0), heavy_nodes(0.5))
 
 
 def ratios(values: Floats) -> Floats:
-    """Greatest slow deviation over the reach, for many crowds `values[crowd, member]` at once."""
+    """Largest slow deviation over the reach, for many crowds `values[crowd, member]` at once."""
     deviations = values - np.median(values, axis=1, keepdims=True)
     found: Floats = -deviations.min(axis=1) / outliers.reach(deviations)
     return found
 
 
 def drawn(draw: Draw, members: int, crowds: int) -> Floats:
-    """The ratios of so many healthy crowds."""
+    """The ratios of this many healthy crowds."""
     random = np.random.default_rng([SEED, members])
     at_once = max(min(CHUNK // members, crowds), 1)
     return np.concatenate([ratios(draw(random, (at_once, members))) for _ in range(crowds // at_once)])
@@ -92,14 +92,14 @@ def constants(members: int, draws: int) -> tuple[float, ...]:
     return tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
 
 
-# Next to other rules -------------------------------------------------------------------------------------
+# Compared with other rules -------------------------------------------------------------------------------
 
 Rule = Callable[[Floats], Floats]
 """`speeds[sweep, node, run]`, logarithms → how suspect each node is; above a threshold it is named."""
 
 
 def assay_rule(speeds: Floats) -> Floats:
-    """Deviation of the median run over the limit."""
+    """Deviation of the median run, divided by the limit."""
     values = np.median(speeds, axis=2)
     deviations = values - np.median(values, axis=1, keepdims=True)
     limit = outliers.constant(values.shape[1], FALSE_ALARM) * outliers.reach(deviations)
@@ -108,7 +108,7 @@ def assay_rule(speeds: Floats) -> Floats:
 
 
 def mad_rule(speeds: Floats) -> Floats:
-    """Deviation of the median run over the median absolute deviation, as standard deviations."""
+    """Deviation of the median run in median absolute deviations, scaled to standard deviations."""
     values = np.median(speeds, axis=2)
     deviations = values - np.median(values, axis=1, keepdims=True)
     scatter = outliers.TO_SIGMA * np.median(np.abs(deviations), axis=1)
@@ -117,9 +117,9 @@ def mad_rule(speeds: Floats) -> Floats:
 
 
 def similarity_rule(speeds: Floats) -> Floats:
-    """SuperBench's: 1 − similarity to the most typical node, of nodes that are slower than that one.
+    """SuperBench's rule: 1 − similarity to the most typical node, for nodes slower than that one.
 
-    The distance of two nodes is the area between their empirical distributions over the greatest figure.
+    The distance of two nodes is the area between their empirical distributions over the largest figure.
     Source: Xiong et al., SuperBench, USENIX ATC 2024.
     """
     figures = np.exp(np.sort(speeds, axis=2))
@@ -136,7 +136,7 @@ RULES: tuple[Rule, ...] = (assay_rule, mad_rule, similarity_rule)
 def sweeps(
     draw: Draw, nodes: int, runs: int, count: int, spread: float = SPREAD, between: float = BETWEEN
 ) -> Iterator[Floats]:
-    """So many healthy sweeps, `speeds[sweep, node, run]`, in parts that fit into memory."""
+    """`count` healthy sweeps, `speeds[sweep, node, run]`, in parts that fit into memory."""
     random = np.random.default_rng([SEED, nodes, runs])
     at_once = max(min(CHUNK // (nodes * runs), count), 1)
     for _ in range(count // at_once):
@@ -145,7 +145,7 @@ def sweeps(
 
 
 def suspicion(draw: Draw, nodes: int, runs: int, count: int) -> tuple[list[Floats], list[list[Floats]]]:
-    """By rule, the greatest of each healthy sweep; by rule and loss, those of the slow nodes, 1 % of all."""
+    """By rule, each healthy sweep's largest value; by rule and loss, those of slow nodes, 1 % of all."""
     slow = max(nodes // 100, 1)
     healthy: list[list[Floats]] = [[] for _ in RULES]
     faulty: list[list[list[Floats]]] = [[[] for _ in LOSSES] for _ in RULES]
@@ -161,7 +161,7 @@ def suspicion(draw: Draw, nodes: int, runs: int, count: int) -> tuple[list[Float
 
 
 def shared_thresholds(nodes: int, runs: int, count: int) -> list[float]:
-    """By rule: exceeded by 5 % of healthy sweeps of the worst symmetric noise and system; 1 for Assay's."""
+    """By rule, the value that 5 % of healthy sweeps exceed in the worst case; 1 for Assay's."""
     found = []
     for draw in LAWS.values():
         for system in ((SPREAD, BETWEEN), *OTHERS):
@@ -173,12 +173,12 @@ def shared_thresholds(nodes: int, runs: int, count: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Cell:
-    """What the rules are worth for one noise, number of nodes and number of runs.
+    """How the rules perform for one noise, number of nodes, and number of runs.
 
     alarms   share of healthy sweeps in which a node is named: by Assay, by 3 MAD, by a similarity below 0.95
     own      by loss: share of slow nodes that each rule names; the thresholds of the other two are fitted to
              this noise, so that they name a healthy node as often as Assay does
-    shared   the same; the other two have one threshold for all symmetric noises and systems
+    shared   the same, but the other two have one threshold for all symmetric noises and systems
     """
 
     alarms: tuple[float, ...]
@@ -208,7 +208,7 @@ def _shares(faulty: list[list[Floats]], thresholds: list[float]) -> tuple[tuple[
 
 
 def report(count: int) -> None:
-    """The table of docs/statistics.md."""
+    """The table of docs/explanation/statistics.md."""
     for nodes in (8, 64, 1_000):
         for runs in (3, 10):
             for name, cell in cells(nodes, runs, count).items():
@@ -225,7 +225,7 @@ def _compared(own: tuple[float, ...], shared: tuple[float, ...]) -> str:
 
 
 def main() -> None:
-    """Print the table and what it is worth."""
+    """Print the constants and the rates of the rules."""
     parser = sized(
         __doc__,
         draws=(20_000_000, 20_000, "values for each size and law"),

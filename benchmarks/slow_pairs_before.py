@@ -1,6 +1,6 @@
-"""Few nodes whose pairs are held against a baseline: how often anything healthy is blamed, and what is found.
+"""Few nodes, with pairs compared with a baseline: how often healthy ones are blamed, and what is found.
 
-`python benchmarks/slow_pairs_before.py` takes a minute; the seed is fixed. Runs have 1 % of spread.
+`python benchmarks/slow_pairs_before.py` takes a minute; the seed is fixed. Runs have a spread of 1 %.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Runs = dict[Pair, list[float]]
 
 
 def drawn(nodes: int, runs: int, draw: Draw, number: int, guilty: set[int], loss: float) -> Runs:
-    """All pairs of so many nodes; those that all of `guilty` are in lose this share."""
+    """All pairs of this many nodes; pairs that contain all of `guilty` lose this share."""
     random = np.random.default_rng([SEED, nodes, runs, number])
     found = {}
     for a, b in combinations(range(nodes), 2):
@@ -32,7 +32,7 @@ def drawn(nodes: int, runs: int, draw: Draw, number: int, guilty: set[int], loss
 def shares(
     nodes: int, runs: int, draw: Draw, guilty: set[int], loss: float, times: int
 ) -> tuple[float, float]:
-    """Of so many sweeps: the share where the guilty was blamed, and where another node or link was."""
+    """The share of sweeps in which the guilty part was blamed, and in which another node or link was."""
     who = {f"n{at}" for at in guilty}
     found = wrong = 0
     for number in range(times):
@@ -46,7 +46,7 @@ def shares(
 
 
 def borne(nodes: int, runs: int, draw: Draw, times: int) -> float:
-    """Share of sweeps that blame anything where every pair lost just what is borne: the worst case."""
+    """Share of sweeps that blame anything if every pair lost just the tolerated share: the worst case."""
     named = 0
     for number in range(times):
         before = drawn(nodes, runs, draw, 2 * number, set(), 0.0)

@@ -1,7 +1,7 @@
-"""How often a healthy ring of nodes is called slow, and how often one that lost speed is.
+"""How often a healthy ring of nodes is called slow, and how often a slow one is.
 
-`python benchmarks/slow_rings.py` takes a minute; the seed is fixed. Each run strays by 2 %, normal or t3; a
-ring is as fast as the slowest of its measured links, less what every ring loses.
+`python benchmarks/slow_rings.py` takes a minute; the seed is fixed. Each run varies by 2 %, normal or t3; a
+ring is as fast as the slowest of its measured links, minus the loss of every ring.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from slow_nodes import SEED, TWO_LAWS, Draw
 from assay.analyse.sweeps.rings import BORNE, slow_rings
 from assay.cluster import rounds
 
-SPREAD, OF_LINKS = 0.02, 0.01  # of runs of one thing; of one link and another
+SPREAD, OF_LINKS = 0.02, 0.01  # of repeated runs; of different links
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """So many rings of so many nodes, pairs in so many rounds among all, each with so many runs."""
+    """The numbers of rings, of their nodes, of rounds of pairs among all nodes, and of runs of each."""
 
     rings: int
     nodes: int
@@ -30,9 +30,9 @@ class Cluster:
 
 
 def named(cluster: Cluster, loss: float, lost: float, draw: Draw, number: int) -> tuple[bool, bool]:
-    """Whether the ring that lost is named, and whether any other is.
+    """Whether the slow ring is named, and whether any other is.
 
-    loss  of every ring over its slowest link; lost: of the first ring beside that
+    loss  of every ring over its slowest link; lost: additional loss of the first ring
     """
     random = np.random.default_rng([SEED, number])
     names = [f"n{at}" for at in range(cluster.rings * cluster.nodes)]
@@ -56,13 +56,13 @@ def named(cluster: Cluster, loss: float, lost: float, draw: Draw, number: int) -
 
 
 def shares(cluster: Cluster, loss: float, lost: float, draw: Draw, times: int) -> tuple[float, float]:
-    """Of so many sweeps: in which share the slow ring was named, and in which a healthy one was."""
+    """The share of sweeps in which the slow ring was named, and in which a healthy one was."""
     seen = [named(cluster, loss, lost, draw, number) for number in range(times)]
     return sum(found for found, _ in seen) / times, sum(wrong for _, wrong in seen) / times
 
 
 def main() -> None:
-    """Print the table of docs/sweep.md."""
+    """Print the table of docs/how-to/sweep.md."""
     options = parse(sized(__doc__, times=(200, 1, "sweeps with a slow ring; twice as many healthy ones")))
     for law, draw in TWO_LAWS.items():
         for cluster in (Cluster(1, 16), Cluster(8, 16), Cluster(16, 32)):

@@ -1,4 +1,4 @@
-"""Start-up: `assay --help` as a process, beside a Python that does nothing."""
+"""Start-up: `assay --help` as a process, compared with a Python that does nothing."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Two sizes: `--runs` made-up results that go straight into the index (default 100,000), and `--directories`
 real run directories on disk that `assay index` reads (default 10,000; a hundred thousand take minutes to
-make), once from their logs and once from the cached readings.
+create), once from their logs and once from the cached readings.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ TRIALS_A_SESSION = 100
 
 
 def facts(system: str) -> dict[str, Scalar]:
-    """A node's table as large as a real one."""
+    """A node's table of realistic size."""
     table: dict[str, Scalar] = {f"package.name-{i}": f"1.{i}.0" for i in range(150)}
     return table | {"host": system, "os": "Debian 12", "cpu.model": "made up"}
 
 
 def made_run(number: int, suite: str, systems: int = 4) -> Run:
-    """The record of one run: `TRIALS_A_SESSION` to a session, the systems in turn."""
+    """The record of one run: `TRIALS_A_SESSION` per session, alternating systems."""
     session = f"2026-{number // TRIALS_A_SESSION:07d}"
     system, block = f"system-{number % systems}", number % TRIALS_A_SESSION // systems + 1
     trial = Trial(
@@ -107,7 +107,7 @@ def made_results(count: int, suite: str = "made", seed: int = 1) -> Iterator[Res
 
 
 def write_directories(root: Path, count: int) -> None:
-    """Run directories as `assay run` leaves them, without waiting for the disk."""
+    """Run directories as written by `assay run`, but without waiting for the disk."""
     dice = random.Random(2)
     for number in range(count):
         run = made_run(number, "on-disk")
@@ -148,12 +148,12 @@ def timed_s(act: Callable[[], object]) -> float:
 
 
 def report(what: str, seconds: float, note: str = "") -> None:
-    """One line of figures."""
+    """Print one line of figures."""
     print(f"{what:46} {seconds * 1e3:10.1f} ms  {note}", flush=True)
 
 
 def on_made_up_runs(root: Path, count: int) -> None:
-    """Build, add to, query and list an index of this many runs."""
+    """Build, extend, query, and list an index of this many runs."""
     making = timed_s(lambda: [None for _ in made_results(min(count, 2000))]) / min(count, 2000)
     build = timed_s(lambda: store.update(root, made_results(count)))
     report(
@@ -179,7 +179,7 @@ def on_made_up_runs(root: Path, count: int) -> None:
 
 
 def on_directories(root: Path, count: int) -> None:
-    """Rebuild the index from real directories, and look for changes where there are none."""
+    """Rebuild the index from real directories, then check for changes when there are none."""
     write_directories(root, count)
     for what in ("from the logs", "from cached readings"):
         seconds = timed_s(lambda: update_index(root, rebuild=True))

@@ -1,7 +1,7 @@
-"""The training scripts of torchvision's source, which its wheel lacks: fetched once, from a pinned archive.
+"""The training scripts of torchvision's source, which its wheel lacks: downloaded once from a pinned archive.
 
-They are not copied into this repository. The archive is Debian's of the release, whose checksum was signed
-with the distribution; it is the release's own, byte for byte.
+They are not copied into this repository. The archive is Debian's source of the release, whose checksum was
+signed with the distribution; it is identical to the release's own, byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "assay-
 
 
 def references() -> Path | None:
-    """The directory `references`, from the cache or fetched; None, and the reason printed, where not."""
+    """The directory `references`, cached or downloaded; None, with the reason printed, if that fails."""
     target = CACHE / f"vision-{VERSION}" / "references"
     if not target.is_dir():
         try:
@@ -31,7 +31,7 @@ def references() -> Path | None:
             print(f"torchvision's training scripts can't be fetched from {URL}: {error}")
             return None
         if hashlib.sha256(archive).hexdigest() != SHA256:
-            print(f"{URL} is not what it was: its SHA-256 is not {SHA256}; nothing of it is run")
+            print(f"{URL} has changed: its SHA-256 is not {SHA256}; none of it is run")
             return None
         with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
             chosen = [member for member in opened if member.name.startswith(f"vision-{VERSION}/references/")]

@@ -1,7 +1,7 @@
-"""Programs that train, each a process of its own, run in turn: samples/s, CPU time a sample, and ratios.
+"""Training programs, each in its own process, run in turn: samples/s, CPU time per sample, and ratios.
 
-In each block every program runs once, in an order drawn anew, so that what slows the machine down slows all
-of them. Ratios are of what ran in one block, with Assay's own interval (`statistics.intervals.paired`).
+In each block every program runs once, in random order, so that whatever slows the machine down slows
+all of them. Ratios compare programs of one block, with Assay's own interval (`statistics.intervals.paired`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assay_payloads.keeping import counters
 
 LOOPS = Path(__file__).with_name("published_loops.py")
 SMALLEST = {"blocks": 1, "batch_size": 1, "steps": 1, "warmup": 0, "window": 1}
-WINDOW = '"key": "tracked_stats"'  # of our programs and of published_loops.py
+WINDOW = '"key": "tracked_stats"'  # in our programs and in published_loops.py
 FIGURE = re.compile(r'"key": "throughput", "value": ([0-9.e+-]+)|"train_samples_per_sec": ([0-9.]+)')
 FACTS = re.compile(r'"key": "(device_name|torch_version|cuda_version|cudnn_version)", "value": "([^"]+)"')
 
@@ -34,8 +34,8 @@ FACTS = re.compile(r'"key": "(device_name|torch_version|cuda_version|cudnn_versi
 class Program:
     """One way to train.
 
-    window_samples  trained between two of the windows that it prints
-    env             variables beside those of this process
+    window_samples  samples trained between two printed windows
+    env             variables in addition to this process's
     """
 
     name: str
@@ -46,7 +46,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Ran:
-    """Samples a second by the program's own clock; CPU seconds a sample, None where it prints no windows."""
+    """Samples per second by the program's own clock; CPU seconds per sample, None if it prints no windows."""
 
     per_s: float
     cpu_s: float | None
@@ -54,11 +54,11 @@ class Ran:
 
 
 class FailedError(Exception):
-    """A program ended without a figure; its last lines."""
+    """A program ended without a figure; holds its last lines."""
 
 
 def run(program: Program) -> Ran:
-    """Run a program to its end. Raises FailedError where it exits with an error or prints no figure."""
+    """Run a program to its end. Raises FailedError if it exits with an error or prints no figure."""
     spent: list[float] = []
     figures: list[float] = []
     last, facts = deque[str](maxlen=12), dict[str, str]()
@@ -78,7 +78,7 @@ def run(program: Program) -> Ran:
             facts |= dict(FACTS.findall(line))
     if process.returncode or not figures:
         raise FailedError(f"exit code {process.returncode}\n{''.join(last)}")
-    windows = len(spent) - 1  # from the end of the first on
+    windows = len(spent) - 1  # from the end of the first window on
     cpu_s = (spent[-1] - spent[0]) / (windows * program.window_samples) if windows > 0 else None
     return Ran(figures[-1], cpu_s, facts)
 
@@ -90,9 +90,9 @@ def _cpu_s(pid: int) -> float:
 
 
 def in_blocks(programs: Sequence[Program], blocks: int, minutes: float = math.inf) -> dict[str, list[Ran]]:
-    """What each program gave, block by block; one that fails is said, and left out of all blocks.
+    """What each program measured, block by block; a failed program is reported, and omitted from all blocks.
 
-    minutes  after which no further block is begun
+    minutes  minutes after which no further block starts
     """
     draw, found = random.Random(1), {program.name: list[Ran]() for program in programs}
     end = time.monotonic() + 60 * minutes
@@ -109,7 +109,7 @@ def in_blocks(programs: Sequence[Program], blocks: int, minutes: float = math.in
                 found[program.name].append(run(program))
             except FailedError as error:
                 del found[program.name]
-                print(f"\rfailed, and left out: {program.name}\n{error}")
+                print(f"\rfailed and skipped: {program.name}\n{error}")
     print("\r" + " " * 80 + "\r", end="", file=sys.stderr, flush=True)
     return found
 
@@ -117,9 +117,9 @@ def in_blocks(programs: Sequence[Program], blocks: int, minutes: float = math.in
 def measure(
     title: str, programs: Sequence[Program], blocks: int, minutes: float = math.inf, *, sample: str
 ) -> None:
-    """Run all in blocks and print a table; the first program is ours, that the others are held against.
+    """Run all in blocks and print a table; the first program is Assay's, with which the others are compared.
 
-    Above 1 ours is the better: more samples a second, less CPU time a sample.
+    Above 1, Assay's is better: more samples per second, less CPU time per sample.
     """
     first = programs[0].name
     before = counters.look()
@@ -138,7 +138,7 @@ def measure(
 
 
 def _table_cells(first: Sequence[Ran], runs: Sequence[Ran]) -> tuple[str, str]:
-    """How many times faster the first is, and how many times more CPU time this takes."""
+    """How many times faster the first program is, and how many times more CPU time the other takes."""
     costs = [
         (a.cpu_s, b.cpu_s)
         for a, b in zip(first, runs, strict=True)
@@ -149,7 +149,7 @@ def _table_cells(first: Sequence[Ran], runs: Sequence[Ran]) -> tuple[str, str]:
 
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> str:
-    """The second over the first, with its interval where there are two blocks or more."""
+    """The second over the first, with its interval if there are two blocks or more."""
     if not pairs:
         return ""
     estimate = paired([(math.log(a), math.log(b)) for a, b in pairs]).estimate("")
@@ -162,15 +162,15 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _others_share(met: Mapping[str, float]) -> float:
-    """Of the time of all CPUs, what neither this process nor those that it waited for used."""
+    """The share of all CPU time that neither this process nor the ones it waited for used."""
     return (met["busy_cpu_s"] - met["job_cpu_s"]) / (met["cpus"] * met["elapsed_s"])
 
 
-# What is run ---------------------------------------------------------------------------------------------
+# Programs ------------------------------------------------------------------------------------------------
 
 
 def sizes(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
-    """The options that say how much is trained, and how often."""
+    """The options that set how much is trained, and how often."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--blocks", type=int, help="times that each program is run")
     parser.add_argument("--batch-size", type=int)
@@ -191,10 +191,10 @@ def program(
     samples: int | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Program:
-    """A program at the sizes that were asked for.
+    """A program with the requested sizes.
 
-    script   a module of the payloads by its name, or published_loops.py
-    samples  of a window; None: as many as its batches hold
+    script   the name of a payload module, or published_loops.py
+    samples  in a window; None: as many as its batches have
     """
     argv = (
         sys.executable,
@@ -211,7 +211,7 @@ def program(
 
 
 def tables(options: argparse.Namespace, found: Mapping[str, Sequence[Program]], *, sample: str) -> None:
-    """Measure each set of programs, or the one that is named."""
+    """Measure each set of programs, or only the named one."""
     if options.only is not None and options.only not in found:
         sys.exit(f"--only {options.only}: there is {', '.join(found)}")
     for title, programs in found.items():

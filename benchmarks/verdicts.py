@@ -1,19 +1,19 @@
-"""An attack on the verdicts, through public interfaces alone: spreadsheets in, verdicts and doubts out.
+"""An attack on the verdicts through public interfaces only: spreadsheets in, verdicts and doubts out.
 
-    python benchmarks/verdicts.py                  some minutes
-    python benchmarks/verdicts.py --sets 2000      closer rates
+    python benchmarks/verdicts.py                  a few minutes
+    python benchmarks/verdicts.py --sets 2000      more precise rates
     python benchmarks/verdicts.py --smallest
 
-Everything goes in by `assay import` of a CSV and comes out of `assay.compare` and `assay.scale`, as a user's
-own figures would. The truth is known, so each promise has its rate:
+All input is imported with `assay import` from CSV, and all output comes from `assay.compare` and
+`assay.scale`, as with a user's own figures. The truth is known, so each promise has a rate:
 
-false     called faster or slower where the sides are equal: at most 5 %
-equal     called equivalent where the truth lies at the margin: at most 5 %
-covers    intervals that hold the truth: at least 95 %
-doubts    of inputs that mislead, in `doubts` of the comparison
-sizes     a size of a curve that is named although it is healthy
+false     called faster or slower although the sides are equal: at most 5 %
+equal     called equivalent although the truth is at the margin: at most 5 %
+covers    intervals that cover the truth: at least 95 %
+doubts    misleading inputs with a doubt in the comparison's `doubts`
+sizes     healthy sizes of a curve that are blamed
 
-A rate is broken where it misses its bound by more than three standard errors. Exit 1 where one is.
+A rate is broken if it misses its bound by more than three standard errors; then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class Promise:
-    """What was tried, how often it broke, and at what rate it may."""
+    """What was tried, how often it failed, and the rate at which it may fail."""
 
     what: str
     tried: int
@@ -58,13 +58,13 @@ class Promise:
 
     @property
     def holds(self) -> bool:
-        """Within three standard errors of what is allowed; without an allowance, never broken."""
+        """Whether the rate is within three standard errors of the allowed one, or 0 if none is allowed."""
         error = math.sqrt(self.allowed * (1 - self.allowed) / max(self.tried, 1))
         return self.broken <= self.tried * (self.allowed + 3 * error)
 
 
 def imported(folder: Path, rows: Sequence[Mapping[str, object]]) -> str:
-    """Import figures as a spreadsheet; the name under which they are kept."""
+    """Import figures as a spreadsheet; returns the name under which they are stored."""
     name = f"sheet-{next(_NUMBERS)}"
     columns = list(dict.fromkeys(key for row in rows for key in row))
     with (folder / f"{name}.csv").open("w", newline="") as file:
@@ -80,7 +80,7 @@ def imported(folder: Path, rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def figures(system: str, values: Sequence[object], **columns: object) -> Iterator[dict[str, object]]:
-    """A row for each run of a system."""
+    """One row for each run of a system."""
     usual = {"workload": "w", "shape": "1x8", "metric": "throughput", "unit": "images/s", "session": system}
     for run, value in enumerate(values, start=1):
         yield {"system": system, "run": run, **usual, **columns, "value": value}
@@ -93,7 +93,7 @@ def compared(folder: Path, rows: Sequence[Mapping[str, object]]) -> list[Any]:
 
 
 def rates(folder: Path, sets: int, luck: np.random.Generator) -> Iterator[Promise]:
-    """Error rates of the verdicts and coverage of the intervals, on one comparison a set."""
+    """Error rates of the verdicts and coverage of the intervals, with one comparison per set."""
     for shape, draw in SHAPES.items():
         for n_a, n_b in RUNS:
             for truth in (1.0, 1 + MARGIN):
@@ -118,7 +118,7 @@ def rates(folder: Path, sets: int, luck: np.random.Generator) -> Iterator[Promis
 
 
 def misleading(folder: Path, luck: np.random.Generator) -> Iterator[Promise]:
-    """Spreadsheets that mislead a busy reader, each with the doubt that has to be raised."""
+    """Spreadsheets that mislead a busy reader, each with the doubt that must be raised."""
 
     def near(mean: float, runs: int = 5, spread: float = 0.005) -> list[float]:
         return [float(v) for v in mean * np.exp(spread * luck.standard_normal(runs))]
@@ -162,7 +162,7 @@ def misleading(folder: Path, luck: np.random.Generator) -> Iterator[Promise]:
 
 
 def curves(folder: Path, times: int, luck: np.random.Generator) -> Iterator[Promise]:
-    """Three sizes of which one is 10 % slow: no healthy one may be named."""
+    """Three sizes, one of them 10 % slow: no healthy one may be blamed."""
     for slow in (1, 2, 4):
         named = 0
         for _ in range(times):
@@ -190,7 +190,7 @@ def curves(folder: Path, times: int, luck: np.random.Generator) -> Iterator[Prom
 
 
 def main() -> None:
-    """Attack, print the table, exit 1 where a promise did not hold."""
+    """Attack, print the table, and exit 1 if a promise did not hold."""
     parser = sized(
         __doc__,
         sets=(400, 30, "comparisons a rate"),

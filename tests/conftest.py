@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,9 @@ from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree
 from payload_processes import Forks
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 SUPPORT = ROOT / "tests" / "support"  # what several tests share: contracts, stand-ins, made data
@@ -30,6 +34,16 @@ sys.path += sorted({str(path.parent) for path in (ROOT / "tests").rglob("test_*.
 settings.register_profile("few", max_examples=40, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)
 settings.load_profile(os.environ.get("ASSAY_TEST_EXAMPLES", "few"))
+CHROMIUM_ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 LEFT_OUT = frozenset(filter(None, os.environ.get("ASSAY_LEAVE_OUT", "").split(",")))  # tools/run_tests.py
 
@@ -112,6 +126,20 @@ def published() -> dict[str, Any]:
     require("published", path.is_file(), f"no published figures in {path}; set ASSAY_PUBLISHED")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium: $ASSAY_CHROMIUM, else the first of its usual names on the path."""
+    found = os.environ.get("ASSAY_CHROMIUM") or next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    require("chromium", found is not None, "no Chromium here; install it or set ASSAY_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=found, args=list(CHROMIUM_ARGUMENTS))
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Make docs/images from a finished session: `python tools/make_screenshots.py RUNS_DIR REFERENCE`.
 
-terminal.svg is what `assay compare` prints and the curves of `assay scale`, in colour; report.png the top of
-the page that `assay report` writes, down to its first chart, in Chromium ($ASSAY_CHROMIUM, else its usual
-names).
+terminal.svg shows the output of `assay compare` and the curves of `assay scale`, in color; report.png the top
+of the page that `assay report` writes, down to its first chart, in Chromium ($ASSAY_CHROMIUM, otherwise its
+usual names).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ASSAY = Path(sys.executable).with_name("assay")
 COLUMNS = 88
 VERDICTS = (0, 1, 3)  # exit codes that are answers: equivalent or faster, slower, undecided
 PAGE_WIDTH, PAGE_HEIGHT = 1280, 1000
-MARGIN, MOST_HEIGHT = 24, 1500  # below the first chart, which ends the picture
+MARGIN, MOST_HEIGHT = 24, 1500  # below the first chart, where the picture ends
 MOST_PNG_BYTES = 400_000
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 
 
 def printed(*arguments: str, runs_dir: Path) -> str:
-    """What a command prints on a terminal, escape sequences and all. Exits where it fails."""
+    """What a command prints on a terminal, including escape sequences. Exits if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     environment |= {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     environment["ASSAY_RUNS"] = str(runs_dir)
@@ -40,7 +40,7 @@ def printed(*arguments: str, runs_dir: Path) -> str:
 
 
 def terminal_svg(runs_dir: Path, reference: str) -> str:
-    """The commands with their prompts and output, as a terminal's window; it fetches no font."""
+    """The commands with their prompts and output, as a terminal window; fetches no font."""
     from rich.console import Console
     from rich.terminal_theme import MONOKAI
     from rich.text import Text
@@ -68,7 +68,7 @@ def report_png(runs_dir: Path, reference: str, target: Path) -> None:
     names = ("chromium", "chromium-browser", "google-chrome")
     chromium = os.environ.get("ASSAY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if chromium is None:
-        sys.exit("no Chromium here: install it or set ASSAY_CHROMIUM")
+        sys.exit("Chromium not found: install it or set ASSAY_CHROMIUM")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
         page = Path(scratch) / "page.html"
         printed("report", reference, "-o", str(page), runs_dir=runs_dir)
@@ -89,7 +89,7 @@ def report_png(runs_dir: Path, reference: str, target: Path) -> None:
 
 
 def main() -> None:
-    """Write both images, and say where they are."""
+    """Write both images, and print their paths."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     runs_dir, reference = Path(sys.argv[1]).resolve(), sys.argv[2]

@@ -1,4 +1,4 @@
-"""The contract of import-linter for the rooms of a package: each may know what pyproject.toml's table says.
+"""The import-linter contract for the rooms of a package: each may know what pyproject.toml's table allows.
 
     [[tool.importlinter.contracts]]
     name = "…"
@@ -11,8 +11,8 @@
     cli = ["everything"]
     launch = ["shell", "assay_payloads"]      another root package is a room, too
 
-A room is a module or a package right below it. One that the table lacks is an error, and so is a line
-about a room that isn't there. Another root package is known only by a room whose line names it.
+A room is a module or a package directly below it. A room that the table lacks is an error, and so is a line
+about a room that does not exist. Another root package is known only by a room whose line names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TableField(fields.Field[Table]):
     """A table of lists of words."""
 
     def parse(self, raw_data: Any) -> Table:
-        """The table as it is. Raises ValidationError where it is none."""
+        """The table, unchanged. Raises ValidationError if it is not a table."""
         if not _is_table(raw_data):
             raise fields.ValidationError('expected a table of lists: room = ["another", "a third"]')
         return raw_data
@@ -44,7 +44,7 @@ def _is_table(given: Any) -> TypeGuard[Table]:
 
 
 class RoomsContract(Contract):
-    """Direct imports only: what a room knows by way of another is the other's business."""
+    """Direct imports only: what a room knows through another is the other room's concern."""
 
     type_name = "rooms"
     root: Any = fields.StringField()
@@ -53,19 +53,19 @@ class RoomsContract(Contract):
     may_know: Any = TableField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Kept where no room knows more than it may, and the table is whole."""
+        """Whether no room knows more than it may, and the table is complete."""
         found = [*self._strangers(graph), *self._broken(graph)]
         return ContractCheck(kept=not found, metadata={"found": found})
 
     def _strangers(self, graph: ImportGraph) -> Iterator[str]:
-        """Rooms without a line, and names in the table of no room."""
+        """Rooms without a line, and names in the table that are not rooms."""
         named = {*self.nouns, *self.may_know}
         there = {child.rpartition(".")[2] for child in graph.find_children(self.root)}
         for room in sorted(there - named):
             yield f"{self.root}.{room} has no line in the table"
         known = {room for rooms in self.may_know.values() for room in rooms} - {EVERYTHING, *self._packages}
         for room in sorted((named | known) - there):
-            yield f"the table names {room}, and there is no {self.root}.{room}"
+            yield f"the table names {room}, but {self.root}.{room} does not exist"
 
     def _broken(self, graph: ImportGraph) -> Iterator[str]:
         """Every line that imports what its room may not know."""
@@ -88,7 +88,7 @@ class RoomsContract(Contract):
         return EVERYTHING in line or other in line or other in self.nouns
 
     def _room(self, module: str) -> str:
-        """Of a module's name, the part below the package; "" for that itself, another package as a whole."""
+        """A module's name below the package; "" for the package itself; another package's name in full."""
         package, _, below = module.partition(".")
         return below.partition(".")[0] if package == self.root else package
 
@@ -98,7 +98,7 @@ class RoomsContract(Contract):
         return packages
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """A line for each import that may not be, with its module and line."""
+        """A line for each forbidden import, with its module and line."""
         for line in check.metadata["found"]:
             output.print_error(f"- {line}", bold=True)
             output.new_line()

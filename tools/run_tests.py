@@ -1,16 +1,16 @@
 """Run the tests in parts: those that wait for a cluster, hosts or containers run next to those that compute.
 
-    python tools/run_tests.py          all but those marked `long`
+    python tools/run_tests.py          all except those marked `long`
     python tools/run_tests.py --all    all of them
 
-A cluster and a batch system are used where ASSAY_TEST_KUBECONFIG and ASSAY_TEST_SLURM name one. SSH servers
-and containers are started where ASSAY_REQUIRE names them or all tests run: they take as long as all the rest.
-Tests of a service that is absent run among the others, where each is skipped with its reason.
+A cluster and a batch system are used if ASSAY_TEST_KUBECONFIG and ASSAY_TEST_SLURM name one. SSH servers
+and containers are started if ASSAY_REQUIRE names them or all tests run: they take as long as everything else.
+Tests of a missing service run among the others, where each is skipped with its reason.
 
-A part that takes a piece of a cluster or of the network away starts after the parts that need it. A part
-that runs in the background prints its output when all have ended. A test that failed is then run once more,
-alone: on a busy machine a cluster can miss its deadlines. It has failed if it fails alone as well. If it
-passes alone, it is named at the end, and more than two such tests fail the run.
+A part that disrupts a cluster or the network starts after the parts that need it. A part
+that runs in the background prints its output when all have ended. A failed test is then run once more,
+alone: on a busy machine, a cluster can miss its deadlines. It has failed if it also fails alone. If it
+passes alone, it is listed at the end, and more than two such tests fail the run.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import IO
 from xml.etree import ElementTree
 
-SOME_FAILED = 1  # pytest's exit code; those above it report trouble of pytest's own
-MAX_UNSTABLE = 2  # tests of one run that may fail next to others and pass alone
+SOME_FAILED = 1  # pytest's exit code; higher codes report problems of pytest itself
+MAX_UNSTABLE = 2  # tests per run that may fail next to others and pass alone
 CACHE = Path(".pytest_cache")
-HOSTS = ("ssh", "podman")  # what the tests start on this machine themselves
+HOSTS = ("ssh", "podman")  # services that the tests start on this machine themselves
 SERVICES = ("kubernetes", "slurm", *HOSTS)  # markers of tests that need one of them
 NO_TEST = "(long and not long)"
 
@@ -43,10 +44,10 @@ class Part:
     """Tests that run in one pytest.
 
     tests    an expression of markers
-    needs    services without any of which it has no tests
-    at_once  files at the same time; the tests of a file share a namespace, a data set, a fork server
-    after    names of parts that have to end before this one starts, whatever their result
-    shown    at once; what the others print stands in their logs and is shown when all have ended
+    needs    services; if all of them are missing, it has no tests
+    at_once  files to run concurrently; the tests in a file share a namespace, a data set, a fork server
+    after    names of parts that must end before this one starts, whatever their result
+    shown    at once; the output of the others is in their logs and is shown when all have ended
     """
 
     name: str
@@ -76,12 +77,12 @@ class Part:
         return code, sorted(failed - self._failed())
 
     def show(self) -> None:
-        """Print the output that was kept."""
+        """Print the stored output."""
         if not self.shown:
             print(f"\n{self.name}:", self._log.read_text(errors="replace"), flush=True)
 
     def counts(self) -> Counter[str]:
-        """How many tests passed, failed and were skipped when they ran next to others."""
+        """How many tests passed, failed, and were skipped when they ran next to others."""
         suites = ElementTree.parse(self._report).iter("testsuite") if self._report.exists() else ()  # noqa: S314
         counts: Counter[str] = Counter()
         for suite in suites:
@@ -120,10 +121,10 @@ class Part:
 
 
 def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
-    """The parts that have tests to run, those that others wait for first.
+    """The parts that have tests to run, starting with those that others wait for.
 
     chosen  formats the expression of a part's tests
-    absent  services that are absent: whatever else they need, their tests are in no part of that service
+    absent  missing services: whatever else they need, their tests are in no part of that service
     """
     parts = [
         Part("cluster", "kubernetes and not disruptive", ["kubernetes"], at_once=3),
@@ -132,7 +133,8 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
         Part(
             "others",
             "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
-            at_once=2,
+            # they mostly wait; next to the services' tests, more of them would miss their deadlines
+            at_once=4 if {*SERVICES} <= {*absent} else 2,
             shown=True,
         ),
         # a training takes a core, which tests that time something cannot spare; some trainings use the hosts
@@ -155,7 +157,7 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
 
 
 def absent_services(everything: bool) -> set[str]:
-    """Services that this run has not, or leaves out for the time that they take."""
+    """Services that are missing, or that this run omits because they take too long."""
     named = {"kubernetes": "ASSAY_TEST_KUBECONFIG", "slurm": "ASSAY_TEST_SLURM"}
     absent = {marker for marker, variable in named.items() if not os.environ.get(variable)}
     required = os.environ.get("ASSAY_REQUIRE", "").split(",")
@@ -173,15 +175,17 @@ def run(parts: Iterable[Part]) -> list[int]:
 
 
 def main() -> int:
-    """Run all parts to their ends; the worst exit code."""
+    """Run all parts to their ends; returns the worst exit code."""
     everything = "--all" in sys.argv[1:]
-    if everything:  # and more examples of each property: tests/conftest.py reads it
+    if everything:  # also selects more examples of each property: tests/conftest.py reads it
         os.environ["ASSAY_TEST_EXAMPLES"] = "many"
     absent = absent_services(everything)
     if absent.issuperset(HOSTS):
         os.environ["ASSAY_LEAVE_OUT"] = ",".join(HOSTS)
-    # hundreds of processes import the same files: compile them once
+    # hundreds of processes import the same files: compile them once, before many do it at the same time
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not any(Path("tests").rglob("*-pytest-*.pyc")):
+        subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq"], stdout=DEVNULL, check=False)
     parts = parts_of("{}" if everything else "({}) and not long", absent)
     codes = run(parts)
     for part in parts:
@@ -195,7 +199,7 @@ def main() -> int:
     for part in parts:
         print(f"{part.name:16}{part.wall_s / 60:6.1f} min{part.cpu_s / 60:6.1f} min of CPU time")
     for test in unstable:
-        print(f"failed next to others, passed alone: {test}")
+        print(f"failed with other tests running, passed alone: {test}")
     if len(unstable) > MAX_UNSTABLE:
         print(f"{len(unstable)} tests passed only alone; at most {MAX_UNSTABLE} may")
         codes.append(SOME_FAILED)

@@ -1,9 +1,9 @@
-"""Write src/assay/stacks/pins.json: every package that an image may hold, at the version tested here.
+"""Write src/assay/stacks/pins.json: every package that an image may contain, at the tested version.
 
     python tools/stack_pins.py
 
 Run in the environment that the tests run in. A package's requirements are those on Linux with any Python that
-a base has. What torch's wheel brings of its accelerator is left out: the wheel names its versions.
+a base has. The accelerator packages that torch's wheel brings are omitted: the wheel pins their versions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "stacks" / "
 
 
 def environments() -> list[dict[str, str]]:
-    """What a requirement's marker is asked, once a Python."""
+    """The environments in which to evaluate a requirement's marker, one per Python."""
     pythons = sorted({base.python for base in BASES.values()})
     same = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix", "extra": ""}
     return [
@@ -33,7 +33,7 @@ def environments() -> list[dict[str, str]]:
 
 
 def requirements(name: str) -> list[str]:
-    """What a package needs, by name."""
+    """A package's requirements, by name."""
     needed = set()
     for line in metadata.requires(name) or ():
         requirement = Requirement(line)
@@ -43,7 +43,7 @@ def requirements(name: str) -> list[str]:
 
 
 def least_python(name: str) -> str:
-    """The oldest Python of a package, like 3.11; one that does not say runs with any."""
+    """The oldest Python of a package, like 3.11; a package that states none runs with any."""
     said = metadata.metadata(name).get("Requires-Python") or ""
     least = [part.strip()[2:].strip() for part in said.split(",") if part.strip().startswith(">=")]
     return ".".join(least[0].split(".")[:2]) if least else "3.0"

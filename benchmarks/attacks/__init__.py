@@ -1,1 +1,1 @@
-"""Ways to make Assay fail on one machine; each returns checks, which name what did not hold."""
+"""Ways to make Assay fail on one machine; each returns checks that name what did not hold."""

@@ -1,4 +1,4 @@
-"""Assay as a process: what it printed, its exit code, its time and its memory."""
+"""Assay as a process: its output, exit code, time, and memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended; `code` is None where it exceeded its limit and was killed."""
+    """A command that has ended; `code` is None if it exceeded its limit and was killed."""
 
     code: int | None
     text: str
@@ -61,8 +61,17 @@ class Running:
     process: subprocess.Popen[bytes]
     output: Path
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Whether it ends within this time; its exit status remains for `end`."""
+        give_up = time.monotonic() + limit_s
+        while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.01)
+        return True
+
     def end(self, limit_s: float = LIMIT_S) -> Ended:
-        """Wait for its end; kill it where that takes longer than `limit_s`."""
+        """Wait for its end; kill it if that takes longer than `limit_s`."""
         give_up = time.monotonic() + limit_s
         while True:
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
@@ -81,7 +90,7 @@ class Running:
         return Ended(code, text, used.ru_maxrss * 1024)
 
     def kill(self) -> None:
-        """Kill Assay alone, as the kernel does; its jobs run on."""
+        """Kill only Assay, as the kernel would; its jobs continue."""
         self.process.send_signal(signal.SIGKILL)
 
 
@@ -121,7 +130,7 @@ def write_suite(
 
 
 def processes_with(words: Sequence[str] | str) -> list[int]:
-    """Processes whose command line or environment has one of these words."""
+    """Processes whose command line or environment contains one of these words."""
     sought = [word.encode() for word in ([words] if isinstance(words, str) else words)]
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Run directories of which a file was damaged: every command says so, and no run drops out in silence."""
+"""Run directories with a damaged file: every command says so, and no run disappears silently."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ READERS = (
     ("index",),
     ("run", "suite.yaml", "--quiet"),
 )
-NOTICES = ("show", "report")  # those whose figures would silently have a run less
+NOTICES = ("show", "report")  # commands whose figures would silently lack a run
 
 
 def damaged_files(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """So many damages, each read by every command."""
+    """Damage run directories, and read each with every command."""
     clean = Check("a damaged run directory is a clear error or a result, never a traceback")
-    named = Check("a damaged run is named where its figures are missing")
+    named = Check("reports without a damaged run name that run")
     whole = folder / "whole"
     write_suite(whole, "print('value 5')", repeats=RUNS)
     ran = assay(whole, "run", "suite.yaml", "--quiet")
@@ -69,7 +69,7 @@ def _fifo(attempt: Path) -> bool:
 
 
 def _reading(attempt: Path) -> bool:
-    """The cache: it can be made again."""
+    """The cache, which can be rebuilt."""
     (attempt / "reading.json").write_text("[" * 200_000)
     return False
 
@@ -104,7 +104,7 @@ def _index_bytes(attempt: Path) -> bool:
     return False
 
 
-# Each damages one attempt, and says whether that run's figures are lost by it.
+# Each damages one attempt, and returns whether that run's figures are lost.
 _DAMAGES: tuple[Callable[[Path], bool], ...] = (
     *(_brackets, _index, _cut, _not_json, _fifo, _reading, _log, _plan, _session, _index_bytes),
 )

@@ -1,4 +1,4 @@
-"""Spoilt suites and spoilt training logs: an answer within the limit, and never a traceback."""
+"""Corrupted suites and training logs: an answer within the limit, and never a traceback."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from assay.launch import PACKAGES
 from attacks.command import Check, assay, write_suite
 
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e308, float("nan"), float("inf"), 10**30, "", "x" * 100_000, [], {}, [[[[]]]]),
     *({"a": {"b": {}}}, "\0", "é\u202e<script>", "../../etc/passwd", "0x0", "99999999x99999999", "-1x1"),
     *("99999999999999d", "nan%", "-5%", "1e400%", [None], {1: 2}, "{python}", "{seed}", "{", "%s", "$(id)"),
-    *("yes", "2026-01-01", ["a"] * 10_000, "local", "kubernetes", "slurm", "lsf", "ssh", "podman"),
+    *("yes", "2026-01-01", ["a"] * 10_000, *PACKAGES),
 )
 KEYS = ("zzz", "wokload", "retries", "margin", "expect", "seed", "baseline", "timeout", "shapes", "params")
 SUITES = Path(__file__).resolve().parents[2] / "examples"
@@ -25,8 +26,8 @@ Place = tuple[Any, ...]  # keys and indices from the top
 
 
 def fuzz_suites(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """`assay plan` on suites of which a value, or some bytes, were changed."""
-    check = Check("a spoilt suite or system is a plan or a clear error")
+    """`assay plan` on suites with a changed value, or some changed bytes."""
+    check = Check("a corrupted suite or system gives a plan or a clear error")
     write_suite(folder, "print('value 1')")
     suites = [folder / "suite.yaml", *sorted(SUITES.glob("*/suite.yaml"))]
     own = folder / "spoilt"
@@ -47,8 +48,8 @@ def fuzz_suites(folder: Path, count: int, draw: random.Random) -> list[Check]:
 
 
 def fuzz_logs(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """`assay score` on a training log of which lines, values or bytes were changed."""
-    check = Check("a spoilt training log is a score or a clear error")
+    """`assay score` on a training log with changed lines, values, or bytes."""
+    check = Check("a corrupted training log gives a score or a clear error")
     folder.mkdir(parents=True)
     whole = "".join(training_log()).encode()
     spoilers = (_cut_lines, _swap_bytes, _other_value, _other_order, _nested, _not_text)
@@ -106,7 +107,7 @@ def _spoilt_yaml(text: bytes, draw: random.Random) -> bytes:
 
 
 def _change(content: Any, draw: random.Random) -> None:
-    """Another value, one key less or more, a value of elsewhere, or one that is nested deeply."""
+    """Another value, one key fewer or more, a value from elsewhere, or a deeply nested value."""
     places = [place for place in _places(content) if place]
     if not places:
         return
@@ -194,7 +195,7 @@ def _swap_bytes(log: bytes, draw: random.Random) -> bytes:
 
 
 def _other_value(log: bytes, draw: random.Random) -> bytes:
-    """A time or a value that no clock and no model gives."""
+    """A time or a value that no clock or model produces."""
     name = draw.choice([b"time_ms", b"value", b"epoch_num"])
     odd = draw.choice(
         [b"NaN", b"-Infinity", b"-1", b"9" * 5_000, b"1e308", b'"soon"', b"null", b"[]", b"true"]

@@ -1,10 +1,9 @@
-"""`assay run` killed at random moments and run again: no trial is lost, none is done twice."""
+"""`assay run` killed at random moments and run again: no trial is lost or done twice."""
 
 from __future__ import annotations
 
 import json
 import random
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,7 +24,7 @@ note("ended")
 
 
 def kills(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """So many kills over as many sessions of six trials as they need."""
+    """Kill runs, over as many sessions of six trials as needed."""
     whole = Check("a killed run is resumed: every trial has its result")
     once = Check("a killed run is resumed: no trial was done twice")
     number, session = 0, 0
@@ -35,10 +34,8 @@ def kills(folder: Path, count: int, draw: random.Random) -> list[Check]:
         was_done = False
         while number < count and not was_done:
             running = start(own, "run", "suite.yaml", "--quiet")
-            try:
-                running.process.wait(draw.choice([draw.uniform(0.05, 1.2), draw.uniform(0.5, 6)]))
-                was_done = True
-            except subprocess.TimeoutExpired:
+            was_done = running.ends_within(draw.choice([draw.uniform(0.05, 1.2), draw.uniform(0.5, 6)]))
+            if not was_done:
                 running.kill()
                 number += 1
             running.end()
@@ -49,10 +46,10 @@ def kills(folder: Path, count: int, draw: random.Random) -> list[Check]:
 
 
 def two_at_once(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """Two runs of one suite, started at nearly the same moment."""
-    whole = Check("two runs at once: every trial has its result")
-    once = Check("two runs at once: no trial was done twice")
-    codes = Check("two runs at once: one works, the other says that it is busy")
+    """Two runs of one suite, started at almost the same time."""
+    whole = Check("two concurrent runs: every trial has its result")
+    once = Check("two concurrent runs: no trial was done twice")
+    codes = Check("two concurrent runs: one works, the other reports that the session is busy")
     for number in range(count):
         own = folder / str(number)
         write_suite(own, PROGRAM.format(notes=own / "notes"), repeats=TRIALS)
@@ -66,7 +63,7 @@ def two_at_once(folder: Path, count: int, draw: random.Random) -> list[Check]:
 
 
 def _judge(folder: Path, whole: Check, once: Check) -> None:
-    """Complete an open session, then compare what the trials noted with what Assay kept."""
+    """Complete an open session, then compare what the trials recorded with what Assay stored."""
     last = ""
     if len(_finished(folder)) % TRIALS or not _finished(folder):
         last = str(assay(folder, "run", "suite.yaml", "--quiet"))

@@ -1,4 +1,4 @@
-"""Secrets planted where a suite can hold one, and looked for in every byte that Assay wrote or printed."""
+"""Secrets planted wherever a suite can contain one, then searched for in all that Assay wrote or printed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ WRITTEN_BY_THE_USER = {"suite.yaml", "systems.yaml", "program.py"}
 
 
 def secrets(folder: Path, count: int, draw: random.Random) -> list[Check]:
-    """Another set of secrets each time."""
-    check = Check("a secret reaches its program, and nothing that Assay writes or prints but the job's log")
+    """Use another set of secrets each time."""
+    check = Check(
+        "a secret reaches its program, and the job's log, but nothing else that Assay writes or prints"
+    )
     for number in range(count):
         for plant in (_plant, _plant_by_reference):
             own = folder / str(number) / plant.__name__
@@ -52,7 +54,7 @@ def _text(draw: random.Random, length: int, letters: str = string.ascii_letters 
 
 
 def _plant_by_reference(folder: Path, draw: random.Random) -> tuple[Planted, Environment]:
-    """A suite that names a secret of Assay's own environment; the program prints whether it has it."""
+    """A suite that references a secret in Assay's own environment; the program prints whether it has it."""
     secret = _text(draw, 20)
     program = f"import os\nprint('value', 5 if os.environ['GIVEN'] == {secret[::-1]!r}[::-1] else 'nothing')"
     write_suite(folder, program)
@@ -117,7 +119,7 @@ def _plant(folder: Path, draw: random.Random) -> tuple[Planted, Environment]:
 
 
 def _found(folder: Path, planted: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Files of Assay's that hold a secret; the log is what the program printed itself, as it printed it."""
+    """Assay's files that contain a secret; the log is what the program itself printed, unchanged."""
     for path in sorted(folder.rglob("*")):
         if path.match("logs/rank-*.log"):
             continue

@@ -45,7 +45,7 @@ FEEDS_IT = 'print("a " * 60 + "images/s" + "e" * 5)\nprint("images/sec: 5")'
 
 
 def odd_programs(folder: Path, megabytes: int, draw: random.Random) -> list[Check]:
-    """One run of each; `megabytes` of one line, and of what a flood may print."""
+    """One run of each; `megabytes`: length of the long line, and the limit of a flood."""
     return [check for attack in _ATTACKS for check in attack(folder / attack.__name__, megabytes)]
 
 
@@ -62,7 +62,7 @@ def _hang(folder: Path, megabytes: int) -> Iterator[Check]:
 
 def _garbage(folder: Path, megabytes: int) -> Iterator[Check]:
     write_suite(folder, GARBAGE)
-    check = Check("garbage beside the figures reaches no terminal, and no page as a script")
+    check = Check("garbage next to the figures reaches no terminal, and no page as a script")
     for argv in (SUITE, ("show", "attack"), ("report", "attack", "-o", "page.html")):
         ended = assay(folder, *argv)
         check.expect(ended.is_clean and "\x1b]0;" not in ended.text, f"{argv[0]}: {ended}")
@@ -74,7 +74,7 @@ def _garbage(folder: Path, megabytes: int) -> Iterator[Check]:
 def _long_line(folder: Path, megabytes: int) -> Iterator[Check]:
     write_suite(folder, LONG_LINE.format(megabytes=megabytes))
     ended = assay(folder, *SUITE)
-    check = Check("one very long line costs no memory of its size, and the next line counts")
+    check = Check("one very long line does not take memory of its size, and the next line counts")
     check.expect(ended.is_clean and _values(folder) == [5.0], f"{_values(folder)}; {ended}")
     least = assay(folder, "show", "attack").peak_bytes
     most = least + max(100, megabytes // 2) * 10**6
@@ -95,7 +95,7 @@ def _flood(folder: Path, megabytes: int) -> Iterator[Check]:
 
 def _backtracking(folder: Path, megabytes: int) -> Iterator[Check]:
     write_suite(folder, FEEDS_IT, pattern=BACKTRACKS)
-    check = Check("a pattern that would backtrack for years is answered in time")
+    check = Check("a pattern that would backtrack for years finishes in time")
     for argv in (SUITE, ("show", "attack"), SUITE):
         ended = assay(folder, *argv)
         check.expect(ended.is_clean, f"{argv[0]}: {ended}")
@@ -104,7 +104,7 @@ def _backtracking(folder: Path, megabytes: int) -> Iterator[Check]:
 
 def _no_file(folder: Path, megabytes: int) -> Iterator[Check]:
     """A FIFO, a device and a directory where a training log is expected."""
-    check = Check("a FIFO, a device or a directory in place of a log is an error, not a wait")
+    check = Check("a FIFO, a device, or a directory instead of a log is an error, not a wait")
     for name in ("fifo", "device", "directory"):
         own = folder / name
         own.mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""What the verdicts promise, by simulation: `python benchmarks/statistics` prints one table with its targets.
+"""The verdicts' promises, simulated: `python benchmarks/statistics` prints one table with its targets.
 
-Rates over drawn sets of runs whose truth is known; the columns are runs a side, in sequential rows the most
-that is planned. Exit 1 where a target is not met. `--quick` draws a twentieth of the sets, with targets
-widened by three standard errors; `--markdown` writes the table for docs/statistics.md.
+Rates over drawn sets of runs whose truth is known. The columns are runs per side; in sequential rows, the
+planned maximum. Exits with 1 if a target is missed. `--quick` draws a twentieth of the sets, with targets
+widened by three standard errors; `--markdown` prints the table for docs/explanation/statistics.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_pract
 
 @dataclass(frozen=True)
 class Row:
-    """An experiment with its rates, one for each of `RUNS`; nan where it was not made."""
+    """An experiment with its rates, one for each of `RUNS`; nan if it was not run."""
 
     experiment: Experiment
     rates: tuple[float, ...]
@@ -43,18 +43,18 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Rates as they are printed."""
+        """The rates as printed."""
         return tuple(_text(rate, factor=self.experiment.factor) for rate in self.rates)
 
     @property
     def against(self) -> tuple[str, str]:
-        """The target in words, and whether it is met; dashes where the rate is only reported."""
+        """The target as text, and whether it is met; dashes if the rate is only reported."""
         target = self.experiment.target
         return (target.words, "yes" if self.met else "NO") if target is not None else ("–", "–")
 
 
 def rows(sets: int, *, allowed_errors: float) -> Iterator[Row]:
-    """Every experiment, each number of runs with its own seed."""
+    """All experiments; each number of runs has its own seed."""
     for number, experiment in enumerate(chain.from_iterable(group() for group in GROUPS)):
         rates = tuple(experiment.rate(np.random.default_rng((SEED, number, n)), sets, n) for n in RUNS)
         target = experiment.target
@@ -96,7 +96,7 @@ def _markdown(found: Sequence[Row]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table; exit 1 where a target is missed."""
+    """Print the table; exit with 1 if a target is missed."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--quick", "--smallest", action="store_true")
     options.add_argument("--markdown", action="store_true")
@@ -107,7 +107,7 @@ def main() -> None:
     print("\n".join((_markdown if asked.markdown else _printed)(found)))
     missed = [f"{row.experiment.group}: {row.experiment.name}" for row in found if not row.met]
     print(
-        f"\n{sets:,} sets a rate, in % where it is no factor; {agreed:,} comparisons equal to assay's own; "
+        f"\n{sets:,} sets per rate, in % unless a factor; {agreed:,} comparisons equal to Assay's own; "
         f"seed {SEED}; {time.monotonic() - begin:.0f} s"
     )
     if missed:

@@ -1,4 +1,4 @@
-"""That the vectorised formulas of this simulation are those of `assay.analyse`, on drawn sets."""
+"""Checks that this simulation's vectorized formulas are those of `assay.analyse`, on drawn sets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _POINT = Point("simulated", "1x1", "throughput", "", "higher", {})
 
 
 class DisagreementError(Exception):
-    """A vectorised formula gave something else than the library."""
+    """A vectorized formula and the library disagree."""
 
 
 def check(seed: int = 1, families: int = 60, claims: int = 5) -> int:
-    """Compare intervals and verdicts, alone and in families; how many comparisons agreed.
+    """Compare intervals and verdicts, alone and in families; returns how many comparisons agreed.
 
-    Raises DisagreementError with the first set that doesn't.
+    Raises DisagreementError with the first set that disagrees.
     """
     rng, agreed = np.random.default_rng(seed), 0
     for n in (3, 5, 10):

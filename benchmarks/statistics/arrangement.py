@@ -1,4 +1,4 @@
-"""How runs are arranged: unequal numbers on the sides, and sides measured in the same sessions."""
+"""The arrangement of runs: unequal numbers per side, and sides measured in the same sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drawn_runs import Floats
 from experiment import AT_LEAST_94, AT_MOST_5, Experiment, Rate
 from methods import Ratios
 
-WITHIN, BETWEEN = 0.0005, 0.005  # spreads of the runs of a session, and of sessions
+WITHIN, BETWEEN = 0.0005, 0.005  # spreads within a session, and between sessions
 DIFFERENCE = float(np.log(1.005))
 RUNS_OF_A_SESSION = 4
 
@@ -39,14 +39,14 @@ def _unequal(few: int, times: float, *, usual: bool = False) -> Rate:
 
 
 def _usual(a: Floats, b: Floats) -> Ratios:
-    """Welch's test with Satterthwaite's degrees of freedom, whatever the numbers."""
+    """Welch's test with Satterthwaite's degrees of freedom, for any numbers."""
     part_a, part_b = (x.var(-1, ddof=1) / x.shape[-1] for x in (a, b))
     degrees = (part_a + part_b) ** 2 / (part_a**2 / (a.shape[-1] - 1) + part_b**2 / (b.shape[-1] - 1))
     return Ratios(b.mean(-1) - a.mean(-1), np.sqrt(part_a + part_b), degrees)
 
 
 def _sessions(difference: float, *, shared: bool) -> Rate:
-    """How often 1 is excluded; sessions of both sides shift these alike where they are the same."""
+    """How often 1 is excluded; shared sessions shift both sides equally."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         of_a = BETWEEN * rng.normal(size=(sets, n))

@@ -1,7 +1,7 @@
-"""A program with two threads against one with one, beside others that use the same two CPUs.
+"""A program with two threads compared with one thread, while others use the same two CPUs.
 
-The model is harsh: whoever is ready gets an equal share, and threads that wait for each other are as slow as
-the slowest, or slower still where each wait misses its turn.
+The model is harsh: every ready thread gets an equal share, and threads that wait for each other are as slow
+as the slowest, or even slower if each wait misses its turn.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from assay.analyse.comparison.lost_time import MOST_LOST
 CPUS = 2
 TRUTHS = {"two threads are 1.9 times as fast": 1.9, "two threads are as fast as one": 1.0}
 LOADS = (0.0, 0.05, 0.15, 1.0, 2.0, 4.0)
-UNEVEN = 0.2  # spread of the share that a thread gets
+UNEVEN = 0.2  # spread of a thread's share
 
 
 def busy() -> Iterator[Experiment]:
-    """Each truth beside none, a little, and up to four competitors that never rest."""
+    """Each truth with no competitor, a partly busy one, and up to four that never rest."""
     for truth, speed in TRUTHS.items():
         for load in LOADS:
             group = f"two CPUs, load of others {load:g}; {truth}"
@@ -37,11 +37,11 @@ def busy() -> Iterator[Experiment]:
 
 @dataclass(frozen=True)
 class Runs:
-    """What became of one program's runs, sets × runs each; times are shares of a run's time.
+    """The outcome of one program's runs, sets × runs each; times are shares of a run's time.
 
-    speed   of what it has alone
-    used    CPUs that it had, and that others had
-    waited  in which some task waited for a CPU
+    speed   relative to its speed alone
+    used    CPUs that it used, and that others used
+    waited  time during which some task waited for a CPU
     """
 
     speed: Floats
@@ -50,14 +50,14 @@ class Runs:
     waited: Floats
 
     def lost(self) -> Floats:
-        """What a verdict allows for, one value a set: `lost_to_others` for all sets at once."""
+        """The loss that a verdict allows for, one value per set: `lost_to_others` for all sets at once."""
         time = np.minimum(np.minimum(self.others, self.waited), (self.used + self.others) / CPUS).mean(-1)
         share = np.minimum(self.others / (self.used + self.others), self.waited).mean(-1)
         return np.where(share >= MARGIN / 2, np.minimum(time, 1.0), 0.0)
 
 
 def _beside(rng: np.random.Generator, sets: int, n: int, threads: int, load: float) -> Runs:
-    """Runs of a program beside `load` competitors; below 1, beside one that is busy for that share."""
+    """Runs of a program with `load` competitors; below 1, with one that is busy for that share."""
     rigid = rng.random((sets, 1))  # 0: the other thread works on meanwhile; 1: it waits, and misses its turn
     if load < 1:
         stalls = load * (threads + 1 > CPUS)
@@ -75,7 +75,7 @@ def _beside(rng: np.random.Generator, sets: int, n: int, threads: int, load: flo
 def _verdicts(
     rng: np.random.Generator, sets: int, n: int, speed: float, load: float, *, allowed: bool
 ) -> tuple[Flags, Flags]:
-    """Whether one thread is called faster than two, and slower."""
+    """Whether one thread is called faster than two, and whether slower."""
     two, one = (_beside(rng, sets, n, threads, load) for threads in (2, 1))
     noise_two, noise_one = NORMAL.draw(rng, sets, n, "interleaved")
     ratios = methods.paired(np.log(speed * two.speed) + noise_two, np.log(one.speed) + noise_one)
@@ -88,7 +88,7 @@ def _verdicts(
 
 
 def _wrong(speed: float, load: float, *, allowed: bool) -> Rate:
-    """A direction is called that is not the truth's."""
+    """The called direction is not the true one."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         faster, slower = _verdicts(rng, sets, n, speed, load, allowed=allowed)

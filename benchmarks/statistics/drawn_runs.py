@@ -1,4 +1,4 @@
-"""Runs drawn from what clusters do to them: logarithms of two sides, in the order in which they are run."""
+"""Runs drawn with the disturbances of clusters: logarithms of two sides, in running order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Floats = NDArray[np.float64]
 Design = Literal["interleaved", "back to back"]
 Noise = Callable[[np.random.Generator, int, int], Floats]
 
-OFF = 10.0  # spreads by which a contaminated run is off
+OFF = 10.0  # deviation of a contaminated run, in spreads
 SHARE_OFF = 0.1
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way that runs spread.
+    """One way in which runs vary.
 
-    noise      sets × runs in the order run, spread 1
-    spread     of one run, as a share of the value, where nothing else asks for another
-    raw        the noise is of the value and not of its logarithm
+    noise      sets × runs in running order, spread 1
+    spread     of one run, as a share of the value, unless another is given
+    raw        the noise applies to the value, not to its logarithm
     one_sided  a tenth of B's runs are off by ten spreads
     """
 
@@ -46,7 +46,7 @@ class Kind:
 
 
 def arranged(rng: np.random.Generator, runs: Floats, design: Design) -> tuple[Floats, Floats]:
-    """Which runs of a sequence are A's: the first half, or one of each two, drawn."""
+    """Which runs of a sequence are A's: the first half, or a random one of each two."""
     n = runs.shape[1] // 2
     if design == "back to back":
         return runs[:, :n], runs[:, n:]

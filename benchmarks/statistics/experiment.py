@@ -1,4 +1,4 @@
-"""What an experiment is: a rate for each number of runs, and what it has to meet."""
+"""An experiment: a rate for each number of runs, and the target that it must meet."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BY_METHOD: dict[Design, Callable[[Floats, Floats], Ratios]] = {
     "back to back": methods.welch,
 }
 NAMES: dict[Design, str] = {"interleaved": "paired", "back to back": "unpaired"}
-Rate = Callable[[np.random.Generator, int, int], float]  # (random, sets, runs a side) → rate
+Rate = Callable[[np.random.Generator, int, int], float]  # (random, sets, runs per side) → rate
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a rate has to meet, the simulation's own error allowed for, from so many runs on."""
+    """What a rate must meet, allowing for the simulation's own error, from this many runs on."""
 
     low: float
     high: float
@@ -33,7 +33,7 @@ class Target:
     least_runs: int = 3
 
     def met(self, rate: float, n: int) -> bool:
-        """Whether it is met, or not asked for at so few runs."""
+        """Whether it is met, or does not apply to so few runs."""
         return n < self.least_runs or self.low <= rate <= self.high
 
 
@@ -43,21 +43,21 @@ AT_LEAST_95 = Target(0.945, 1.0, "≥ 95 %")
 AT_MOST_5 = Target(0.0, 0.055, "≤ 5 %")
 FAILS = Target(0.08, 1.0, "shown failing", least_runs=5)
 FACTOR = Target(1.0, 1.3, "≤ 1.3 from 10", least_runs=10)
-# n pairs know the spread with n − 1 degrees of freedom, n runs a side with 2(n − 1); 1.3 takes 14 of them
+# n pairs give n − 1 degrees of freedom for the spread, n runs per side 2(n − 1); 1.3 needs 14 of them
 FACTOR_OF_PAIRS = Target(1.0, 1.3, "≤ 1.3 from 15", least_runs=15)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of the table: what it is about, what is counted, and the rate for a number of runs."""
+    """One row of the table: its subject, what is counted, and the rate for a number of runs."""
 
     group: str
     name: str
     rate: Rate
     target: Target | None = None
-    factor: bool = False  # a factor and no share
+    factor: bool = False  # a factor, not a share
 
 
 def in_reach(n: int) -> float:
-    """A spread at which so many runs can just show equivalence."""
+    """A spread at which this many runs can barely show equivalence."""
     return EDGE * min(0.5, 0.15 * math.sqrt(n))

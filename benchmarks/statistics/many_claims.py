@@ -12,7 +12,7 @@ from methods import Flags, Ratios
 
 from assay.analyse.statistics.sequential import IN_FAMILY, looks, nominal_p
 
-CLAIMS = 8  # of a family
+CLAIMS = 8  # in a family
 FAMILIES_LESS = 4  # times fewer families than sets: each is eight comparisons at three spreads
 
 
@@ -43,17 +43,17 @@ def families() -> Iterator[Experiment]:
 
 
 def _called(found: methods.Family, truth: Floats) -> Flags:
-    """Faster or slower where that is not so."""
+    """Faster or slower although that is not true."""
     return (found.more & (truth <= 0)) | (found.less & (truth >= 0))
 
 
 def _equated(found: methods.Family, truth: Floats) -> Flags:
-    """Equivalent where the difference is the margin or more."""
+    """Equivalent although the difference is at least the margin."""
     return found.equivalent & (np.abs(truth) >= EDGE)
 
 
 def _all_equated(found: methods.Family, truth: Floats) -> Flags:
-    """The same, where every claim of the family is called equivalent."""
+    """The same, if every claim of the family is called equivalent."""
     return _equated(found, truth) & found.equivalent.all(-1, keepdims=True)
 
 
@@ -72,7 +72,7 @@ def _wrong(
     mistaken: Callable[[methods.Family, Floats], Flags],
     verdicts: Callable[[Ratios, float], methods.Family] = methods.holm,
 ) -> Rate:
-    """Families with any such verdict, the worst over three spreads."""
+    """Share of families with any such verdict, the worst of three spreads."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         worst = 0.0
@@ -86,7 +86,7 @@ def _wrong(
 
 
 def _all_hold(truth: Floats) -> Rate:
-    """Families all of whose intervals that hold together hold the truth; the spread makes all equivalent."""
+    """Families whose simultaneous intervals all cover the truth; the spread makes all equivalent."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         d = 0.25 * in_reach(n) * rng.normal(size=(sets // FAMILIES_LESS, len(truth), n)) + truth[:, None]

@@ -1,4 +1,4 @@
-"""Verdicts at looks fixed in the plan: whatever look one stops at, and why."""
+"""Verdicts at looks fixed in the plan, no matter at which look one stops, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.analyse.statistics.sequential import looks, nominal_p
 
 
 def sequential() -> Iterator[Experiment]:
-    """The most runs planned as n, with looks at 3, 5, 8, 12, 20 and so on before."""
+    """The planned maximum is n, with earlier looks at 3, 5, 8, 12, 20, and so on."""
     for kind in (NORMAL, LOGNORMAL, T3):
         for design in BY_METHOD:
             group = f"until decided, {kind.name}, {NAMES[design]}"
@@ -32,7 +32,7 @@ def sequential() -> Iterator[Experiment]:
 
 
 def _any_look(kind: Kind, design: Design, what: str) -> Rate:
-    """At any look up to a maximum of n; `called`: 1 is excluded, so the intervals cover in the rest."""
+    """At any look up to a maximum of n; `called`: 1 is excluded; otherwise the intervals cover it."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         spread = in_reach(n) if what == "equivalent" else kind.spread
@@ -51,7 +51,7 @@ def _any_look(kind: Kind, design: Design, what: str) -> Rate:
 
 
 def _required(kind: Kind) -> Rate:
-    """At any look the interval of one side's mean excludes the truth, which is what was required of it."""
+    """At any look, the interval of one side's mean excludes the truth, which is also the requirement."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         a, _ = kind.draw(rng, sets, n, "interleaved")
@@ -70,7 +70,7 @@ def _unequal(more: int, spread: float) -> Rate:
         a, b = rng.normal(size=(sets, n)), spread * rng.normal(size=(sets, more * n))
         p = nominal_p(n, paired=False, equal_n=more == 1)
         if len(looks(n)) == 1:
-            return float("nan")  # one look is Welch's test, which errs up to 7 % here
+            return float("nan")  # a single look is Welch's test, which errs up to 7 % here
         hit = np.zeros(sets, bool)
         for look in looks(n):
             hit |= methods.welch(a[:, :look], b[:, : more * look]).excludes(0.0, p)

@@ -1,6 +1,6 @@
-"""The formulas of `assay.analyse` for many sets at once, and what people do today beside them.
+"""The formulas of `assay.analyse` for many sets at once, and what people do today for comparison.
 
-`agreement.py` holds them against `assay.analyse` itself, set by set.
+`agreement.py` compares them with `assay.analyse` itself, set by set.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Ratios:
-    """Log-ratios with standard error and degrees of freedom; any shape, one element a comparison."""
+    """Log-ratios with standard error and degrees of freedom; any shape, one element per comparison."""
 
     centre: Floats
     error: Floats
     degrees: Floats
 
     def shifted(self, by: float | Floats) -> Ratios:
-        """The same, had the true log-ratio been larger by so much."""
+        """The same, if the true log-ratio were larger by this much."""
         return Ratios(self.centre + by, self.error, self.degrees)
 
     def tail(self, at: float) -> Floats:
-        """One-sided p that the log-ratio is no more than `at`: small where it lies far above."""
+        """One-sided p that the log-ratio is no more than `at`: small if it is far above."""
         found: Floats = stdtr(self.degrees, -(self.centre - at) / self.error)
         return found
 
     def excludes(self, truth: float, alpha: float = 0.05) -> Flags:
-        """The interval of confidence 1 − alpha doesn't hold the truth."""
+        """The interval of confidence 1 − alpha does not cover the truth."""
         above = self.tail(truth)
         flags: Flags = np.minimum(above, 1 - above) < alpha / 2
         return flags
 
     def within(self, margin: float, alpha: float = 0.05) -> Flags:
-        """The interval lies within the margin: `equivalent`."""
+        """The interval is within the margin: `equivalent`."""
         edge = np.log1p(margin)
         flags: Flags = (self.tail(-edge) < alpha / 2) & (1 - self.tail(edge) < alpha / 2)
         return flags
 
     def above(self, margin: float, alpha: float = 0.05) -> Flags:
-        """`faster`, where more is better: the interval lies above 1, and not within the margin."""
+        """`faster`, if more is better: the interval is above 1, and not within the margin."""
         flags: Flags = (self.tail(0.0) < alpha / 2) & ~self.within(margin, alpha)
         return flags
 
@@ -79,7 +79,7 @@ def welch(a: Floats, b: Floats) -> Ratios:
 
 @dataclass(frozen=True)
 class Family:
-    """Verdicts of families, sets × claims: those of `statistics.families`, more being better."""
+    """Verdicts of families, sets × claims: those of `statistics.families`, where more is better."""
 
     more: Flags
     less: Flags
@@ -94,18 +94,18 @@ def alone(ratios: Ratios, margin: float) -> Family:
 
 
 def holm(ratios: Ratios, margin: float, alpha: float = 0.05) -> Family:
-    """Differences corrected for being claimed together; what is equivalent by its own interval is so."""
+    """Differences corrected for being claimed together; equivalence by each claim's own interval."""
     p = ratios.tail(0.0)
     (more, _), (less, _) = _step_down(p, alpha / 2), _step_down(1 - p, alpha / 2)
     equal = ratios.within(margin)
     return Family(more & ~equal, less & ~equal, equal)
 
 
-_OPEN = 1e-12  # an end that excludes 1 and does not say by how much
+_OPEN = 1e-12  # an end that excludes 1 without stating by how much
 
 
 def together(ratios: Ratios, alpha: float = 0.05) -> tuple[Floats, Floats]:
-    """Ends of the intervals that hold together, as logarithms, sets × claims."""
+    """Ends of the simultaneous intervals, as logarithms, sets × claims."""
     p = ratios.tail(0.0)
 
     def bound(tails: Floats, sign: int) -> Floats:

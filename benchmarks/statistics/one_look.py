@@ -70,7 +70,7 @@ def _false_call(kind: Kind, design: Design) -> Rate:
 
 
 def _false_equivalent(kind: Kind, design: Design) -> Rate:
-    """B differs by the margin, up or down; a spread for which equivalence is in reach at so many runs."""
+    """B differs by the margin, up or down; with a spread at which this many runs can show equivalence."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         found = BY_METHOD[design](*kind.draw(rng, sets, n, design, spread=in_reach(n)))
@@ -80,7 +80,7 @@ def _false_equivalent(kind: Kind, design: Design) -> Rate:
 
 
 def _far_off_seen(design: Design) -> Rate:
-    """Of sets that hold a contaminated run or not: how often the doubt is raised."""
+    """How often the doubt is raised, for sets with or without a contaminated run."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         a, b = ONE_SIDED.draw(rng, max(200, sets // 40), n, design)
@@ -112,7 +112,7 @@ def _power_different(design: Design, spread: float) -> Rate:
 
 
 def dependent() -> Iterator[Experiment]:
-    """Runs that drift or resemble each other, in blocks and one side after the other."""
+    """Runs that drift or are correlated, in blocks and one side after the other."""
     for kind in (DRIFTING, AUTOCORRELATED):
         for design in BY_METHOD:
             target = AT_MOST_5 if design == "interleaved" else FAILS

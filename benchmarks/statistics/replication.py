@@ -1,4 +1,4 @@
-"""Sessions against the runs of one session, and how well the number of runs needed is known."""
+"""Sessions compared with the runs of one session, and how well the needed number of runs is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.analyse.statistics.power import Spread, of_pairs, of_sides, runs_need
 
 
 def sessions() -> Iterator[Experiment]:
-    """No difference between the systems, though their sessions differ."""
+    """No difference between the systems, although their sessions differ."""
     group = "spread 0.05 % within a session, 0.5 % between"
     yield Experiment(group, "false: n runs of one session", _session_luck(by_session=False))
     yield Experiment(group, "false: n sessions of 4 runs", _session_luck(by_session=True), AT_MOST_5)
@@ -33,19 +33,19 @@ def _session_luck(*, by_session: bool) -> Rate:
 
 
 def needed() -> Iterator[Experiment]:
-    """The number of runs named against the one that the true spread asks for."""
+    """The recommended number of runs compared with the one that the true spread requires."""
     group = "runs needed, from n runs, worst of spreads of 1, 2, 4 %"
     yield Experiment(group, "median factor error, unpaired", _factor_error(paired=False), FACTOR, factor=True)
     yield Experiment(
         group, "median factor error, paired", _factor_error(paired=True), FACTOR_OF_PAIRS, factor=True
     )
-    group = "variance, the best estimate there can be from n runs"
+    group = "variance, the best possible estimate from n runs"
     yield Experiment(group, "median factor error, unpaired", _least_error(2), factor=True)
     yield Experiment(group, "median factor error, paired", _least_error(1), factor=True)
 
 
 def _factor_error(*, paired: bool) -> Rate:
-    """Of the number that would show equivalence, against the one from the true spread."""
+    """Error of the number that would show equivalence, relative to the one from the true spread."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
         worst = 1.0
@@ -63,11 +63,11 @@ def _factor_error(*, paired: bool) -> Rate:
 
 
 def _least_error(sides: int) -> Rate:
-    """Median factor by which any estimate of the variance is off at least, computed and not drawn.
+    """Smallest possible median factor of error of any estimate of the variance; computed, not drawn.
 
-    Of normal runs every estimate that does not depend on the unit is a multiple of the usual one (that holds
-    all that they tell of the spread), and the best multiple makes the shortest interval of its logarithm that
-    holds half of the cases lie about 0. The number of runs grows with the variance.
+    For normal runs, every estimate that does not depend on the unit is a multiple of the usual one, which has
+    all their information on the spread. The best multiple centers on 0 the shortest interval of its logarithm
+    that has half of the cases. The number of runs grows with the variance.
     """
 
     def rate(_rng: np.random.Generator, _sets: int, n: int) -> float:

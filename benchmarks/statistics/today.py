@@ -1,4 +1,4 @@
-"""What people do today, where nothing differs."""
+"""What people do today, if nothing differs."""
 
 from __future__ import annotations
 

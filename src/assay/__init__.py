@@ -1,4 +1,4 @@
-"""Assay: is this cluster as fast as it should be, how far does it scale, and where is the time lost."""
+"""Assay: is this cluster as fast as it should be, how far does it scale, and where is time lost?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from assay.api import compare, diff, explain, export, gate, history, scale, score, show
 
 __version__ = "0.1.0"
-# Questions about what is there; `assay.api` has those that run or change something, too.
+# Questions about existing runs; `assay.api` also has the functions that run or change something.
 __all__ = ["__version__", "compare", "diff", "explain", "export", "gate", "history", "scale", "score", "show"]
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of `assay.api`, imported when they are used: `import assay` costs nothing."""
+    """The functions of `assay.api`, imported on first use: `import assay` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from assay import api

@@ -1,6 +1,6 @@
-"""What a suite measures, as digests: equal digests, equal measurements, whatever else was changed.
+"""What a suite measures, as digests: equal digests mean equal measurements, whatever else changed.
 
-Paths below the suite's directory count as written relative to it, so that the same suite checked out
+Paths below the suite's directory count relative to it, so that the same suite checked out
 elsewhere is the same suite, and sides that ran on different machines can be merged.
 """
 
@@ -19,7 +19,7 @@ from assay.suite import Benchmark, Suite, Systems
 from assay.workloads import Workload
 
 Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
-_ANY_SEED = 0  # a task is made with a fixed seed where a digest must not depend on the seed
+_ANY_SEED = 0  # a task is made with a fixed seed if a digest must not depend on the seed
 _LARGEST_PROGRAM_BYTES = 64 << 20
 _PROGRAM_SUFFIXES = (
     *(".py", ".sh", ".bash", ".zsh", ".pl", ".rb", ".jl", ".lua", ".r", ".js"),
@@ -28,9 +28,9 @@ _PROGRAM_SUFFIXES = (
 
 
 def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict[Place, str], list[Problem]]:
-    """The digest of what is measured at each place of the sweep, the bytes of its programs included.
+    """The digest of what is measured at each place of the sweep, including the bytes of its programs.
 
-    With them the places that a workload can't have: a shape with too few ranks, a file that is not there.
+    Also returns problems with places that a workload can't have: a shape with too few ranks, a missing file.
     """
     digests: dict[Place, str] = {}
     problems: dict[Problem, None] = {}
@@ -51,11 +51,11 @@ def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict
 
 
 def named_files(suite: Suite, workloads: Mapping[str, Workload]) -> dict[str, str]:
-    """Digest of each program and configuration file that a command line names and that is here, by its path.
+    """Digest of each existing program and configuration file that a command line names, by its path.
 
-    They are looked for as the program would find them: by an absolute path, or from its working directory.
-    They don't travel with the job, so a run that is resumed after one was edited would mix two of
-    its versions. Other files may be what the program writes.
+    They are looked up as the program would find them: by an absolute path, or from its working directory.
+    They don't travel with the job, so a run that is resumed after one was edited would mix two
+    versions of it. Other files may be the program's output.
     """
     paths: dict[Path, None] = {}
     for benchmark in suite.benchmarks:
@@ -77,7 +77,7 @@ def _is_program(path: Path) -> bool:
 
 
 def _identity(path: Path) -> str:
-    """Of a file's content; of its size and time where it is a large one or can't be read."""
+    """Digest of a file's content, or of its size and time if it is large or can't be read."""
     about = path.stat()
     if about.st_size <= _LARGEST_PROGRAM_BYTES and os.access(path, os.R_OK):
         return hashlib.sha256(read_whole(path)).hexdigest()
@@ -85,14 +85,14 @@ def _identity(path: Path) -> str:
 
 
 def suite_digest(suite: Suite, points: Mapping[Place, str]) -> str:
-    """Of benchmarks, parameters, shapes, programs and seed; not of systems, repeats or requirements."""
+    """Digest of benchmarks, parameters, shapes, programs and seed; not systems, repeats or requirements."""
     return digest_of({"seed": suite.seed, "points": sorted(points.values())})
 
 
 def plan_digest(
     suite: Suite, systems: Systems, chosen: Sequence[str], measured: str, named: Mapping[str, str]
 ) -> str:
-    """Of all that an unfinished run needs unchanged to be gone on with.
+    """Digest of everything that must be unchanged to resume an unfinished run.
 
     chosen    the systems that are run
     measured  the suite's digest

@@ -1,7 +1,7 @@
-"""Bytes that reach the disk whole or not at all, and locks that die with their process.
+"""Bytes that reach the disk completely or not at all, and locks that end with their process.
 
-An `OSError` that a user can mend (no space, no permission) becomes a `HostError` that says where and what
-to do; every other one is a fault and stays what it is.
+An `OSError` that a user can fix (no space, no permission) becomes a `HostError` that states where and what
+to do; every other one is a bug and is not converted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from assay.errors import BusyError, HostError
 from assay.inputs import open_plain
 from assay.units import human
 
+_SYNCED_AT_ONCE = 16
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ANOTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP})
 _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -31,7 +32,7 @@ _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in the user's words why a write below `path` failed. Raises HostError."""
+    """Report in the user's terms why a write below `path` failed. Raises HostError."""
     try:
         yield
     except OSError as error:
@@ -45,21 +46,21 @@ def writing(path: Path) -> Iterator[None]:
         if error.errno in _ANOTHER_KIND:
             raise HostError(
                 f"{error.filename2 or error.filename or path}: can't be written: {error.strerror}; remove or "
-                "rename what is there, or name another place"
+                "rename what is there, or choose another place"
             ) from error
         raise
 
 
 def make_directory(path: Path) -> None:
-    """The directory, there with its parents. Raises HostError where it can't be made, whatever the reason."""
+    """The directory, created with its parents. Raises HostError if it can't be created."""
     try:
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
     except (
         OSError
-    ) as error:  # what a place that was named is like is the user's to change: /proc, a name too long
+    ) as error:  # the properties of a named place are the user's to change: /proc, a name too long
         raise HostError(
-            f"{path}: can't be made ({error.strerror}); name another place with --runs"
+            f"{path}: can't be created ({error.strerror}); choose another place with --runs"
         ) from error
 
 
@@ -67,40 +68,48 @@ def _no_space(path: Path, error: OSError) -> str:
     directory = next(p for p in (path, *path.parents) if p.is_dir())
     free = human(float(shutil.disk_usage(directory).free), "B")
     return (
-        f"{path}: {error.strerror} ({free} free in {directory}). Nothing that was kept is lost and no "
-        "file is damaged; free some space and run the same command again to go on"
+        f"{path}: {error.strerror} ({free} free in {directory}). Nothing that was stored is lost and no "
+        "file is damaged; free some space and run the same command again to resume"
     )
 
 
-def write_atomic(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Replace `path` by `data`: a reader sees the old content or the new, never a part.
+def write_atomic(path: Path, data: bytes, *, lasting: bool = True, after: Sequence[Path] = ()) -> None:
+    """Replace `path` with `data`: a reader sees the old content or the new, never a part.
 
-    lasting  wait until the disk has it; False where losing it in a power cut costs nothing (a cache)
+    lasting  wait until the disk has it; False if losing it in a power failure costs nothing (a cache)
+    after    files whose content must be on disk before this
 
-    Raises HostError when there is no space or no permission; the old content stays.
+    Raises HostError if there is no space or no permission; the old content is kept.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
             with unfinished.open("wb", buffering=0) as file:
                 _write_all(file.fileno(), data)
-                if lasting:
-                    os.fsync(file.fileno())
+            if lasting:
+                sync(*after, unfinished)
             unfinished.replace(path)
         except OSError:
-            with suppress(OSError):  # what is reported is why the write failed, not that a rest stayed
+            with suppress(OSError):  # the write's failure is reported, not that a remainder was left
                 unfinished.unlink(missing_ok=True)
             raise
         if lasting:
-            sync_directory(path.parent)
+            sync(path.parent)
+
+
+def write_lasting(path: Path, data: bytes) -> None:
+    """Write a file that nobody reads yet, and wait until the disk has it."""
+    with writing(path):
+        path.write_bytes(data)
+        sync(path, path.parent)
 
 
 def deliver(path: Path, data: bytes) -> None:
-    """Write a file where the user asked for it, its folder too; it can be made again, so nothing waits.
+    """Write a file where the user requested it, with its folder. It does not wait for the disk.
 
-    What is there and no plain file, such as /dev/stdout or a pipe, is written to and never replaced.
+    An existing special file, such as /dev/stdout or a pipe, is written to and never replaced.
 
-    Raises HostError when it can't be written there, whatever the reason.
+    Raises HostError if it can't be written there, whatever the reason.
     """
     try:
         with writing(path):
@@ -114,7 +123,7 @@ def deliver(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add `data` to the end of `path`; after an error the file holds a prefix of it, so its size tells."""
+    """Append `data` to `path`; after an error the file has a prefix of it, so its size is meaningful."""
     with writing(path), path.open("ab", buffering=0) as file:
         _write_all(file.fileno(), data)
 
@@ -125,15 +134,23 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def sync_file(path: Path) -> None:
-    """Wait until the disk has the file's content."""
-    with writing(path), path.open("rb") as file:
-        os.fsync(file.fileno())
+def sync(*paths: Path) -> None:
+    """Wait until the disk has the content of files and the names in directories.
+
+    They are asked for at once, so that it can write several in one go.
+    """
+    if len(paths) == 1:
+        _sync(paths[0])
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
+        for _ in threads.map(_sync, paths):
+            pass
 
 
-def sync_directory(path: Path) -> None:
-    """Wait until the disk has the directory's names."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         with writing(path):
             os.fsync(descriptor)
@@ -176,24 +193,24 @@ def _take(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Who wrote the lock last; the words stay true when the holder is just writing."""
+    """Who wrote the lock last; the text is also correct while the holder is writing."""
     try:
         about = json.loads(os.pread(descriptor, 4096, 0))
         since = datetime.fromtimestamp(about["since"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"another assay, process {about['pid']} on {about['host']} since {since}"
+        return f"another Assay process, {about['pid']} on {about['host']} since {since}"
     except (ValueError, KeyError, TypeError):
-        return "another assay that has just begun"
+        return "another Assay process that has just started"
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal digest of a file's bytes. Raises OSError where it can't be read."""
+    """Hexadecimal digest of a file's bytes. Raises OSError if it can't be read."""
     with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def position(path: Path, part: bytes) -> int | None:
-    """Where a file first holds these bytes; None where it does not."""
-    if path.stat().st_size == 0:  # which can't be mapped
+    """Where a file first contains these bytes; None if it does not."""
+    if path.stat().st_size == 0:  # an empty file can't be mapped
         return None
     with open_plain(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         at = whole.find(part)

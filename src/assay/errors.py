@@ -1,7 +1,7 @@
-"""The error tree: one catch in the command line, one exit code a branch.
+"""The error tree: one catch in the command line, one exit code per branch.
 
-A message says where, what was found, what was expected and what to do next. A finding about the user's
-input is an `InputError`; several at once are gathered as `Problem`s in one `InputError`.
+A message states where, what was found, what was expected and what to do next. A finding about the user's
+input is an `InputError`; several at once are collected as `Problem`s in one `InputError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 EXIT_OK = 0
 EXIT_WORSE = 1  # the answer is no: a trial failed, an expectation does not hold
 EXIT_USAGE = 2  # click's own: the command line is wrong
-EXIT_UNDECIDED = 3  # the answer is not known: too few runs
+EXIT_UNDECIDED = 3  # the answer is unknown: too few runs
 EXIT_INPUT = 4
 EXIT_ENVIRONMENT = 5
 EXIT_BUSY = 6
@@ -22,9 +22,9 @@ EXIT_READER_GONE = 141  # the shell's number for SIGPIPE
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with an input, and where.
+    """One problem with an input, and where it is.
 
-    where  file, with a line where it is known: `suite.yaml:7`
+    where  file, with a line if known: `suite.yaml:7`
     what   what was found, what was expected, what to do
     """
 
@@ -42,7 +42,7 @@ class AssayError(Exception):
 
 
 class InputError(AssayError):
-    """The user's files, logs or names can't be used as they are; holds every problem found."""
+    """The user's files, logs or names can't be used as they are; contains every problem found."""
 
     exit_code = EXIT_INPUT
 
@@ -52,17 +52,17 @@ class InputError(AssayError):
 
 
 class OptionsError(InputError):
-    """Options of a system that don't fit a job; `where` of a problem is the option, like `resources`."""
+    """Options of a system that don't fit a job; `where` of a problem is the option, such as `resources`."""
 
 
 class HostError(AssayError):
-    """The machine can't do what was asked: no space, no permission, a program missing."""
+    """The machine can't do what was requested: no space, no permission, a program missing."""
 
     exit_code = EXIT_ENVIRONMENT
 
 
 class BusyError(AssayError):
-    """Another Assay holds this run."""
+    """Another Assay process holds this run."""
 
     exit_code = EXIT_BUSY
 
@@ -74,18 +74,18 @@ class LaunchError(AssayError):
 
 
 class PlatformError(LaunchError):
-    """The platform can't be used, whatever the job: not logged in, not reached, not installed."""
+    """The platform can't be used, whatever the job: not logged in, not reachable, not installed."""
 
 
 class UnansweredError(PlatformError):
-    """The platform did not answer: whether it did what was asked is not known, and can be asked later."""
+    """The platform did not answer: whether it did what was requested is unknown, and can be checked later."""
 
 
-class InterruptedRun(AssayError):  # noqa: N818  (nothing is wrong: the user asked for it)
-    """The user stopped it (Ctrl-C, SIGTERM); what was started has been ended."""
+class InterruptedRun(AssayError):  # noqa: N818  (not an error: the user requested it)
+    """The user stopped it (Ctrl-C, SIGTERM); everything that was started has been ended."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads what is printed any more, as after `head`: no error of the user's, and no answer."""
+    """Nobody reads the output any more, as after `head`: not a user error, and not an answer."""

@@ -1,7 +1,7 @@
-"""Files that others made, opened and read in one place.
+"""Files made elsewhere, opened and read in one place.
 
-What lies in a tree under the name of a log may be a FIFO, which is waited for without end, or a device; and a
-line may be as long as a disk. Only plain files are opened, and only so much of one is held as is asked for.
+A path with the name of a log may be a FIFO, on which reading waits forever, or a device; and a
+line may be as long as a disk. Only plain files are opened, and only as much of one as requested is held.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, Final
 from assay.errors import InputError, Problem
 from assay.units import human
 
-LONGEST_LINE: Final = 2000  # bytes that are read of a line; no figure stands this far in
-LARGEST_DOCUMENT_BYTES: Final = 256 << 20  # of what is held whole; a plan of 100,000 trials is 100 MB
+LONGEST_LINE: Final = 2000  # bytes that are read of a line; no value is this far along
+LARGEST_DOCUMENT_BYTES: Final = 256 << 20  # of a file held completely; a plan of 100,000 trials is 100 MB
 _BLOCK_BYTES: Final = 1 << 22
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
@@ -32,18 +32,26 @@ _KINDS: Final = (
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """A plain file, opened for reading. Raises OSError, for what is no plain file too, without opening it."""
+    """A plain file, opened for reading. Raises OSError, also for special files, without opening them."""
     mode = path.stat().st_mode
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), None)
     if kind is not None:
         raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO that came just now
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO created just now
     return os.fdopen(descriptor, "rb")
+
+
+def from_home(path: str | Path) -> Path:
+    """The path with the home directory in place of `~`; unchanged for a user who has none.
+
+    A container may run as a user id that has neither HOME nor a line in /etc/passwd.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises where there is no home
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[BufferedReader]:
-    """A plain file, to be read. Raises InputError where it can't be, now or later."""
+    """A plain file, for reading. Raises InputError if it can't be read, now or later."""
     try:
         with open_plain(path) as file:
             yield file
@@ -57,22 +65,22 @@ def unreadable(path: Path, error: OSError) -> InputError:
 
 
 def read_whole(path: Path, most_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
-    """A file's content. Raises InputError where it can't be read, or is larger than `most_bytes`."""
+    """A file's content. Raises InputError if it can't be read, or is larger than `most_bytes`."""
     with reading(path) as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        what = f"is larger than {human(float(most_bytes), 'B')}, the most that is read of such a file"
+        what = f"is larger than {human(float(most_bytes), 'B')}, the limit for such a file"
         raise InputError([Problem(str(path), what)])
     return data
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds. Raises InputError where it can't be read, or is none."""
+    """The content of a JSON file. Raises InputError if it can't be read, or is not JSON."""
     return json_value(path, read_whole(path))
 
 
 def json_value(path: Path, text: bytes) -> Any:
-    """What the text of a JSON file holds. Raises InputError, with its line, where it is none."""
+    """The content of a JSON file's text. Raises InputError, with its line, if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -82,19 +90,20 @@ def json_value(path: Path, text: bytes) -> Any:
 
 
 class Log:
-    """A log of any size, in blocks or line by line, in flat memory. Raises InputError where it can't be read.
+    """A log of any size, in blocks or line by line, in constant memory. Raises InputError if unreadable.
 
     longest  bytes of a line that are read
-    cut      lines that were longer, once it has been read
+    cut      number of longer lines, once it has been read
+    ended    whether its last line has an end, once it has been read
 
-    A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    A carriage return also ends a line, so that progress bars are read, but isn't counted as one.
     """
 
     def __init__(self, path: Path, longest: int = LONGEST_LINE) -> None:
-        self.path, self.longest, self.cut = path, longest, 0
+        self.path, self.longest, self.cut, self.ended = path, longest, 0, True
 
     def blocks(self) -> Iterator[bytes]:
-        """Whole lines, many at a time, the long ones cut; the last one may lack its end."""
+        """Complete lines, many at a time, long ones cut; the last one may lack its end."""
         rest = b""
         with reading(self.path) as file:
             while data := file.read(_BLOCK_BYTES):
@@ -103,9 +112,10 @@ class Log:
                 end = (data.rfind(b"\n") if b"\n" in data else data.rfind(b"\r", 0, -1)) + 1
                 rest = data[end:]
                 if len(rest) > self.longest and b"\r" not in rest:
-                    rest = rest[: self.longest + 1]  # one more, by which it is known as cut
+                    rest = rest[: self.longest + 1]  # one more, to recognize it as cut
                 if end:
                     yield self._cut(data[:end])
+        self.ended = not rest
         if rest:
             yield self._cut(rest)
 
@@ -118,7 +128,7 @@ class Log:
                 for part in line.rstrip(b"\r").split(b"\r"):
                     yield number, part
                 number += 1
-            number -= not whole  # the next block goes on with this line
+            number -= not whole  # the next block continues this line
 
     def _cut(self, block: bytes) -> bytes:
         lines = block.split(b"\n")

@@ -1,7 +1,7 @@
-"""What of `assay_payloads` travels with a program: its file, those that it imports, their packages' own.
+"""The files of `assay_payloads` that travel with a program: its own, those that it imports, their packages'.
 
-A program is named as Python names it, `assay_payloads.training.resnet50`, a file by its path from the
-directory that holds the package. Laid out so below another directory, they are imported by the same names.
+A program is named as in Python, `assay_payloads.training.resnet50`, a file by its path from the
+directory that contains the package. In the same layout below another directory, the same imports work.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ DIRECTORY = Path(assay_payloads.__file__).parents[1]  # from here `python -m` ru
 
 @cache
 def source(path: str) -> bytes:
-    """A file of the package: a program, or data that lies beside one."""
+    """A file of the package: a program, or data next to one."""
     return (DIRECTORY / path).read_bytes()
 
 
 def path_of(module: str) -> str:
-    """The file of a module that is no package.
+    """The file of a module that is not a package.
 
     >>> path_of("assay_payloads.keeping.keeper")
     'assay_payloads/keeping/keeper.py'
@@ -32,7 +32,7 @@ def path_of(module: str) -> str:
 
 
 def module_of(path: str) -> str:
-    """The module or package whose file it is.
+    """The module or package that a file belongs to.
 
     >>> module_of("assay_payloads/keeping/keeper.py"), module_of("assay_payloads/keeping/__init__.py")
     ('assay_payloads.keeping.keeper', 'assay_payloads.keeping')
@@ -41,19 +41,19 @@ def module_of(path: str) -> str:
 
 
 def files(*programs: str) -> dict[str, bytes]:
-    """All that these programs need, by path, in the order of the paths."""
+    """Everything that these programs need, by path, sorted by path."""
     return {path: source(path) for path in travelling(*programs)}
 
 
 @cache
 def travelling(*programs: str) -> tuple[str, ...]:
-    """Paths of all that these programs need, sorted.
+    """Paths of everything that these programs need, sorted.
 
     >>> [path.removeprefix("assay_payloads/") for path in travelling("assay_payloads.micro.matmul")]
     ['__init__.py', 'measuring/__init__.py', 'measuring/rank.py', 'micro/__init__.py', 'micro/matmul.py']
     """
     paths = [path_of(program) for program in programs]
-    for path in paths:  # which grows meanwhile
+    for path in paths:  # grows during the loop
         packages = [f"{parent}/__init__.py" for parent in PurePosixPath(path).parents if parent.name]
         paths += {*packages, *_imported(path)}.difference(paths)
     return tuple(sorted(paths))
@@ -68,10 +68,10 @@ def lay_out(place: Path, content: Mapping[str, bytes]) -> None:
 
 
 def _imported(path: str) -> Iterator[str]:
-    """Paths of the package's modules that a file imports, wherever in it."""
+    """Paths of the package's modules that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(source(path))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):  # what is imported from a package may be a module
+        if isinstance(node, ast.ImportFrom):  # a name imported from a package may be a module
             names = [f"{node.module}", *(f"{node.module}.{name}" for name in names)]
         for name in names:
             if name.startswith(f"{assay_payloads.__name__}.") and (DIRECTORY / path_of(name)).is_file():

@@ -1,9 +1,9 @@
 """Suite × systems → ordered, seeded trials. Pure: equal input, equal plan.
 
-Repeats are blocks: each holds every point once on every system, shuffled, so that drift of the machine falls
-on all sides alike. A trial's place in its block is the rank of a hash of the seed, the block and the trial.
-So a block depends on nothing but suite, seed and its own number, a run can go on for more blocks later, and
-a run of one side keeps the order that its trials have in the whole.
+Repeats are blocks: each contains every point once on every system, shuffled, so that drift of the machine
+affects all sides alike. A trial's place in its block is the rank of a hash of the seed, the block and the
+trial. So a block depends only on suite, seed and its own number, a run can be extended by more blocks later,
+and a run of one side keeps the order that its trials have in the complete plan.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def make(
     only: Sequence[str] = (),
     workloads: Mapping[str, Workload] = WORKLOADS,
 ) -> Plan:
-    """The plan of a whole run.
+    """The plan of a complete run.
 
-    only  systems to run; all of the suite's where empty
+    only  systems to run; empty for all of the suite's
 
     Raises InputError with every problem: a requirement on a metric that is not reported or in a unit that is
     not the metric's, a shape that a workload can't have, a system that is not the suite's, too many trials.
@@ -93,7 +93,7 @@ def block(
 ) -> tuple[Trial, ...]:
     """The trials of one block, from 1, in the order they run in; every benchmark, whatever its repeats.
 
-    A block beyond the suite's repeats is what a suite with more of them would run.
+    A block beyond the suite's repeats is what a suite with more repeats would run.
 
     Raises InputError as `make` does for systems and shapes.
     """
@@ -105,7 +105,7 @@ def block(
 
 
 def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task:
-    """What every rank of a trial runs. Raises InputError where this Assay has no such workload."""
+    """What every rank of a trial runs. Raises InputError if this version of Assay has no such workload."""
     if trial.workload not in workloads:
         raise InputError(f"trial {trial.id}: {unknown('workload', trial.workload, workloads)}")
     workload = workloads[trial.workload]
@@ -113,13 +113,13 @@ def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task
 
 
 def job_of(trial: Trial, token: str) -> Job:
-    """What a launcher is given to run a trial, under this token. Raises InputError as `task_of` does."""
+    """What a launcher receives to run a trial, under this token. Raises InputError as `task_of` does."""
     task = task_of(trial)
     return Job(token, trial.id, trial.shape, task, trial.seed, trial.timeout_s, trial.max_output_bytes)
 
 
 def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
-    """What `suite.load` wants as `metrics`: a workload's name and parameters → what it reports."""
+    """The `metrics` argument of `suite.load`: a workload's name and parameters → what it reports."""
     return lambda name, params: workloads[name].reader.metrics(workloads[name].params(**params))
 
 
@@ -134,7 +134,7 @@ def _chosen(suite: Suite, only: Sequence[str]) -> tuple[str, ...]:
 
 
 def _too_wide(suite: Suite, systems: Systems, chosen: Sequence[str]) -> list[Problem]:
-    """Shapes that ask for more nodes than a system's launcher can use."""
+    """Shapes that require more nodes than a system's launcher can use."""
     return [
         Problem(
             where_shape(suite, benchmark, number),
@@ -151,14 +151,14 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
     count = sum(len(b.points) * len(b.shapes) * b.repeats for b in suite.benchmarks) * len(chosen)
     if count <= MAX_TRIALS:
         return []
-    return [Problem(suite.where(), f"the suite makes {count} trials; {MAX_TRIALS} are the most")]
+    return [Problem(suite.where(), f"the suite makes {count} trials; the maximum is {MAX_TRIALS}")]
 
 
 # Trials --------------------------------------------------------------------------------------------------
 
 
 def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
-    """Each point on each system as a trial that is in no block yet; its id lacks the block."""
+    """Each point on each system as a trial that is not in a block yet; its id lacks the block."""
     marks = NumberedMarks()
     templates = [
         _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])
@@ -179,7 +179,7 @@ def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> li
 
 
 def _shown(point: SweepPoint, marks: NumberedMarks) -> SweepPoint:
-    """The point as ids and tables name it: what is swept without its secrets, of which each has its mark."""
+    """The point as ids and tables show it: the swept values without secrets, each replaced by a mark."""
     return replace(point, varied=redacted(point.varied, marks))
 
 
@@ -234,7 +234,7 @@ def _hash(*words: Any) -> int:
 
 
 def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | None) -> str:
-    """`train-batch_size32-2x1-here`: what people type, less the block. File-name safe, at most 112 long."""
+    """`train-batch_size32-2x1-here`: what people type, without the block. File-name safe, up to 112 long."""
     swept = [f"{name}{_value_word(value)}" for name, value in point.varied.items()]
     stem = "-".join([benchmark.name, *swept, str(shape), *([system] if system else [])])
     if len(stem) <= MAX_ID - len("-r10000"):
@@ -243,7 +243,7 @@ def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | N
 
 
 def _value_word(value: Any) -> str:
-    """A swept value as a part of an id; one that had to be changed for it carries a digest."""
+    """A swept value as a part of an id; one that had to be changed for that has a digest."""
     items = value if isinstance(value, list) else [value]
     plain = "+".join(item if isinstance(item, str) else json.dumps(item) for item in items)
     word = re.sub(r"[^A-Za-z0-9._+-]+", "_", plain)[:32]

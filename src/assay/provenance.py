@@ -1,7 +1,7 @@
-"""What the probe told of each node, made comparable: parse, set side by side, digest.
+"""The probe's facts about each node, made comparable: parse, compare side by side, digest.
 
-Names fall into groups by what they are to a reader of a figure. Two groups never make configurations
-differ: `identity` (which machine it was, of many equal ones) and `momentary` (load, clocks, free space).
+Names are grouped by their meaning to a reader. Two groups never make configurations
+differ: `identity` (which of many equal machines it was) and `momentary` (load, clocks, free space).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from assay.records import Provenance, Scalar, digest_of
 MARK = ":::ASSAY-PROBE "
 _NAME = re.compile(r"[\w.:@+-]{1,200}", re.ASCII)
 _PROBED = "probe.version"  # the fact that every table of the probe has
-_STATED = "mlperf."  # facts that a published result states of its system, in its JSON or its log
+_STATED = "mlperf."  # facts that a published result states about its system, in its JSON or its log
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
-# group → what a person calls it, in the order of reading
+# group → its heading, in reading order
 GROUPS: dict[str, str] = {
     "probe": "The probe itself",
     "suite": "Suite and Assay",
     "hardware": "Hardware",
     "system": "Kernel, drivers and settings",
-    "limits": "What the job was allowed",
+    "limits": "Limits of the job",
     "libraries": "Python and libraries",
     "environment": "Environment",
     "packages": "Other packages",
@@ -36,7 +36,7 @@ GROUPS: dict[str, str] = {
 }
 INCIDENTAL = frozenset({"identity", "momentary"})
 
-# the first pattern that matches a name's beginning says its group; a name that none knows is `system`
+# The first pattern that matches the beginning of a name determines its group; unknown names are `system`.
 _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("probe", r"unreadable$|probe\.version$"),
     ("identity", r"mlperf\.(submitter|system_name)$"),
@@ -64,7 +64,7 @@ _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("hardware", r"cpu\.|memory\.|numa\.|gpu\.|pci\.|infiniband\.|net\.|machine\."),
 )
 _DERIVED = frozenset({"python.packages_digest"})  # the packages themselves are compared
-# The kernel keeps a little more or less for itself at each boot, so equal machines have nearly equal sizes
+# The kernel reserves a slightly different amount at each boot, so equal machines have nearly equal sizes.
 _NEARLY = frozenset({"memory.total_bytes", "shm.size_bytes"})
 
 
@@ -80,11 +80,11 @@ def group_of(name: str) -> str:
 
 
 def parse(texts: Sequence[str], also: Mapping[str, Scalar] | None = None) -> Provenance:
-    """The tables of all nodes from what the probe printed on each, one text a node.
+    """The tables of all nodes from what the probe printed on each, one text per node.
 
     also  facts known only where Assay runs (the suite's git state), added to each node
 
-    Never raises on a text: a node whose probe printed nothing usable has one fact, `unreadable`, that says
+    Never raises on a text: a node whose probe printed nothing usable has one fact, `unreadable`, that states
     why; entries of a table that are not plain values are left out and counted there.
     """
     return Provenance(tuple({**_node(text), **(also or {})} for text in texts))
@@ -120,7 +120,7 @@ def _finite(digits: str) -> float:
 
 
 def _plain(table: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The entries that are facts. Text loses control characters: it is printed on people's terminals."""
+    """The entries that are facts. Control characters are removed, because text is printed on terminals."""
     facts: dict[str, Scalar] = {}
     for name, value in table.items():
         if not _NAME.fullmatch(name):
@@ -160,12 +160,12 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """The two sides do not have the same values."""
+        """Whether the two sides have different values."""
         return self.a != self.b
 
     @property
     def matters(self) -> bool:
-        """It differs, and not only in which machine it was or in what was so at that moment."""
+        """Whether it differs in a relevant way: not only in which machine it was, or momentarily."""
         return self.differs and self.group not in INCIDENTAL
 
 
@@ -173,7 +173,7 @@ def side_by_side(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact
     """Every fact that either side knows, in the order of `GROUPS`, then by name.
 
     The GPUs of a node become one fact, `gpu.*.name`, with all their values. A node whose probe failed adds
-    no values, so a side of which nothing is known (`known`) differs in everything.
+    no values, so a side without known facts (`known`) differs in everything.
     """
     left, right = _values(a), _values(b)
     order = {group: place for place, group in enumerate(GROUPS)}
@@ -200,7 +200,7 @@ def _values(provenances: Iterable[Provenance]) -> dict[str, tuple[Scalar, ...]]:
 
 
 def _missing(node: Mapping[str, object]) -> tuple[None, ...]:
-    return (None,) if _says(node) else ()  # a probe that failed does not say that something is absent
+    return (None,) if _says(node) else ()  # a failed probe does not show that something is absent
 
 
 def _gpus_as_one(node: Mapping[str, Scalar]) -> dict[str, set[Scalar]]:
@@ -211,14 +211,14 @@ def _gpus_as_one(node: Mapping[str, Scalar]) -> dict[str, set[Scalar]]:
 
 
 def _compared(name: str, value: Scalar) -> Scalar:
-    """The value as it is compared: sizes that vary from boot to boot to three digits."""
+    """The value as it is compared: sizes that vary from boot to boot, to three digits."""
     if name in _NEARLY and isinstance(value, int | float):
         return float(f"{value:.3g}")
     return value
 
 
 def digest(provenance: Provenance) -> str:
-    """Digest of the configuration, which leaves out what machine it was, when, and how many nodes."""
+    """Digest of the configuration, without which machine it was, when, and how many nodes."""
     nodes = {
         digest_of({name: _compared(name, value) for name, value in node.items() if _counts(name)})
         for node in provenance.nodes

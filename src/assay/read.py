@@ -2,62 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError
 from assay.readers import IMPORTED, Reader
-from assay.records import Metric, Reading, Result, Run, RunState, digest_of, from_json, to_json
+from assay.readers.payload_log import few
+from assay.records import Metric, Reading, Result, Run, Scalar, digest_of, from_json, to_json, to_plain
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS
 
-# Raised when a log would be read differently although its reader stayed the same.
-READ_VERSION = 3
-_READERS = (*(workload.reader for workload in WORKLOADS.values()), *IMPORTED.values())
-VERSIONS = digest_of([READ_VERSION, {reader.name: reader.version for reader in _READERS}])
-"""Of all readers: changes when any log may be read differently."""
+# Increased when a log would be read differently although its reader stayed the same.
+READ_VERSION = 4
+
+
+def read_by(workload: str) -> str:
+    """The reader of a workload's runs, with its version: changes when any of them may be read differently."""
+    reader = _reader(workload)
+    return f"{workload}@{READ_VERSION}.{reader.version if reader else 0}"
+
+
+def is_current(reader: str) -> bool:
+    """Whether `read_by` still returns this value."""
+    return reader == read_by(reader.rpartition("@")[0])
 
 
 def result(attempt: Attempt) -> Result:
-    """A run with what its logs say, from the cache where that is still right.
+    """A run with the contents of its logs, from the cache if that is still valid.
 
-    A run that is not over has an empty reading: half a log is no result.
-    Raises InputError when a file of the attempt is damaged.
+    An unfinished run has an empty reading: half a log is not a result.
+    Raises InputError if a file of the attempt is damaged.
     """
     run = attempt.run()
     return Result(run, reading(attempt, run) if run.state.final else Reading(), attempt.provenance())
 
 
 def reading(attempt: Attempt, run: Run) -> Reading:
-    """What the attempt's logs say; the same logs and reader always give the same."""
+    """The contents of the attempt's logs; the same logs and reader always give the same."""
     logs = ranks(attempt.logs())
     key = _key(logs, run)
     known = attempt.cached_reading(key)
     if known is not None:
         return known
     made = read(logs, run)
-    # What a program printed and should not have: facts and labels travel in reports.
+    # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
     numbers = secret_numbers(attempt, secrets)
     if secrets:
         marks = {secret: numbered(number) for secret, number in numbers.items()}
         made = from_json(Reading, text(written, lambda secret: marks.get(secret, REDACTED)))
-    if not numbers:  # which `secrets.json` alone keeps
+    if not numbers:  # only `secrets.json` stores them
         attempt.cache_reading(key, made)
     return made
 
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:
-    """What the logs of this run say, read anew."""
-    reader = _reader(run)
+    """The contents of this run's logs, read again."""
+    reader = _reader(run.trial.workload)
     if reader is None:
         return _unread(
-            f"this Assay knows no workload {run.trial.workload!r} (the run is from {run.assay_version})"
+            f"this version of Assay has no workload {run.trial.workload!r} (the run is from "
+            f"{run.assay_version})"
         )
     try:
         params = reader.params(**run.trial.params)
@@ -65,47 +78,44 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         return _unread(
-            f"its parameters are not those of this Assay's {reader.name} "
+            f"its parameters are not those of this version's {reader.name} "
             f"(the run is from {run.assay_version}): {name}: {first['msg']}"
         )
     if not logs:
         return _unread("it has no log")
     try:
-        return reader.read(logs, params)
+        return _finite(reader.read(logs, params))
     except InputError as error:
         return _unread(str(error))
+    except OverflowError as error:
+        return _unread(f"a number in it is too large to compute with ({error})")
 
 
 def metrics(run: Run) -> Mapping[str, Metric]:
-    """What the run reports, by name, the primary one first; empty where its reader is not known."""
+    """What the run reports, by name, the primary one first; empty if its reader is unknown."""
     known = _known(run)
     return {metric.name: metric for metric in known[0].metrics(known[1])} if known else {}
 
 
 def flops(run: Run) -> float | None:
-    """FLOPs that a sample of the run needs; None where unknown."""
+    """FLOPs per sample of the run; None if unknown."""
     known = _known(run)
     return known[0].flops(known[1]) if known else None
 
 
-def is_result(found: Result) -> bool:
-    """Whether it counts as a replication: the run finished and its reading has no problem."""
-    return found.run.state is RunState.FINISHED and not found.reading.problems
-
-
 def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
-    """The logs that ranks wrote: all but the probes'."""
+    """The logs that ranks wrote: all except the probes'."""
     return {name: path for name, path in logs.items() if not name.startswith("probe-")}
 
 
-def _reader(run: Run) -> Reader | None:
-    workload = WORKLOADS.get(run.trial.workload)
-    return IMPORTED.get(run.trial.workload) if workload is None else workload.reader
+def _reader(workload: str) -> Reader | None:
+    known = WORKLOADS.get(workload)
+    return IMPORTED.get(workload) if known is None else known.reader
 
 
 def _known(run: Run) -> tuple[Reader, BaseModel] | None:
-    """Its reader and parameters; None where this Assay hasn't both, which `read` reports."""
-    reader = _reader(run)
+    """Its reader and parameters; None if this version of Assay lacks one, which `read` reports."""
+    reader = _reader(run.trial.workload)
     try:
         return None if reader is None else (reader, reader.params(**run.trial.params))
     except ValidationError:
@@ -113,7 +123,7 @@ def _known(run: Run) -> tuple[Reader, BaseModel] | None:
 
 
 def _key(logs: Mapping[str, Path], run: Run) -> str:
-    reader = _reader(run)
+    reader = _reader(run.trial.workload)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
     version = reader.version if reader else None
     return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes])
@@ -121,3 +131,44 @@ def _key(logs: Mapping[str, Path], run: Run) -> str:
 
 def _unread(why: str) -> Reading:
     return Reading(problems=(why,))
+
+
+def _finite(found: Reading) -> Reading:
+    """The reading as a file can hold it: a figure that is not finite is a problem, a setting is text."""
+    training = found.training
+    if training is not None:
+        training = replace(
+            training,
+            hyperparameters=_settings(training.hyperparameters),
+            system=_settings(training.system),
+        )
+    found = replace(found, facts=_settings(found.facts), training=training)
+    wrong = tuple(_not_finite(found))
+    if not wrong:
+        return found
+    return replace(found, measurements=(), series=(), training=None, problems=(*found.problems, *few(wrong)))
+
+
+def _settings(stated: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: value if _is_finite(value) else str(value) for name, value in stated.items()}
+
+
+def _not_finite(found: Reading) -> Iterator[str]:
+    """Each number that is not finite, and where it is."""
+    for one in found.measurements:
+        for name, value in ((one.metric, one.value), *one.labels.items()):
+            if not _is_finite(value):
+                what = name if name == one.metric else f"the label {name} of {one.metric}"
+                yield f"{one.file}:{one.line}: {what} is {value}, not a finite number"
+    for curve in found.series:
+        if not all(map(math.isfinite, (*curve.x, *curve.y))):
+            yield f"{curve.name} over its {curve.x_name}s has a point that is not a finite number"
+    if not _is_finite(to_plain(found.training) if found.training else None):
+        yield "its training has a figure that is not a finite number"
+
+
+def _is_finite(plain: Any) -> bool:
+    """Whether all numbers of plain data are."""
+    if isinstance(plain, dict | list):
+        return all(map(_is_finite, plain.values() if isinstance(plain, dict) else plain))
+    return not isinstance(plain, float) or math.isfinite(plain)

@@ -1,4 +1,4 @@
-"""Variables whose value the user's files name by where it is found, and finding it when a job is sent."""
+"""Variables whose value the user's files only reference, and finding the value when a job is submitted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 
-from assay import redact
+from assay import inputs, redact
 from assay.errors import InputError, Problem
 from assay.records import SecretReference
 
-LARGEST_BYTES = 64 * 1024  # of a secret's file: a variable can't hold much more
+LARGEST_BYTES = 64 * 1024  # of a secret's file: a variable can't contain much more
 _FORMS = "{from_env: NAME}, {from_file: PATH} or {from_kubernetes_secret: {name: NAME, key: KEY}}"
 _TEXT = {"type": "string", "minLength": 1}
 _TWO = {
@@ -25,13 +25,13 @@ _TWO = {
 
 
 def parse(value: Mapping[str, Any]) -> SecretReference:
-    """The reference as the user's files have it. Raises ValueError for anything else."""
+    """The reference as written in the user's files. Raises ValueError for anything else."""
     match value:
         case {"from_env": str(name)} if name and len(value) == 1:
             return SecretReference("from_env", name)
         case {"from_file": str(path)} if path and len(value) == 1:
             if not path.startswith(("/", "~/")):
-                # "found" first: after a secret's name and a colon, any other word looks like its value
+                # "found" comes first: after a secret's name and a colon, any other word looks like its value.
                 raise ValueError(
                     f"found from_file: {path!r}; expected an absolute path, or one that begins with ~/"
                 )
@@ -76,17 +76,17 @@ else:
 
 
 def texts(env: Mapping[str, str | SecretReference]) -> dict[str, str]:
-    """The variables whose values are written."""
+    """The variables with literal values."""
     return {name: value for name, value in env.items() if isinstance(value, str)}
 
 
 def references(env: Mapping[str, str | SecretReference]) -> dict[str, SecretReference]:
-    """The variables whose values are found elsewhere."""
+    """The variables with references."""
     return {name: value for name, value in env.items() if isinstance(value, SecretReference)}
 
 
 def values(wanted: Mapping[str, SecretReference]) -> dict[str, str]:
-    """The value of each variable, which this process hides from now on in all that it says.
+    """The value of each variable, which this process hides from now on in all its output.
 
     Raises InputError that names every one that can't be found.
     """
@@ -103,7 +103,7 @@ def values(wanted: Mapping[str, SecretReference]) -> dict[str, str]:
 
 
 def _value(reference: SecretReference) -> str:
-    """The value. Raises ValueError where there is none."""
+    """The value. Raises ValueError if there is none."""
     if reference.source == "from_env":
         value = os.environ.get(reference.name, "")
         if not value:
@@ -112,12 +112,12 @@ def _value(reference: SecretReference) -> str:
             )
         return value
     if reference.source == "from_file":
-        return _content(Path(reference.name).expanduser())
+        return _content(inputs.from_home(reference.name))
     raise ValueError("only a cluster has the value")
 
 
 def _content(path: Path) -> str:
-    """What a file holds, less the line end at its end."""
+    """A file's content, without the newline at its end."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_BYTES + 1)

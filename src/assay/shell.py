@@ -1,6 +1,6 @@
-"""Run a command on this machine and keep what it was, what it said and how long it took.
+"""Run a command on this machine and record the command, its output and its duration.
 
-The one seam through which Assay asks foreign tools (`nvidia-smi`, `git`, `sbatch`); tests fake it here.
+This is the only place where Assay calls other tools (`nvidia-smi`, `git`, `sbatch`); tests fake it here.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ class CompletedCommand:
 
     @property
     def ok(self) -> bool:
-        """The command said that it succeeded."""
+        """Whether the command succeeded."""
         return self.exit_code == 0
+
+    @property
+    def words(self) -> str:
+        """Its output, on one line: standard error, or else standard output."""
+        return " ".join((self.stderr.strip() or self.stdout.strip()).split())
 
 
 def run(
@@ -59,7 +64,7 @@ def run(
     env    added to Assay's own environment
     stdin  what the command reads; a path is opened, so that it can read all of it even if Assay is killed
 
-    Raises ProgramMissingError where there is no such program, CommandTimeoutError after `timeout_s`.
+    Raises ProgramMissingError if there is no such program, CommandTimeoutError after `timeout_s`.
 
     >>> run(["printf", "%s", "a b"]).stdout
     'a b'

@@ -18,9 +18,9 @@ ROUNDS: Final = (
 
 @dataclass(frozen=True)
 class QualityTarget:
-    """What an evaluation has to reach, in the scale in which the round's logs write it.
+    """What an evaluation has to reach, on the scale of the round's logs.
 
-    metric  as the log names it; "" where a log writes one number
+    metric  as the log names it; "" if a log writes one number
     """
 
     relation: Literal[">=", ">", "<="]
@@ -28,13 +28,13 @@ class QualityTarget:
     metric: str = ""
 
     def reached(self, value: float) -> bool:
-        """Whether an evaluation is as good as this or better; of ">" only better."""
+        """Whether an evaluation is as good as this or better; for ">", only better."""
         if self.relation == "<=":
             return value <= self.value
         return value > self.value if self.relation == ">" else value >= self.value
 
     def of(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
-        """What stands under this target's metric; where the log has one metric only, under that."""
+        """The value of this target's metric; if the log has only one metric, that one."""
         if self.metric not in by_metric and len(by_metric) == 1 and not self.metric:
             return next(iter(by_metric.values()))
         return by_metric.get(self.metric)
@@ -45,7 +45,7 @@ class QualityTarget:
 
 @dataclass(frozen=True)
 class Era:
-    """Rounds through which a benchmark kept its targets; empty where no number decides."""
+    """Rounds in which a benchmark had the same targets; empty if no number decides."""
 
     first: str
     last: str
@@ -68,7 +68,7 @@ _BOX_AND_MASK = (QualityTarget(">=", 0.377, "BBOX"), QualityTarget(">=", 0.339, 
 _FID_AND_CLIP = (QualityTarget("<=", 90.0, "FID"), QualityTarget(">=", 0.15, "CLIP"))
 _ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
     "resnet": (Era("v0.5", "v0.5", _at_least(0.749)), Era("v0.6", "v4.0", _at_least(0.759))),
-    # from v2.0 on the folder and the log of RetinaNet are still called ssd, until v4.1
+    # From v2.0 to v4.1, the folder and the log of RetinaNet are still called ssd.
     "ssd": (
         Era("v0.5", "v0.5", _at_least(0.212)),
         Era("v0.6", "v1.1", _at_least(0.23)),
@@ -83,7 +83,10 @@ _ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
     ),
     "transformer": (Era("v0.5", "v0.6", _at_least(25.0)), Era("v0.7", "v0.7", _at_least(0.25))),
     "ncf": (Era("v0.5", "v0.5", _at_least(0.635)),),
-    "minigo": (Era("v0.5", "v0.6", ()), Era("v0.7", "v2.1", _at_least(0.5))),  # before: against a checkpoint
+    "minigo": (
+        Era("v0.5", "v0.6", ()),
+        Era("v0.7", "v2.1", _at_least(0.5)),
+    ),  # before: relative to a checkpoint
     "bert": (Era("v0.7", "v0.7", _at_least(0.712)), Era("v1.0", "v5.0", _at_least(0.72))),
     "dlrm": (Era("v0.7", "v2.1", _at_least(0.8025)),),
     "dlrm_dcnv2": (Era("v3.0", "v6.0", _at_least(0.80275)),),
@@ -109,7 +112,7 @@ _TARGETS_OF_OPEN: Final = frozenset(
 
 
 def era_of(benchmark: str | None, round_: str | None) -> Era | None:
-    """The era of a benchmark in a round; None where the round, or the benchmark in it, isn't known.
+    """The era of a benchmark in a round; None if the round, or the benchmark in it, is unknown.
 
     >>> [str(target) for target in era_of("maskrcnn", "v2.1").targets]
     ['BBOX >= 0.377', 'SEGM >= 0.339']
@@ -121,9 +124,9 @@ def era_of(benchmark: str | None, round_: str | None) -> Era | None:
 
 
 def binds_open_division(benchmark: str | None, round_: str | None) -> bool:
-    """Whether the target of a benchmark in a round holds in the open division, too.
+    """Whether the target of a benchmark in a round also applies in the open division.
 
-    Elsewhere a run of the open division may stop by any criterion.
+    Otherwise a run of the open division may stop by any criterion.
 
     >>> binds_open_division("gpt_oss_20b", "v6.0"), binds_open_division("llama31_8b", "v6.0")
     (True, False)
@@ -139,7 +142,7 @@ def benchmarks_of(round_: str) -> tuple[str, ...]:
 
 
 def relation_of(benchmark: str | None, round_: str | None) -> Literal[">=", ">", "<="] | None:
-    """Which way a benchmark's evaluations have to go; None where no one number decides.
+    """The direction of a benchmark's evaluations; None if no single number decides.
 
     Without a known round, by all rounds that had the benchmark.
 

@@ -1,41 +1,43 @@
-"""Conversions at the edges; inside everything is SI base units (bytes, seconds, hertz, FLOP).
+"""Conversions at the edges; internally, everything is in SI base units (bytes, seconds, hertz, FLOP).
 
-A unit is written the way it is printed: `images/s`, `MB/s`, `GB/s`, `GFLOP/s`, `s`, `ms`, `min`, `%`.
+Units are written as they are printed: `images/s`, `MB/s`, `GB/s`, `GFLOP/s`, `s`, `ms`, `min`, `%`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_LEAST_PLAIN, _MOST_PLAIN = 1e-12, 1e15  # a smaller or a larger figure is written with an exponent
+_LEAST_PLAIN, _MOST_PLAIN = 1e-12, 1e15  # smaller or larger values are written with an exponent
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number and the unit it was written in."""
+    """A number and its unit as written."""
 
     value: float
     unit: str
 
 
 def parse_quantity(text: str) -> Quantity:
-    """`"11000 MB/s"` as number and unit. Raises ValueError on what is no text with a finite number first."""
+    """`"11000 MB/s"` as number and unit. Raises ValueError unless it starts with a finite number."""
     match = _QUANTITY.match(text) if isinstance(text, str) else None
     if match is None or not math.isfinite(float(match[1])):
-        raise ValueError(f"{text!r} is not a quantity; write a number and a unit, like 11000 MB/s")
+        raise ValueError(f"{text!r} is not a quantity; write a number and a unit, such as 11000 MB/s")
     return Quantity(float(match[1]), match[2])
 
 
 def factor(unit: str) -> tuple[float, str]:
     """Factor to base units and the base unit's name: `"MB/s"` gives (1e6, "B/s"), `"ms"` (0.001, "s").
 
-    A unit that is not known is its own base: `"images/s"` gives (1.0, "images/s").
+    An unknown unit is its own base: `"images/s"` gives (1.0, "images/s").
     """
     if unit in _TIME:
         return _TIME[unit], "s"
@@ -49,7 +51,7 @@ def factor(unit: str) -> tuple[float, str]:
         scale = _PREFIX.get(prefix, _BINARY.get(prefix))
         if scale is None:
             continue
-        if base == "b":  # bits are bytes by eight
+        if base == "b":  # eight bits are a byte
             return scale / 8, "B" + slash + tail
         return float(scale), base + slash + tail
     return 1.0, unit
@@ -69,8 +71,35 @@ def seconds(text: str | float) -> float:
         return float(text)
     quantity = parse_quantity(text)
     if (quantity.unit or "s") not in _TIME:
-        raise ValueError(f"{text!r} is not a duration; write a number with s, min or h, like 10min")
+        raise ValueError(f"{text!r} is not a duration; write a number with s, min or h, such as 10min")
     return quantity.value * _TIME[quantity.unit or "s"]
+
+
+def moment(text: str | float) -> float:
+    """Seconds since the epoch from those, a date like `2026-03-01` (UTC) or an age like `7d`, `12h`, `2w`.
+
+    Raises ValueError otherwise.
+    """
+    if not isinstance(text, str):
+        return float(text)
+    if age := re.fullmatch(r"(\d+)([hdw])", text):
+        return time.time() - int(age[1]) * {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}[age[2]]
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a date, such as 2026-03-01, nor an age, such as 7d") from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def rate(text: str | float) -> float:
+    """Bytes per second from those, or from `"2GB/s"`. Raises ValueError otherwise."""
+    if not isinstance(text, str):
+        return float(text)
+    try:
+        written = parse_quantity(text)
+        return convert(written.value, written.unit, "B/s")
+    except ValueError as error:
+        raise ValueError(f"{error}; write a speed, such as 2GB/s") from None
 
 
 def size(text: str | float) -> float:
@@ -80,7 +109,7 @@ def size(text: str | float) -> float:
     quantity = parse_quantity(text)
     scale, base = factor(quantity.unit or "B")
     if base != "B" or quantity.unit.endswith("b"):
-        raise ValueError(f"{text!r} is not a size; write a number with MB or GB, like 4 GB")
+        raise ValueError(f"{text!r} is not a size; write a number with MB or GB, such as 4 GB")
     return quantity.value * scale
 
 
@@ -90,7 +119,7 @@ def fraction(text: str | float) -> float:
         return float(text)
     quantity = parse_quantity(text)
     if quantity.unit not in ("", "%"):
-        raise ValueError(f"{text!r} is not a share; write it like 2% or 0.02")
+        raise ValueError(f"{text!r} is not a share; write it as 2% or 0.02")
     return quantity.value * (0.01 if quantity.unit == "%" else 1.0)
 
 
@@ -101,12 +130,12 @@ def margin_of(written: str | float) -> float:
     if 1 <= margin < 100 and "%" not in text:
         raise ValueError(f"{text} is {100 * margin:g} %; write {margin:g}% or {margin / 100:g}")
     if not 0 < margin < 1:
-        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+        raise ValueError(f"{text} is not between 0 and 100 %; write it as 2% or 0.02")
     return margin
 
 
 def significant(value: float, digits: int) -> str:
-    """A number with this many significant digits, always all before the point; an exponent as in `fixed`.
+    """A number with this many significant digits, and all digits before the point; an exponent as in `fixed`.
 
     >>> significant(1812.4, 2), significant(0.01234, 3), significant(9999.7, 4), significant(1e-320, 4)
     ('1,812', '0.0123', '10,000', '1e-320')
@@ -118,9 +147,9 @@ def significant(value: float, digits: int) -> str:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """A number with this many decimals; with an exponent where it would have more digits than anybody counts.
+    """A number with this many decimals, or with an exponent if it would have too many digits to count.
 
-    decimals  below 0 the last digits before the point don't count: only a figure with an exponent lacks them
+    decimals  below 0, the last digits before the point don't count: only a number with an exponent lacks them
 
     >>> fixed(1812.44, 1), fixed(1812.44, -2), fixed(1.26e-320, 321), fixed(1e300, -297)
     ('1,812.4', '1,812', '1.3e-320', '1.000e300')
@@ -132,7 +161,7 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def exponent(value: float, digits: int) -> int:
-    """The power of ten of the first digit, once rounded to so many significant ones; 0 for 0.
+    """The power of ten of the first digit, after rounding to this many significant digits; 0 for 0.
 
     >>> exponent(99.6, 2), exponent(99.4, 2), exponent(0.012, 2)
     (2, 1, -2)
@@ -141,7 +170,7 @@ def exponent(value: float, digits: int) -> int:
 
 
 def human(value: float, unit: str) -> str:
-    """A figure as a person reads it, four significant digits and a fitting prefix: `7.096 GB/s`."""
+    """A value formatted for people, with four significant digits and a suitable prefix: `7.096 GB/s`."""
     scale, base = factor(unit)
     if base.partition("/")[0] in ("FLOP", "B", "Hz", "W", "J"):
         value *= scale
@@ -155,14 +184,14 @@ def human(value: float, unit: str) -> str:
 
 
 def rough_seconds(value: float) -> str:
-    """An estimated duration, to the digits that an estimate carries: `40 s`, `21 min`, `3.2 h`."""
+    """An estimated duration, to the precision of an estimate: `40 s`, `21 min`, `3.2 h`."""
     if value < 90:
         return f"{max(round(value), 1)} s"
     return f"{value / 60:.0f} min" if value < 90 * 60 else f"{value / 3600:,.1f} h"
 
 
 def human_seconds(value: float) -> str:
-    """A duration as a person reads it: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
+    """A duration formatted for people: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
     size = abs(value)
     if size >= 2 * 3600:
         return f"{significant(value / 3600, 4)} h"
@@ -185,11 +214,11 @@ def counted(number: int, noun: str) -> str:
 
 
 def all_of(number: int, noun: str) -> str:
-    """All of this many things.
+    """All of a number of things.
 
     >>> all_of(1, "run"), all_of(2, "run"), all_of(5, "run")
-    ('the one run', 'both runs', 'all 5 runs')
+    ('the only run', 'both runs', 'all 5 runs')
     """
     if number == 1:
-        return f"the one {noun}"
+        return f"the only {noun}"
     return f"{'both' if number == 2 else f'all {number}'} {noun}s"

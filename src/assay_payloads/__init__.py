@@ -1,1 +1,1 @@
-"""The programs that run on the nodes: the part that one needs travels with it."""
+"""The programs that run on the nodes: each is sent with the parts that it needs."""

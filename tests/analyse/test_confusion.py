@@ -70,7 +70,9 @@ def test_the_last_matrix_of_a_log_is_the_run_s(tmp_path: Path) -> None:
 def test_what_is_no_square_of_counts_is_a_problem_of_its_run(tmp_path: Path, wrong: tuple[Any, Any]) -> None:
     reading = read(tmp_path, (COUNTS, CLASSES), wrong)
     assert reading.confusion is None
-    assert reading.problems == ("rank-0.log:3: confusion_matrix is no square of counts with a class a row",)
+    assert reading.problems == (
+        "rank-0.log:3: confusion_matrix is not a square of counts with one class per row",
+    )
 
 
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(st.integers(0, 99), min_size=n, max_size=n),
@@ -91,9 +93,9 @@ def test_the_worst_pair_is_the_one_with_the_largest_share_not_the_largest_count(
         ("car", "street", 5, 20),
         ("sky", "street", 10, 100),
     ]
-    assert list(told(MATRIX))[:2] == ["25 % of car taken for street", "10 % of sky taken for street"]
+    assert list(told(MATRIX))[:2] == ["25 % of car predicted as street", "10 % of sky predicted as street"]
     perfect = ConfusionMatrix(("a", "b"), ((3, 0), (0, 4)))
-    assert list(told(perfect)) == ["every class was told from every other"]
+    assert list(told(perfect)) == ["no class was confused with another"]
 
 
 def with_matrix(result: Result, matrix: ConfusionMatrix | None) -> Result:
@@ -119,11 +121,11 @@ def test_the_page_draws_a_matrix_a_side_without_classes_that_were_neither_seen_n
     assert len(drawn) == 2
     chart = drawn[0]
     about = (
-        "resnet50 evaluated, here, 1 worker: of each true class, what it was taken for, in %; "
-        "4 runs added up; 1 of 4 classes did not occur"
+        "resnet50 evaluated, here, 1 worker: predicted class for each true class, in %; "
+        "4 runs combined; 1 of 4 classes did not occur"
     )
     assert chart.caption == about
-    assert chart.words.startswith("25 % of car taken for street; 10 % of sky")
+    assert chart.words.startswith("25 % of car predicted as street; 10 % of sky")
     found = {(c["row"], c["column"]): (c["text"], c["count"]) for c in chart.spec["datasets"]["cells"]}
     assert found["sky", "sky"] == ("90", "360 of 400")
     assert found["sky", "car"] == ("", "0 of 400")

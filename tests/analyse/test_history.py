@@ -64,7 +64,7 @@ def test_one_session_alone_that_is_off_is_no_step() -> None:
 
 def test_too_few_sessions_and_values_without_spread_say_so() -> None:
     short = split([0.0, 0.1, 0.2, 0.3, 0.4][: FEWEST_SESSIONS - 1])
-    assert (short.steps, short.reason) == ((), "5 sessions; steps can be told from 6 on")
+    assert (short.steps, short.reason) == ((), "5 sessions; steps can be detected from 6 on")
     assert split([1.0] * 9).reason == "all sessions have the same value"
 
 
@@ -158,7 +158,7 @@ def test_the_command_writes_a_page_that_names_the_step_and_what_changed(
     assert said.exit_code == 0, said.output
     assert f"Report: {page}" in said.stderr
     text = page.read_text()
-    assert "On dgx command rate on 1 worker stepped by −" in text
+    assert "On dgx command rate on 1 worker changed by −" in text
     assert "<code>env.NCCL_DEBUG</code> WARN → INFO" in text
 
 
@@ -176,21 +176,21 @@ def test_since_keeps_the_sessions_that_began_since_then(nightly: Path) -> None:
     assert sessions(first) == every[2:]
     assert sessions(second) == every[3:]  # no session counts with a part of its runs
     future = assay("history", "rate", "--runs", nightly, "--since", "2999-01-01")
-    assert "no session began after 2999-01-01 00:00 UTC; the newest did" in str(future.exception)
+    assert "no session started after 2999-01-01 00:00 UTC; the newest started" in str(future.exception)
     assert assay("history", "rate", "--runs", nightly, "--since", "soon").exit_code == 2
 
 
 def test_what_nobody_reports_is_answered_with_the_nearest_metric(nightly: Path) -> None:
     said = assay("history", "rat", "--runs", nightly)
-    assert "there is rate" in str(said.exception)
+    assert "available: rate" in str(said.exception)
     other = assay("history", "rate", "--suite", "other", "--runs", nightly)
-    assert "no run like that has any measurement" in str(other.exception)
+    assert "no matching run has any measurement" in str(other.exception)
 
 
 def test_a_suite_in_place_of_the_metric_is_answered_with_the_metrics_that_it_has(nightly: Path) -> None:
     said = assay("history", "nightly", "--runs", nightly)
     assert said.exit_code != 0
-    assert "nightly is a suite, and the metric is missing: choose from rate" in str(said.exception)
+    assert "nightly is a suite; the metric is missing: choose from rate" in str(said.exception)
     assert "assay history rate --suite nightly" in str(said.exception)
 
 
@@ -249,16 +249,16 @@ def test_sessions_of_which_nobody_says_when_they_were_made_are_in_no_known_order
     words = ("history", "throughput", "--suite", "nights", "--runs", runs)
     page = tmp_path / "page.html"
     said = assay(*words, "--report", page)
-    assert "1 step, in an order that nobody stated" in said.stdout
-    assert "order-unknown: nothing says when these sessions were made" in said.stdout
+    assert "1 step, in an unknown order" in said.stdout
+    assert "order-unknown: no date is known for these sessions" in said.stdout
     assert "no date" in said.stdout
-    assert "rder-unknown: nothing says when these sessions were made" in page.read_text()
+    assert "rder-unknown: no date is known for these sessions" in page.read_text()
     [found] = json.loads(assay(*words, "--json").stdout)["histories"]
     assert len(found["undated"]) == 12
     assert {one["at"] for one in found["sessions"]} == {None}
     refused = assay(*words, "--since", "2026-04-10")
     assert refused.exit_code != 0
-    assert "nothing says when nights/night-0" in str(refused.exception)
+    assert "the dates of nights/night-0" in str(refused.exception)
 
 
 def test_a_session_whose_name_is_a_date_is_dated_by_it(tmp_path: Path) -> None:

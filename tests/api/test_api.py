@@ -7,8 +7,10 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -18,9 +20,11 @@ from click.testing import CliRunner
 import assay
 import stated_runs
 from assay import api, store
+from assay.analyse.comparison import groups
 from assay.cli import COMMANDS
 from assay.cli import assay as command_line
 from assay.errors import InputError
+from assay.records import Result
 
 
 class Page(HTMLParser):
@@ -76,6 +80,27 @@ print(assay.compare.__module__, {"compare", "scale", "score"} <= set(dir(assay))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == ["[]", "assay.api.comparisons True"]
+
+
+def test_show_groups_each_systems_runs_once_whatever_is_asked_of_them(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_systems: list[set[str]] = []
+
+    def counting(results: Sequence[Result], metrics: groups.Metrics) -> object:
+        of_systems.append({result.run.trial.system for result in results})
+        return grouped(results, metrics)
+
+    assay.show("suite", runs=runs)  # a module that is imported later would keep what counts
+    grouped = groups.group
+    for module in [m for m in sys.modules.values() if getattr(m, "group", None) is grouped]:
+        monkeypatch.setattr(module, "group", counting)
+    found = assay.show("suite", runs=runs)
+    assert found.doubts
+    assert found.points == 4
+    assert all(system.exchanges == () for system in found.systems)
+    assert found.usage == ()
+    assert sorted(map(sorted, of_systems)) == [["a"], ["b<i>"]]
 
 
 def test_a_name_that_assay_has_not_is_an_attribute_error() -> None:
@@ -243,10 +268,42 @@ def test_what_is_no_name_and_no_path_is_refused_in_words(runs: Path, wrong: obje
             call()
 
 
+def test_wrong_values_are_refused_before_anything_is_done(runs: Path, tmp_path: Path) -> None:
+    suite, systems = api.make_suite({"suite": "s", "workload": "membw"})
+    refused: dict[str, Callable[[], object]] = {
+        "limit: found -1": lambda: api.list_(limit=-1, runs=runs),
+        "until: found 'done'": lambda: api.plan(suite, systems=systems, until="done"),  # type: ignore[arg-type]
+        "max_repeats: 1 runs": lambda: api.plan(suite, systems=systems, until="decided", max_repeats=1),
+        "found 'zz'; expected suite": lambda: api.schema("zz"),  # type: ignore[arg-type]
+        "format: found 'xlsx'": lambda: api.export(
+            "suite", output=tmp_path / "o.x", format="xlsx", runs=runs
+        ),  # type: ignore[arg-type]
+        "format: found 'zzz'": lambda: api.import_(tmp_path, name="x", format="zzz", runs=runs),
+        "since: 'soon'": lambda: api.history("throughput", since="soon", runs=runs),
+        "at_least: .* write a speed": lambda: api.doctor(data="/tmp", at_least="fast"),
+        "found ''; expected a name": lambda: api.compare("", runs=runs),
+    }
+    for words, call in refused.items():
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+def test_values_are_written_as_on_the_command_line(runs: Path, tmp_path: Path) -> None:
+    assert len(api.list_(runs=runs).rows) == 2
+    assert api.export("suite", output=tmp_path / "o.json", runs=runs).measurements
+    assert json.loads((tmp_path / "o.json").read_text())
+    assert api.show(Path("suite"), runs=runs).points == api.show("suite", runs=runs).points
+
+
+def test_a_type_checker_sees_the_types() -> None:
+    for package in (assay, import_module("assay_payloads")):
+        assert files(package).joinpath("py.typed").is_file()
+
+
 def test_mistakes_raise_the_commands_own_words(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no runs of that name"):
+    with pytest.raises(InputError, match="no runs with this name"):
         assay.compare("suiet", runs=runs)
-    with pytest.raises(InputError, match="round: 'v31' is no round"):
+    with pytest.raises(InputError, match="round: 'v31' is not a round"):
         assay.score(tmp_path, round="v31")
     with pytest.raises(InputError, match="no such file or folder"):
         assay.score(tmp_path / "nothing")

@@ -67,7 +67,7 @@ def test_a_suite_that_a_program_made_is_run_kept_and_resumed_and_its_events_are_
     assert (kept.header.suite_file, kept.header.git, kept.header.command_line) == ("", {}, ())
     assert capsys.readouterr() == ("", "")
 
-    with pytest.raises(InputError, match="no system"):
+    with pytest.raises(InputError, match="not a system"):
         api.run(suite, systems=api.make_suite(SUITE, {"there": {"launcher": "local"}})[1], system=["nowhere"])
 
 

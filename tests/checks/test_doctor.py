@@ -69,7 +69,7 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "2.8.0 is installed but does not import: OSError: libcudart.so.12",
         "--force-reinstall",
     ),
-    (software.torch_import, {}, "unknown", "could not be tried", ""),
+    (software.torch_import, {}, "unknown", "could not be tested", ""),
     (software.torchvision, {"torch.torchvision": "0.23.0"}, "ok", "0.23.0", ""),
     (
         software.torchvision,
@@ -78,7 +78,7 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "resnet50",
         "install torchvision",
     ),
-    (software.torchvision, {}, "unknown", "could not be tried", ""),
+    (software.torchvision, {}, "unknown", "could not be tested", ""),
     (software.communication, GLOO, "ok", "gloo works; NCCL is built in", ""),
     (software.communication, {**GLOO, "torch.nccl": False}, "ok", "no NCCL", ""),
     (software.communication, {**GLOO, "torch.nccl": False, "torch.gpus": 8}, "fail", "without NCCL", "pip"),
@@ -90,17 +90,17 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "can't resolve",
         "as root: echo '127.0.0.1 n7' >> /etc/hosts",
     ),
-    (software.communication, {}, "unknown", "could not be asked", ""),
+    (software.communication, {}, "unknown", "could not be queried", ""),
     (software.gpu, TORCH, "ok", "none; trials run on the CPU", ""),
     (software.gpu, CUDA12, "ok", "8 × NVIDIA H100", ""),
     (software.gpu, {**CUDA12, "torch.gpus": 2}, "ok", "torch uses 2 of them", ""),
     (software.gpu, GPUS, "fail", "built without CUDA", "pip install --force-reinstall torch torchvision$"),
-    (software.gpu, {**CUDA12, "torch.gpus": 0}, "fail", "can use none", "nvidia-smi"),
+    (software.gpu, {**CUDA12, "torch.gpus": 0}, "fail", "can't use any", "nvidia-smi"),
     (
         software.gpu,
         {**CUDA12, "torch.gpus": 0, "env.CUDA_VISIBLE_DEVICES": "-1"},
         "fail",
-        "can use none",
+        "can't use any",
         "unset CUDA_VISIBLE_DEVICES",
     ),
     (
@@ -110,7 +110,7 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "no kernel",
         "smi",
     ),
-    (software.gpu, {**GPUS, "torch.version": None}, "unknown", "torch could not be asked", ""),
+    (software.gpu, {**GPUS, "torch.version": None}, "unknown", "torch could not be queried", ""),
     (
         software.gpu,
         {"pci.nvidia_gpus": 1},
@@ -122,8 +122,8 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
     (software.gpu, {"pci.amd_gpus": 4}, "warn", "4 AMD GPU", "ROCm"),
     (software.gpu, {"pci.amd_gpus": 4, "torch.gpus": 4}, "ok", "4 AMD GPU, used by torch", ""),
     (software.gpu_driver, {}, "ok", "none needed", ""),
-    (software.gpu_driver, {"pci.nvidia_gpus": 1}, "unknown", "no driver answers", ""),
-    (software.gpu_driver, GPUS, "unknown", "names no CUDA version", ""),
+    (software.gpu_driver, {"pci.nvidia_gpus": 1}, "unknown", "no driver responds", ""),
+    (software.gpu_driver, GPUS, "unknown", "reports no CUDA version", ""),
     (software.gpu_driver, CUDA12, "ok", "570.86.15, torch is built for CUDA 12.8", ""),
     (software.gpu_driver, {**CUDA12, "torch.gpus": 0}, "ok", "570.86.15", ""),
     (
@@ -149,10 +149,22 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "needs driver 450.80.2",
         "as root",
     ),
-    (software.gpu_driver, {**CUDA12, "torch.gpus": 0, "torch.cuda": "14.0"}, "unknown", "not known here", ""),
+    (
+        software.gpu_driver,
+        {**CUDA12, "torch.gpus": 0, "torch.cuda": "14.0"},
+        "unknown",
+        "does not know which driver",
+        "",
+    ),
     (machine.cores, {"cpu.allowed": 8, "cpu.logical": 64}, "ok", "8 allowed of 64", ""),
     (machine.cores, {"cpu.allowed": 8, "cpu.quota": 8.0}, "ok", "8 allowed", ""),
-    (machine.cores, {"cpu.allowed": 8, "cpu.quota": 2.5}, "warn", "throttled to 2.5 cores", "--cpuset-cpus"),
+    (
+        machine.cores,
+        {"cpu.allowed": 8, "cpu.quota": 2.5},
+        "warn",
+        "throttled to the time of 2.5 cores",
+        "--cpuset-cpus",
+    ),
     (machine.cores, {"cpu.allowed": 1, "cpu.logical": 2}, "warn", "1 allowed of 2", "shapes: [1x1]"),
     (machine.cores, {}, "unknown", "could not be read", ""),
     (
@@ -201,8 +213,14 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
     (machine.clock_source, {}, "unknown", "could not be read", ""),
     (machine.governor, {"cpu.governor": "performance"}, "ok", "performance", ""),
     (machine.governor, {"cpu.governor": "performance,powersave"}, "warn", "powersave", "as root: cpupower"),
-    (machine.governor, {"virtualisation": "kvm"}, "unknown", "its host decides", "ask whoever"),
-    (machine.governor, {"virtualisation": "none"}, "unknown", "the kernel names none", ""),
+    (
+        machine.governor,
+        {"virtualisation": "kvm"},
+        "unknown",
+        "the host controls it",
+        "ask the host's administrator",
+    ),
+    (machine.governor, {"virtualisation": "none"}, "unknown", "the kernel does not report a governor", ""),
     (machine.smt, {"cpu.smt": False}, "ok", "off", ""),
     (
         machine.smt,
@@ -264,7 +282,7 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "(kvm), container (podman), cgroup v2",
         "",
     ),
-    (machine.surroundings, {}, "unknown", "not told", ""),
+    (machine.surroundings, {}, "unknown", "can't tell", ""),
 ]
 
 
@@ -306,7 +324,7 @@ def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar]
             {**PYTHON, "python.virtual_environment": False, "torch.import_error": "ModuleNotFoundError"},
             {
                 "ssh": "on that host: /env/bin/python -m venv",
-                "node": "once, on a disk that the nodes share: /env/bin/python -m venv",
+                "node": "once, on a disk that all nodes share: /env/bin/python -m venv",
                 "container": "assay stack containerfile",
                 "pod": "assay stack containerfile",
             },
@@ -314,7 +332,7 @@ def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar]
         (
             software.communication,
             {"torch.gloo": True, "torch.gloo_error": "can't resolve", "host": "n7"},
-            {"ssh": "on that host, as root: echo", "pod": "give the system `env: {GLOO_SOCKET_IFNAME: lo}`"},
+            {"ssh": "on that host, as root: echo", "pod": "set `env: {GLOO_SOCKET_IFNAME: lo}`"},
         ),
         (
             software.gpu,
@@ -342,7 +360,7 @@ def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar]
             {
                 "ssh": "on that host, as root",
                 "node": "on that node, as root",
-                "container": "outside of the container, as root",
+                "container": "outside the container, as root",
                 "pod": "on the node, as root",
             },
         ),
@@ -448,11 +466,11 @@ def test_a_planted_secret_is_not_among_the_facts(monkeypatch: pytest.MonkeyPatch
 SOME = {**TORCH, "cpu.allowed": 1, "limits.nofile": 64}
 EXPECTED = """\
 ✓ python         3.12.3 (/env/bin/python)
-✗ open files     64 allowed; many processes open more sockets
+✗ open files     64 allowed; jobs with many processes open more sockets
                  → ulimit -n 65536
 ! cores          1 allowed: two processes would share it
-                 → allow more cores; until then measure with one worker only (`shapes: [1x1]`)
-? communication  torch could not be asked
+                 → allow more cores; until then, measure with one worker only (`shapes: [1x1]`)
+? communication  torch could not be queried
 """
 
 
@@ -462,9 +480,7 @@ def test_the_list_reads_well_and_never_breaks_a_command(
     monkeypatch.setenv("COLUMNS", "40")
     checks = (software.interpreter, machine.open_files, machine.cores, software.communication)
     doctor._show([check(SOME) for check in checks])
-    assert (
-        capsys.readouterr().out == EXPECTED + "\nNot ready: 1 to fix, 1 to consider, 1 not known, 1 fine.\n"
-    )
+    assert capsys.readouterr().out == EXPECTED + "\nNot ready: 1 to fix, 1 to consider, 1 unknown, 1 fine.\n"
 
 
 def test_colour_is_used_on_a_terminal_unless_no_color_is_set(
@@ -486,7 +502,7 @@ def test_a_system_of_another_name_is_an_error_that_names_the_nearest(tmp_path: P
     assert system_named("dgx", systems).options.python == "/opt/python"
     with pytest.raises(InputError, match="did you mean dgx"):
         system_named("dgxx", systems)
-    with pytest.raises(InputError, match="say which system of it: dgx, local"):
+    with pytest.raises(InputError, match="also name one of its systems: dgx, local"):
         system_named(None, systems)
     systems.write_text("dgx:\n  launcher: local\n  pyton: /opt/python\n")
     with pytest.raises(InputError, match=r"systems\.yaml:3"):

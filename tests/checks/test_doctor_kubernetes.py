@@ -202,17 +202,17 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "mpi-operator in ops has 1 of 1 pods ready",
         "",
     ),
-    (access.level, {}, "ok", "no level of its own; the pods pass restricted", ""),
-    (access.level, {"space": None}, "fail", "bench is not there", "kubectl create namespace bench"),
+    (access.level, {}, "ok", "no level; the pods meet restricted", ""),
+    (access.level, {"space": None}, "fail", "bench does not exist", "kubectl create namespace bench"),
     (
         access.level,
         {"system": RDMA, "space": enforcing("restricted")},
         "fail",
-        "the pods ask for capability IPC_LOCK",
+        "the pods request capability IPC_LOCK",
         "enforce=privileged",
     ),
     (access.level, {"system": RDMA, "space": enforcing("privileged")}, "ok", "enforces privileged", ""),
-    (access.admission, {}, "ok", "would take a pod of the system's", ""),
+    (access.admission, {}, "ok", "would accept a pod of the system", ""),
     (
         access.admission,
         {
@@ -221,7 +221,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
             )
         },
         "fail",
-        "refuses the pods: can't create Pod x: exceeded quota: team",
+        "rejects the pods: can't create Pod x: exceeded quota: team",
         "the quota is used up: free some",
     ),
     (
@@ -229,7 +229,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         {"admitted": AdmissionRefusal("can't create Pod x: no")},
         "fail",
         "can't create Pod x: no",
-        "ask whoever administers the namespace",
+        "ask the namespace's administrator",
     ),
     (
         access.admission,
@@ -239,7 +239,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "assay cluster rbac SYSTEM",
     ),
     (access.constraints, {}, "ok", "not OpenShift", ""),
-    (access.constraints, {"is_openshift": True}, "fail", "user id 1000", "runAsUser: assigned"),
+    (access.constraints, {"is_openshift": True}, "fail", "user ID 1000", "runAsUser: assigned"),
     (
         access.constraints,
         {"is_openshift": True, "admitted": admitted(openshift_scc="anyuid")},
@@ -268,9 +268,9 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "may use it",
         "",
     ),
-    (access.account, {}, "ok", "default may neither read secrets nor make pods", ""),
+    (access.account, {}, "ok", "default may neither read Secrets nor create pods", ""),
     (access.account, {"account_may": ["get secrets"]}, "warn", "may get secrets", "serviceAccountName"),
-    (access.account, {"account": None}, "fail", "default is not there", "create serviceaccount default"),
+    (access.account, {"account": None}, "fail", "default does not exist", "create serviceaccount default"),
     (room.quota, {}, "ok", "none in the namespace", ""),
     (
         room.quota,
@@ -298,8 +298,8 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         room.quota,
         {"admitted": REFUSED, "quotas": [quota({"requests.cpu": ("8", "0")})]},
         "fail",
-        "wants requests.cpu stated",
-        "ask for less",
+        "requires requests.cpu",
+        "request less",
     ),
     (
         room.quota,
@@ -309,8 +309,8 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
             "quotas": [quota({"limits.cpu": ("8", "0"), "requests.cpu": ("8", "0")})],
         },
         "fail",
-        "team wants limits.cpu stated, and the pods don't state it",
-        "ask for less",
+        "team requires limits.cpu, but the pods don't set it",
+        "request less",
     ),
     (
         room.quota,
@@ -330,12 +330,12 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "describe quota",
     ),
     (room.claims, {}, "ok", "mounts none", ""),
-    (room.claims, {"claims": {"data": None}}, "fail", "data is not there", "kubectl -n bench"),
+    (room.claims, {"claims": {"data": None}}, "fail", "data does not exist", "kubectl -n bench"),
     (
         room.claims,
         {"claims": {"data": claim("Pending")}},
         "warn",
-        "Pending (storage class fast, which is not there)",
+        "Pending (storage class fast, which does not exist)",
         "describe pvc data",
     ),
     (room.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
@@ -343,14 +343,14 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         room.claims,
         {"claims": {"data": claim("Pending")}, "storage_classes": [LATE]},
         "ok",
-        "data is made when its first pod comes (storage class fast, WaitForFirstConsumer)",
+        "data is provisioned when its first pod is created (storage class fast, WaitForFirstConsumer)",
         "",
     ),
     (
         room.claims,
         {"claims": {"data": made_by("spectrumscale.csi.ibm.com")}, "storage_classes": [LATE]},
         "ok",
-        "dynamic by spectrumscale.csi.ibm.com, storage class fast",
+        "provisioned by spectrumscale.csi.ibm.com, storage class fast",
         "",
     ),
     (room.claims, {"claims": {"data": on_volume("gpfs-data")}}, "ok", "static volume gpfs-data", ""),
@@ -362,7 +362,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "none of its 1 pods in openshift-dns is ready",
         "one worker",
     ),
-    (room.dns, {"pods": []}, "unknown", "no pod of a known name", ""),
+    (room.dns, {"pods": []}, "unknown", "no pod with a known name", ""),
     (places.nodes, {}, "ok", "2 of 2", ""),
     (
         places.nodes,
@@ -384,7 +384,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         places.devices,
         {"system": WITH_GPU},
         "fail",
-        "1 asked for one accelerator, and no node has",
+        "1 requested for one accelerator, but no node has",
         "device plugin",
     ),
     (
@@ -409,14 +409,14 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         places.devices,
         {"system": WITH_GPU, "nodes": [gpu_node("n1")], "pods": FORBIDDEN},
         "unknown",
-        "8 on 1 nodes; how much is free: not readable: this user may not list nodes",
+        "8 on 1 nodes; free amount: not readable: this user may not list nodes",
         "",
     ),
     (
         places.devices,
         {"nodes": [node("n1", offers={"rdma/hca": "8"})]},
         "ok",
-        "announced and not asked for: rdma/hca",
+        "announced but not requested: rdma/hca",
         "",
     ),
     (
@@ -440,7 +440,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         settings.cpu_manager,
         {"system": PINNED},
         "fail",
-        "pin_cpus asks for CPUs of its own",
+        "pin_cpus requests exclusive CPUs",
         "cpuManagerPolicy: static",
     ),
     (settings.cpu_manager, {"system": PINNED, "kubelets": {"n1": STATIC}}, "ok", "static with topology", ""),
@@ -449,13 +449,13 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         {"kubelets": ReadFailure("get nodes/proxy", "", forbidden=True)},
         "unknown",
         "this user may not get nodes/proxy",
-        "an administrator looks: kubectl get --raw",
+        "ask an administrator to run: kubectl get --raw",
     ),
     (settings.server_clock, {}, "ok", "between -0.4 and +0.6 s", ""),
     (settings.server_clock, {"server_ahead_s": (7.2, 8.2)}, "warn", "+7.2 and +8.2 s ahead", "chronyc"),
-    (settings.node_clocks, {}, "ok", "last heard of 4.0 to 4.0 s ago", ""),
+    (settings.node_clocks, {}, "ok", "last reports 4.0 to 4.0 s ago", ""),
     (settings.node_clocks, {"read_at": NOW - 60}, "warn", "n1 is at least", "chronyc"),
-    (settings.node_clocks, {"read_at": NOW + 300}, "warn", "last heard of 304 s ago", "chronyc"),
+    (settings.node_clocks, {"read_at": NOW + 300}, "warn", "last reported 304 s ago", "chronyc"),
 ]
 
 
@@ -556,7 +556,7 @@ def test_an_administrator_is_told_all_of_a_real_cluster(lab: Lab) -> None:
     assert code == 0
     assert checks.pop("image").state == "unknown"
     assert {check.state for check in checks.values()} <= {"ok", "warn"}, checks
-    assert "enforces restricted, and the pods pass restricted" in checks["pod security"].evidence
+    assert "enforces restricted, and the pods meet restricted" in checks["pod security"].evidence
     assert "topology manager none" in checks["CPU manager"].evidence
 
 
@@ -691,4 +691,4 @@ def test_a_server_that_does_not_answer_is_one_check_that_fails(
     code, checks = Lab("bench", tmp_path).doctor()
     assert code == 5
     assert [check.name for check in checks.values()] == ["API server"]
-    assert "does not answer" in checks["API server"].evidence
+    assert "does not respond" in checks["API server"].evidence

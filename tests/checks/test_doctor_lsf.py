@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 import pytest
-from click.testing import CliRunner
 
-from assay.cli import assay
 from assay.cluster import keep_off
 from assay.cluster.members import members
 from assay.errors import InputError
@@ -17,7 +15,7 @@ from assay.launch.lsf.doctor import examine
 from assay.launch.lsf.options import LsfSystem
 from assay.launch.nodes import Member
 from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts
-from lsf_cluster import HOSTS, lsf_commands  # noqa: F401  (a fixture)
+from lsf_cluster import HOSTS, down, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import Cluster
 
 FINE: Facts = {
@@ -52,7 +50,6 @@ class TestLsfChecks(BatchChecksContract):
     )
 
 
-@pytest.mark.usefixtures("lsf")
 class TestLsfDoctor(BatchDoctorContract):
     launcher_name = "lsf"
     found = (
@@ -62,16 +59,12 @@ class TestLsfDoctor(BatchDoctorContract):
         (", python: /no/python, startup: 5s", 5, ("test job",)),
     )
 
+    @pytest.fixture(autouse=True)
+    def cluster(self, lsf: Cluster) -> None:
+        self.lsf = lsf
 
-def test_doctor_of_an_lsf_that_is_down(tmp_path: Path, lsf: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.launch.lsf.commands.ASK_TIMEOUT_S", 0.5)
-    with lsf.changed() as state:
-        state["down"] = True
-    (tmp_path / "systems.yaml").write_text("cluster: {launcher: lsf}\n")
-    asked = ["doctor", "cluster", "--systems", str(tmp_path / "systems.yaml"), "--runs", str(tmp_path)]
-    result = CliRunner().invoke(assay, asked)
-    assert result.exit_code == 5
-    assert "LSF does not answer: lsid: no answer within 0.5 s" in result.stdout
+    def down(self) -> AbstractContextManager[None]:
+        return down(self.lsf)
 
 
 # The nodes that a sweep has -------------------------------------------------------------------------------
@@ -86,11 +79,11 @@ def test_hosts_are_those_of_the_queue_and_the_system() -> None:
     assert told() == told(queue="gpu") == [Member(host) for host in HOSTS]
     assert told(hosts=[HOSTS[1]]) == [Member(HOSTS[1])]
     assert told((HOSTS[0],)) == [Member(HOSTS[0])]
-    with pytest.raises(InputError, match="the system has no nowhere"):
+    with pytest.raises(InputError, match="the system has no node nowhere"):
         told(("nowhere",))
-    with pytest.raises(InputError, match="queue nope: bqueues tells none of its hosts: nope: No such queue"):
+    with pytest.raises(InputError, match="queue nope: bqueues does not list its hosts: nope: No such queue"):
         told(queue="nope")
-    with pytest.raises(InputError, match="--by rack: LSF tells nothing that hosts share"):
+    with pytest.raises(InputError, match="--by rack: LSF does not report what hosts share"):
         told(by="rack")
 
 
@@ -99,7 +92,10 @@ def test_states_say_which_host_is_away_and_which_is_in_use(lsf: Cluster) -> None
         state["hosts"][HOSTS[0]]["status"] = "unavail"
     subprocess.run(["bsub"], input="#BSUB -n 2\nsleep 60\n", text=True, check=True, capture_output=True)
     found = {member.name: (member.away, member.used) for member in told(idle=True)}
-    assert found == {HOSTS[0]: ("unavail for LSF", ""), HOSTS[1]: ("", "2 slots used, ok for LSF")}
+    assert found == {
+        HOSTS[0]: ("unavail according to LSF", ""),
+        HOSTS[1]: ("", "2 slots used, ok according to LSF"),
+    }
     assert told()[1] == Member(HOSTS[1]), "without --idle a host that others use is as good"
 
 
@@ -107,7 +103,7 @@ def test_a_closed_host_is_away_until_it_is_opened(lsf: Cluster) -> None:
     drain = keep_off.way({"launcher": "lsf"}, {HOSTS[0]: {"membw": 0.5}}, "drain")
     (apply,), (undo,) = drain.apply, drain.undo
     subprocess.run(shlex.split(apply), check=True, capture_output=True)
-    assert told()[0].away == "closed_Adm for LSF"
-    assert lsf.read()["hosts"][HOSTS[0]]["comment"] == "assay: membw at 0.50 of its like"
+    assert told()[0].away == "closed_Adm according to LSF"
+    assert lsf.read()["hosts"][HOSTS[0]]["comment"] == "assay: membw at 0.50 of similar nodes"
     subprocess.run(shlex.split(undo), check=True, capture_output=True)
     assert told()[0].away == ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import pytest
 
 from assay.launch.slurm.doctor import examine
 from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts
-from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
+from slurm_cluster import down, slurm_cluster  # noqa: F401  (a fixture)
 
 FINE: Facts = {
     **JOB_RAN,
@@ -55,3 +57,6 @@ class TestSlurmDoctor(BatchDoctorContract):
         (", gres: 'gpu:99'", 5, ("options",)),
         (", python: /no/python", 5, ("test job",)),
     )
+
+    def down(self) -> AbstractContextManager[None]:
+        return down()

@@ -68,8 +68,8 @@ def test_a_host_that_is_as_it_should_be_passes_every_check(examine: Examine) -> 
     assert {name: check for name, check in found.items() if check.state != "ok"} == {}
     assert len(found) == len(checks.CHECKS)
     assert found["driver module"].evidence == f"nvidia {DRIVER}, open (/proc/driver/nvidia/version)"
-    assert found["GPU to adapter"].evidence == "GPU0 → mlx5_0 (PIX); GPU1 → mlx5_1 (PIX), by sysfs"
-    assert found["subnet manager"].evidence.endswith("ibhosts names 2 hosts")
+    assert found["GPU to adapter"].evidence == "GPU0 → mlx5_0 (PIX); GPU1 → mlx5_1 (PIX), from sysfs"
+    assert found["subnet manager"].evidence.endswith("ibhosts lists 2 hosts")
     assert found["hypervisor"].evidence == "bare metal by DMI, cpuinfo, systemd-detect-virt"
     assert "mlx5_0 port 1 400 Gb/sec (4X NDR) InfiniBand" in found["fabric"].evidence
 
@@ -127,8 +127,15 @@ def without_verbs(host: Host) -> None:
 PORT = "/sys/class/infiniband/mlx5_1/ports/1"
 # what is wrong with the host, what the probe tells otherwise, check, state, words of evidence and of remedy
 CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]] = [
-    (unloaded, {}, "driver module", "fail", "no module nvidia in the kernel", "modprobe nvidia"),
-    (written(**{"/sys/module/nouveau/refcnt": "1"}), {}, "driver module", "fail", "nouveau has", "blacklist"),
+    (unloaded, {}, "driver module", "fail", "module nvidia is not loaded", "modprobe nvidia"),
+    (
+        written(**{"/sys/module/nouveau/refcnt": "1"}),
+        {},
+        "driver module",
+        "fail",
+        "nouveau drives",
+        "blacklist",
+    ),
     (upgraded, {}, "driver versions", "fail", "libraries 590.44.01", "rmmod nvidia_uvm nvidia"),
     (
         lambda host: host.answers.update({"modinfo -F version nvidia": "590.44.01\n"}),
@@ -136,7 +143,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
         "driver versions",
         "warn",
         "the next boot changes",
-        "reboot now",
+        "reboot before",
     ),
     (
         lambda host: host.remove("/dev/nvidia-uvm"),
@@ -175,7 +182,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
         {},
         "container runtime",
         "warn",
-        "containerd name no runtime",
+        "containerd do not name",
         "nvidia-ctk runtime configure --runtime=containerd",
     ),
     (
@@ -191,7 +198,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
         {},
         "CDI",
         "fail",
-        "which is not there",
+        "which does not exist",
         "cdi generate",
     ),
     (
@@ -214,7 +221,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
     (
         lambda _: None,
         {"memory.transparent_hugepages": "never"},
-        "huge pages by themselves",
+        "transparent huge pages",
         "warn",
         "4 KiB",
         "echo madvise",
@@ -243,7 +250,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
             }
         ),
         {},
-        "huge pages set aside",
+        "reserved huge pages",
         "warn",
         "512 of 1.074 GB, 512 free",
         "nr_hugepages=0",
@@ -262,7 +269,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
         {},
         "PCIe links",
         "warn",
-        "mlx5_0 in a slot of x8, it could x16",
+        "mlx5_0 supports x16, but its slot only x8",
         "another slot",
     ),
     (attribute(GPU0, **{"iommu_group/type": "DMA-FQ\n"}), {}, "IOMMU", "warn", f"GPU {GPU0}", "iommu=pt"),
@@ -293,7 +300,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
     (
         written(**{"/sys/devices/system/node/node1/cpulist": "1023\n"}),
         {},
-        "GPUs beside CPUs",
+        "GPU locality",
         "warn",
         GPU1,
         "numactl",
@@ -381,7 +388,7 @@ def unknown_link(host: Host) -> None:
         (lambda host: host.remove(f"/sys/bus/pci/devices/{GPU0}/iommu_group/type"), {}, "IOMMU"),
         (lambda host: host.remove("/sys/bus/pci/devices/0000:02:00.0/config"), {}, "ACS"),
         (lambda host: host.remove(f"{PORT}/sm_lid"), {}, "subnet manager"),
-        (attribute(GPU1, numa_node="-1\n"), {}, "GPUs beside CPUs"),
+        (attribute(GPU1, numa_node="-1\n"), {}, "GPU locality"),
         (attribute(GPU1, current_link_speed="2.5 GT/s PCIe\n"), {}, "PCIe links"),
     ],
 )
@@ -428,7 +435,7 @@ def test_recorded_topologies_of_each_age_are_read(
     check = examine()["GPU to adapter"]
     assert check.state == "ok"
     assert check.evidence.startswith(nearest)
-    assert check.evidence.endswith("by nvidia-smi topo -m")
+    assert check.evidence.endswith("from nvidia-smi topo -m")
 
 
 def test_a_topology_that_is_cut_anywhere_gives_no_path_that_is_not_in_it() -> None:

@@ -38,7 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "suite.yaml").write_text(SUITE)
     (folder / "systems.yaml").write_text(SYSTEMS)
     done = assay_says("run", str(folder / "suite.yaml"), "--quiet", "--runs", str(folder / "runs"))
-    assert "Kept in" in done.stdout, done.output
+    assert "Stored in" in done.stdout, done.output
     return folder / "runs"
 
 
@@ -59,7 +59,7 @@ def test_what_differs_is_shown_and_the_exit_code_says_so(runs: Path) -> None:
 def test_a_system_does_not_differ_from_itself(runs: Path) -> None:
     done = assay_says("diff", "tiny:plain", "tiny:plain", "--runs", str(runs))
     assert done.exit_code == 0, done.output
-    assert "Nothing that matters differs" in done.stdout
+    assert "No relevant difference" in done.stdout
 
 
 def test_all_facts_are_shown_on_request(runs: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_side_that_says_nothing_of_its_machine_is_not_known_rather_than_differ
 ) -> None:
     text = shown(capsys, side("here", {"kernel": "6.1"}), side("imported", runs=5))
     assert "B  imported  (5 runs)" in text
-    assert "Not known: no run of B says what machine it ran on." in text
+    assert "Unknown: no run of B describes the machine it ran on." in text
     assert "kernel" not in text
 
 
@@ -121,9 +121,7 @@ def test_which_machine_it_was_is_shown_but_does_not_count(capsys: pytest.Capture
     text = shown(capsys, side("a", {"host": "n1", "load.1min": 1}), side("b", {"host": "n2", "load.1min": 2}))
     assert "host" in text
     assert "load" not in text
-    assert (
-        "Nothing that matters differs, 1 are equal, 1 more differ only in what was so at that moment" in text
-    )
+    assert "No relevant difference, 1 are equal, 1 differ only momentarily" in text
 
 
 def test_nodes_of_a_side_that_are_not_alike_are_said_to_vary(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def test_wrong_options_are_told_with_file_and_line(tmp_path: Path) -> None:
     error = assay("plan", asked).exception
     assert isinstance(error, InputError)
     assert [problem.what for problem in error.problems] == [
-        "lab.resources.pod.cpu: found 'two'; expected a quantity of Kubernetes, like 8, 500m or 64Gi",
+        "lab.resources.pod.cpu: found 'two'; expected a Kubernetes quantity, like 8, 500m, or 64Gi",
         "lab.imagePulPolicy: unknown key; did you mean imagePullPolicy?",
     ]
     assert [problem.where.rpartition(":")[2] for problem in error.problems] == ["2", "3"]
@@ -82,7 +82,7 @@ def test_pods_that_the_namespace_forbids_are_refused_before_any_runs(tmp_path: P
         result = assay("plan", asked, "--show", TRIAL, "--validate")
         assert isinstance(result.exception, LaunchError)
         assert "# MPIJob assay-token: accepted" in result.stdout
-        assert "# Pod assay-token-pod-0: refused:" in result.stdout
+        assert "# Pod assay-token-pod-0: rejected:" in result.stdout
         assert 'violates PodSecurity "restricted' in result.stdout
 
 

@@ -20,9 +20,8 @@ from test_extents import dead_python
 from assay import store
 from assay.cli import assay
 from assay.errors import HostError
-from assay.workloads import WORKLOADS
+from assay.workloads import PLACES
 from conftest import SUPPORT
-from script_workload import SCRIPT
 
 DRIVER = SUPPORT / "script_workload.py"
 VARIED = "import random; print('v', 100 + random.random())"
@@ -30,7 +29,7 @@ VARIED = "import random; print('v', 100 + random.random())"
 
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "suite.yaml"
 
@@ -83,7 +82,7 @@ def test_a_system_that_can_not_be_used_makes_the_exit_code_5_and_says_what_is_le
     said = run()
     assert said.exit_code == 5, said.output
     words = " ".join(said.stdout.split())
-    assert f"system broken: 2 trials are left, because rank 0 exited 127 ({python}: not found)" in words
+    assert f"system broken: 2 trials are not run, because rank 0 exited 127 ({python}: not found)" in words
     assert "run the same command again: it resumes this session" in said.stdout
     assert "trials failed" not in said.stdout
     document = json.loads(run("--json").stdout)
@@ -129,7 +128,7 @@ def test_two_systems_end_in_a_verdict_and_the_page_can_be_written(suite: Path) -
     suite.with_name("systems.yaml").write_text("a: {launcher: local}\nb: {launcher: local}\n")
     said = run("--report", "page.html")
     assert said.exit_code == 0, said.output
-    assert "b against a" in said.stdout
+    assert "b compared with a" in said.stdout
     assert "equivalent" in said.stdout
     assert "<html" in suite.with_name("page.html").read_text()
 
@@ -148,7 +147,7 @@ def test_the_figures_of_one_system_have_their_doubts_beside_them(suite: Path) ->
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("/proc/x", "/proc/x/demo: can't be made"), ("x" * 300, "can't be made (File name too long)")],
+    [("/proc/x", "/proc/x/demo: can't be created"), ("x" * 300, "can't be created (File name too long)")],
 )
 def test_a_runs_directory_that_can_not_be_made_is_an_error_of_this_machine(
     suite: Path, place: str, words: str

@@ -172,9 +172,9 @@ def test_slurms_nodes_are_those_of_the_partition_that_have_what_is_asked() -> No
     assert names(told(partition="long")) == ["n5"]
     assert names(told(constraint="gpu&nvme", exclude="n[3-4]")) == ["n1", "n6"]
     assert names(told(("n[1-2]",), nodelist="n[1-4]")) == ["n1", "n2"]
-    with pytest.raises(InputError, match="the system has no n5"):
+    with pytest.raises(InputError, match="the system has no node n5"):
         told(("n5",))
-    with pytest.raises(InputError, match=r"which nodes have gpu\|nvme is Slurm's to tell"):
+    with pytest.raises(InputError, match=r"Slurm decides for each job which nodes have gpu\|nvme"):
         told(constraint="gpu|nvme")
 
 
@@ -183,10 +183,10 @@ def test_slurms_states_say_which_node_is_away_and_which_is_in_use() -> None:
     found = {member.name: (member.away, member.used) for member in told(idle=True)}
     assert found == {
         "n1": ("", ""),
-        "n2": ("", "mixed for Slurm"),
-        "n3": ("idle* for Slurm", ""),
-        "n4": ("drained for Slurm", ""),
-        "n6": ("reserved for Slurm", ""),
+        "n2": ("", "mixed according to Slurm"),
+        "n3": ("idle* according to Slurm", ""),
+        "n4": ("drained according to Slurm", ""),
+        "n6": ("reserved according to Slurm", ""),
         "n7": ("", ""),
     }
     assert told(reservation="maintenance")[4] == Member("n6")
@@ -196,7 +196,7 @@ def test_slurms_states_say_which_node_is_away_and_which_is_in_use() -> None:
 @pytest.mark.usefixtures("site")
 def test_slurms_switch_is_the_leaf_that_a_node_is_at() -> None:
     assert [member.shared["switch"] for member in told(by="switch")] == ["leaf1"] * 3 + ["leaf2"] * 3
-    with pytest.raises(InputError, match="--by zone: of Slurm's nodes only their switch is known"):
+    with pytest.raises(InputError, match="--by zone: only the switch of Slurm's nodes is known"):
         told(by="zone")
 
 

@@ -91,7 +91,8 @@ def test_a_machines_nodes_hold_each_of_its_cpus_once_and_all_of_its_memory(tmp_p
 
 
 def test_the_example_of_the_document_can_be_used(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "openstack.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs" / "how-to" / "openstack.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert made(tmp_path, example) == made(tmp_path, WHOLE)
 
 
@@ -107,9 +108,9 @@ def test_a_shell_reads_the_commands_as_they_are_meant(tmp_path: Path) -> None:
     ("change", "line", "words"),
     [
         (("cpus: 32", "cpus: 33"), 1, "numa_nodes: 2 does not divide"),
-        (("256GiB", "255GiB"), 1, "each of 2 nodes needs whole pages of 1GiB"),
-        (("256GiB", "1.5GiB"), 1, "each of 2 nodes needs whole pages"),
-        (("256GiB", "1GB"), 3, "1GB is no whole number of MiB"),
+        (("256GiB", "255GiB"), 1, "each of 2 nodes needs a whole number of 1GiB pages"),
+        (("256GiB", "1.5GiB"), 1, "each of 2 nodes needs a whole number"),
+        (("256GiB", "1GB"), 3, "1GB is not a whole number of MiB"),
         (("256GiB", "256"), 3, "256 has no unit"),
         (("10de", "NVIDIA"), 6, "gpus.vendor_id"),
         (("count: 4", "count: 0"), 10, "servers.count"),
@@ -120,7 +121,7 @@ def test_a_shell_reads_the_commands_as_they_are_meant(tmp_path: Path) -> None:
         (
             ("gpus: {", "vgpus: {mdev_type: nvidia-1, addresses: ['0000:41:00.0']}\ngpus: {"),
             1,
-            "one of the two",
+            "set only one of them",
         ),
     ],
 )

@@ -328,7 +328,7 @@ def test_an_operator_that_is_there_is_not_to_be_installed_first(lab: Lab) -> Non
     lab.file.write_text(json.dumps(entry))
     said = CliRunner().invoke(assay, ["cluster", "prepare", "lab", *options])
     assert said.exit_code == 0, said.output
-    assert "JobSet is there: the cluster has JobSet of jobset.x-k8s.io/v1alpha2" in said.output
+    assert "JobSet is present: the cluster has JobSet of jobset.x-k8s.io/v1alpha2" in said.output
     assert "first, JobSet" not in said.output
     assert "first, Kueue" in said.output
     told = CliRunner().invoke(assay, ["cluster", "prepare", "lab", *options, "--json"])

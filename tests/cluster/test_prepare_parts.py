@@ -23,7 +23,7 @@ from conftest import GOLDEN, ROOT
 from prepared_parts import part, preparation, run, systems_file
 
 GOLDEN = GOLDEN / "prepare"
-DOCUMENT = ROOT / "docs" / "prepare.md"
+DOCUMENT = ROOT / "docs" / "how-to" / "prepare.md"
 CASES = [(platform, name) for name, of in PARTS.items() for platform in of.platforms]
 
 
@@ -66,7 +66,7 @@ def test_every_object_is_of_a_kind_that_revert_looks_for(platform: Platform, nam
         (
             "network-operator",
             {"resources": [{"resourceName": "a", "selectors": {}}]},
-            "a: write selectors, one at",
+            "a: set at least one selector, or devices",
         ),
         ("hugepages", {"size": "4Mi"}, "'2Mi' or '1Gi'"),
     ],
@@ -113,7 +113,7 @@ def test_a_part_or_option_that_does_not_exist_is_refused_with_its_line(lab: Path
     said = run(lab, "wrong", "--for", "kubernetes", "--print")
     assert isinstance(said.exception, InputError)
     lines = str(said.exception).splitlines()
-    assert f'{lab}:11: wrong.prepare: "gpu-operatr" is no part; did you mean gpu-operator?' in lines
+    assert f'{lab}:11: wrong.prepare: "gpu-operatr" is not a part; did you mean gpu-operator?' in lines
     assert any(line.startswith(f'{lab}:12: wrong.prepare.hugepages.size: found "3Mi"') for line in lines)
     assert f"{lab}:12: wrong.prepare.hugepages.cuont: unknown key; did you mean count?" in lines
 
@@ -143,4 +143,4 @@ def test_a_part_of_another_platform_is_refused(lab: Path) -> None:
 def test_two_actions_at_once_are_wrong_usage(lab: Path) -> None:
     said = run(lab, "lab", "--apply", "--revert")
     assert said.exit_code == 2
-    assert "--apply and --revert: say one of them" in said.output
+    assert "--apply and --revert: use only one of them" in said.output

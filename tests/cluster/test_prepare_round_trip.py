@@ -217,7 +217,7 @@ def test_an_object_that_assay_made_goes_and_says_whose_fields_go_with_it(space: 
         "patch", kind, "cluster-policy", "--type=merge", "--field-manager=an-editor", "-p", theirs
     )
     (step,) = prepare.revert_plan(there(space))
-    assert (step.does, step.about) == ("delete", ("fields are also of an-editor",))
+    assert (step.does, step.about) == ("delete", ("some fields belong to an-editor",))
     prepare.revert(there(space))
     assert set(seen(wanted).values()) == {None}
 
@@ -347,13 +347,13 @@ def test_what_olm_takes_once_only_is_not_made_beside_what_is_there(space: str) -
         steps = prepare.plan(there(space), preparation("openshift", space, "nfd"))
         by_kind = {step.called.split()[0]: step for step in steps}
         assert by_kind["OperatorGroup"].does == "keep"
-        assert "console-made is there already" in by_kind["OperatorGroup"].about[0]
+        assert "console-made already exists" in by_kind["OperatorGroup"].about[0]
         assert by_kind["Subscription"].does == "make"
     finally:
         cluster.kubectl("delete", "namespace", "openshift-nfd")
     as_owner(owned_policy())
     try:
-        with pytest.raises(InputError, match="cluster-policy is there already, and only one counts"):
+        with pytest.raises(InputError, match="cluster-policy already exists, and only one is effective"):
             prepare.apply(there(space), preparation("openshift", space, "gpu-operator"))
     finally:
         cluster.kubectl("delete", "clusterpolicies.nvidia.com", "--all")
@@ -428,12 +428,12 @@ def test_requirements_tell_what_is_there(space: str) -> None:
     here = there(space)
     nodes = here.list(client.NODES, everywhere=True).items
     ready = ObjectStatus("nvidia.com/v1", "ClusterPolicy", "cluster-policy", ("status", "state"), "ready")
-    assert check(here, ready, nodes).evidence == "status.state is not said yet; expected ready"
+    assert check(here, ready, nodes).evidence == "status.state is not set yet; expected ready"
     said = json.dumps({"status": {"state": "ready", "namespace": "gpu-operator"}})
     kind = "clusterpolicies.nvidia.com"
     cluster.kubectl("patch", kind, "cluster-policy", "--subresource=status", "--type=merge", "-p", said)
     assert check(here, ready, nodes).state == "ok"
-    assert check(here, replace(ready, name="other"), nodes).evidence == "it is not there"
+    assert check(here, replace(ready, name="other"), nodes).evidence == "it does not exist"
     assert check(here, DeploymentRollout("mpi-operator", "mpi-operator"), nodes).state == "ok"
     assert check(here, DeploymentRollout("mpi-operator", "other"), nodes).state == "fail"
     assert check(here, NodeResource("cpu"), nodes).state == "ok"
@@ -446,7 +446,7 @@ def test_requirements_tell_what_is_there(space: str) -> None:
 @pytest.mark.slow
 def test_a_check_asks_for_every_object_and_takes_none_that_is_going(space: str) -> None:
     wanted = preparation("openshift", space, "registry", registry={"images": space, "pushes": "ci"})
-    assert [one.evidence for _, one in check_all(there(space), wanted)] == ["it is not there"] * 2
+    assert [one.evidence for _, one in check_all(there(space), wanted)] == ["it does not exist"] * 2
     prepare.apply(there(space), wanted)
     assert [(name, one.state) for name, one in check_all(there(space), wanted)] == [("registry", "ok")] * 2
     held = json.dumps({"metadata": {"finalizers": ["test.assay.dev/held"]}})
@@ -455,7 +455,7 @@ def test_a_check_asks_for_every_object_and_takes_none_that_is_going(space: str) 
     try:
         prepare.revert(there(space))
         going, gone = check_all(there(space), wanted)
-        assert (going[1].evidence, gone[1].evidence) == ("it is being deleted", "it is not there")
+        assert (going[1].evidence, gone[1].evidence) == ("it is being deleted", "it does not exist")
     finally:
         free = json.dumps({"metadata": {"finalizers": None}})
         cluster.kubectl("-n", space, "patch", "rolebinding", binding, "--type=merge", "-p", free)

@@ -69,14 +69,14 @@ def test_a_bound_system_is_one_of_its_launcher_and_tells_its_nodes(
 
 
 def test_a_system_of_one_machine_is_refused() -> None:
-    with pytest.raises(InputError, match="this system is one machine; name several as `hosts`"):
+    with pytest.raises(InputError, match="this system is one machine; list several as `hosts`"):
         members("local", LocalSystem())
 
 
 def test_hosts_by_ssh_tell_nobody_who_uses_them() -> None:
-    with pytest.raises(InputError, match="--idle: hosts that are reached by ssh"):
+    with pytest.raises(InputError, match="--idle: hosts over ssh"):
         members("ssh", SshSystem(hosts=("a", "b")), idle=True)()
-    with pytest.raises(InputError, match="the system has no x; it has a, b"):
+    with pytest.raises(InputError, match="the system has no node x; it has a, b"):
         members("ssh", SshSystem(hosts=("a", "b")), named=["b", "x"])()
     assert [member.name for member in members("ssh", SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
 
@@ -87,7 +87,7 @@ def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -
     words = ["sweep", "lab", "--systems", str(systems), "--margin", "0", "--runs", str(tmp_path / "runs")]
     result = CliRunner().invoke(cli.assay, words)
     assert result.exit_code == 2
-    assert "write it like 2%" in result.output
+    assert "write it as 2%" in result.output
     assert not (tmp_path / "runs").exists()
 
 
@@ -154,7 +154,7 @@ def test_a_thousand_nodes_with_long_names_and_a_secret_are_planned_and_gone_on_w
     ("words", "said"),
     [
         (("--share", "0"), "0 is not above 0 and up to 100 %"),
-        (("--share", "2GB"), "is not a share; write it like"),
+        (("--share", "2GB"), "is not a share; write it as"),
         (("--for", "soon"), "soon"),
     ],
 )
@@ -167,9 +167,9 @@ def test_options_that_can_not_be_read_are_refused(tmp_path: Path, words: tuple[s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--idle",), "--idle: hosts that are reached by ssh tell neither"),
-        (("--by", "rack"), "--by: hosts that are reached by ssh"),
-        (("--nodes", "nowhere"), "--nodes: the system has no nowhere; it has host.invalid0"),
+        (("--idle",), "--idle: hosts over ssh report neither"),
+        (("--by", "rack"), "--by: hosts over ssh"),
+        (("--nodes", "nowhere"), "--nodes: the system has no node nowhere; it has host.invalid0"),
     ],
 )
 def test_what_a_platform_can_not_tell_is_refused_before_anything_runs(
@@ -214,7 +214,7 @@ def test_eight_hosts_are_held_against_each_other_and_the_loss_that_is_named_is_s
     assert (one.slow, one.judged, one.changes) == (["n5"], True, ())
     said = shown(sweep_terminal.crowd("matmul", one.crowd))
     assert "n5            0.501     1  slow" in said
-    assert "in 80 of 100 cases; falsely in 5 % of sweeps" in said
+    assert "is found in 80 of 100 cases; 5 % of sweeps report a false one" in " ".join(said.split())
 
 
 def test_a_baseline_of_other_nodes_is_told_with_theirs() -> None:
@@ -225,7 +225,7 @@ def test_a_baseline_of_other_nodes_is_told_with_theirs() -> None:
 
 def test_a_baseline_measured_otherwise_is_refused() -> None:
     other = {"matmul": SweepFigure(replace(POINT, labels={"size": 512}), "higher", {"a": [1.0]})}
-    with pytest.raises(InputError, match="the baseline has no matmul as it was measured here"):
+    with pytest.raises(InputError, match="the baseline has no matmul measured like this"):
         judged_nodes(measured({"a": [1.0]}), other, 0.05)
 
 
@@ -238,7 +238,7 @@ def test_pairs_are_shown_as_a_matrix_with_what_they_cannot_tell() -> None:
     assert pairs is not None
     said = shown(sweep_terminal.pairs(pairs.ratios, pairs.blame))
     assert "a      ·  0.889  1.000" in said
-    assert "not told: a node has 2 partners" in said
+    assert "unknown: a node has 2 partners" in said
 
 
 @pytest.mark.slow

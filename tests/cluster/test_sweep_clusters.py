@@ -112,7 +112,7 @@ def test_a_sweep_of_slurm_leaves_nodes_in_use_and_goes_on_when_they_are_idle(bat
     finally:
         subprocess.run(["scancel", number], check=True)
     assert not found["complete"]
-    assert found["left_out"] == [{"node": "snode2", "why": "allocated for Slurm"}]
+    assert found["left_out"] == [{"node": "snode2", "why": "allocated according to Slurm"}]
     assert {*batch.runs_by_state("finished")} == {"snode1"}
     found = batch.sweep("--for", "1s")
     assert not found["complete"]

@@ -13,7 +13,7 @@ if ! [ -f spec.json ]; then
 fi
 echo "$LSB_JOBID" > "taken.$LSB_JOBID"
 if ! ln "taken.$LSB_JOBID" taken; then
-    echo "assay: the job was given up, or was started before" >&2
+    echo "assay: the job was abandoned, or was started before" >&2
     exit 75
 fi
 exec > "$ASSAY_JOB/lsf-$LSB_JOBID.log" 2>&1

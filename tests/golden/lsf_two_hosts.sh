@@ -14,14 +14,14 @@ if ! [ -f spec.json ]; then
 fi
 echo "$LSB_JOBID" > "taken.$LSB_JOBID"
 if ! ln "taken.$LSB_JOBID" taken; then
-    echo "assay: the job was given up, or was started before" >&2
+    echo "assay: the job was abandoned, or was started before" >&2
     exit 75
 fi
 exec > "$ASSAY_JOB/lsf-$LSB_JOBID.log" 2>&1
 trap '' INT
 mapfile -t ASSAY_HOSTS < <(awk '!seen[$1]++ { print $1 }' "$LSB_DJOB_HOSTFILE")
 if [ "${#ASSAY_HOSTS[@]}" -ne 2 ]; then
-    echo "assay: LSF gave the job other than 2 hosts: ${ASSAY_HOSTS[*]}"
+    echo "assay: LSF did not give the job 2 hosts: ${ASSAY_HOSTS[*]}"
     exit 76
 fi
 MASTER_ADDR="${ASSAY_HOSTS[0]}"

@@ -15,7 +15,7 @@ if ! [ -f spec.json ]; then
 fi
 echo "$SLURM_JOB_ID" > "taken.$SLURM_JOB_ID"
 if ! ln "taken.$SLURM_JOB_ID" taken; then
-    echo "assay: the job was given up, or was started before" >&2
+    echo "assay: the job was abandoned, or was started before" >&2
     exit 75
 fi
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"

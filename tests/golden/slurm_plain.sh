@@ -14,7 +14,7 @@ if ! [ -f spec.json ]; then
 fi
 echo "$SLURM_JOB_ID" > "taken.$SLURM_JOB_ID"
 if ! ln "taken.$SLURM_JOB_ID" taken; then
-    echo "assay: the job was given up, or was started before" >&2
+    echo "assay: the job was abandoned, or was started before" >&2
     exit 75
 fi
 exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \

@@ -137,7 +137,7 @@ def test_what_a_log_states_of_its_system_is_kept_and_counts_against_the_system_s
         "mlperf.git_commit": "0c33a56e1d",
     }
     assert any(
-        "software.nccl_version is 2.27 in the system's JSON and 2.30.4 in the logs; the logs count" in note
+        "software.nccl_version is 2.27 in the system's JSON, but 2.30.4 in the logs; the logs count" in note
         for note in imported.notes
     )
 
@@ -165,7 +165,7 @@ def test_a_system_that_can_t_be_read_is_noted_and_no_reason_to_refuse_the_log(
     expected = (
         []
         if described.endswith("}")
-        else ["the :::SYSJSON of line 2 is no JSON object: its software isn't known"]
+        else ["the :::SYSJSON in line 2 is not a JSON object: the software is unknown"]
     )
     assert noted == expected
 
@@ -188,8 +188,8 @@ def test_diff_and_compare_name_the_driver_and_nccl_of_two_published_sets(tmp_pat
     }
     compared = CliRunner().invoke(assay, ["compare", "ours", "theirs", "--runs", str(runs), "--json"])
     assert (
-        "mlperf.software.cuda_driver_version 595.58.03 against 580.126.09, "
-        "mlperf.software.nccl_version 2.30.4 against 2.27"
+        "mlperf.software.cuda_driver_version 595.58.03 and 580.126.09, "
+        "mlperf.software.nccl_version 2.30.4 and 2.27"
     ) in json.dumps(json.loads(compared.stdout))
 
 
@@ -259,7 +259,7 @@ def test_two_sets_that_would_become_one_are_named_after_their_folders_unless_the
     result_set(tmp_path / "logs" / "v3.1", log(11))
     apart = take(tmp_path / "logs", tmp_path / "apart")
     assert [r.trial.id for r in apart.runs] == ["resnet-2x8-machine-v3.0-r01", "resnet-2x8-machine-v3.1-r01"]
-    assert any("machine: 2 folders have the same benchmark of it" in note for note in apart.notes)
+    assert any("machine: 2 folders have its results of the same benchmark" in note for note in apart.notes)
     pooled = take(tmp_path / "logs", tmp_path / "runs", system="m")
     assert [r.trial.id for r in pooled.runs] == ["resnet-2x8-m-r01", "resnet-2x8-m-r02"]
 
@@ -295,7 +295,7 @@ def test_the_command_says_what_became_of_each_file(tmp_path: Path) -> None:
     said = command(folder, "--name", "theirs", "--runs", runs)
     assert said.exit_code == 0, said.output
     assert ": 2 runs\n" in said.output
-    assert "resnet-2x8-machine-r02 is no result: run_stop says aborted" in said.output
+    assert "resnet-2x8-machine-r02 has no result: run_stop says aborted" in said.output
     again = command(folder, "--name", "theirs", "--runs", runs, "--json")
     [done] = json.loads(again.output)["sessions"]
     assert (done["added"], done["runs"], len(done["failed"])) == (False, 2, 1)
@@ -411,7 +411,7 @@ def test_a_suite_name_that_would_lead_outside_is_refused(tmp_path: Path, suite: 
     session = finished_session(tmp_path / "there")
     plain = json.loads((session.path / "session.json").read_text())
     (session.path / "session.json").write_text(json.dumps({**plain, "suite": suite}))
-    with pytest.raises(InputError, match="can't name a file"):
+    with pytest.raises(InputError, match="can't be a file name"):
         merge(session.path, tmp_path / "here")
 
 
@@ -456,12 +456,12 @@ def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path)
     ("text", "words"),
     [
         ("  8388608  float  sum  39.95  78.79\n# Avg bus bandwidth    : 72.9\n",
-         "closest is nccl-tests: it has 'avg bus bandwidth' and lacks the line `size count type … time algbw "
-         "busbw`; known are mlperf, "),
+         "closest to nccl-tests: it has 'avg bus bandwidth', but lacks the line `size count type … time "
+         "algbw busbw`; known formats: mlperf, "),
         ("iperf 3.9\n[  5]  0.00-1.00  sec  10 MBytes  9.4 Gbits/sec  0\n",
-         "closest is iperf3: it has 'iperf', 'gbits/sec' and lacks the line"),
-        ("epoch 1\n", "is no log of a known format; known are mlperf, tf-cnn-benchmarks, nccl-tests"),
-        ("", "is no log of a known format; known are"),
+         "closest to iperf3: it has 'iperf', 'gbits/sec', but lacks the line"),
+        ("epoch 1\n", "is not a log in a known format; known formats: mlperf, tf-cnn-benchmarks, nccl-tests"),
+        ("", "is not a log in a known format; known formats:"),
     ],
 )  # fmt: skip
 def test_a_file_that_nothing_recognises_is_refused_with_what_it_came_closest_to(
@@ -492,7 +492,7 @@ def test_notes_that_differ_in_their_file_and_figures_are_said_once(
     import_._show({"session": "v40/1", "runs": 2, "added": True, "failed": [], "notes": notes})
     assert capsys.readouterr().out.splitlines() == [
         "v40/1: 2 runs",
-        f"  note: {notes[0]} (and 1 note like it: --json has all)",
+        f"  note: {notes[0]} (and 1 note like it; --json lists all)",
         f"  note: {notes[2]}",
         f"  note: {notes[3]}",
     ]

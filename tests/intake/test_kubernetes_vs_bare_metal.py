@@ -90,8 +90,8 @@ def test_it_runs_on_all_three_systems_with_the_very_same_software(small: Path) -
     page = (small / "page.html").read_text()
     for words in (
         "Where the time of a trial went",
-        "podman against bare-metal",
-        "kubernetes against bare-metal",
+        "podman compared with bare-metal",
+        "kubernetes compared with bare-metal",
     ):
         assert words in page
     for system in ("podman", "kubernetes"):

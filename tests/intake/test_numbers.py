@@ -73,11 +73,11 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     lines = {p.where: p.what for p in refused.value.problems}
     assert [int(where.rpartition(":")[2]) for where in lines] == [2, 3, 4, 5, 6, 8, 9]
     assert "2x8" in lines[f"{path}:2"]
-    assert "'fast' is no number" in lines[f"{path}:3"]
+    assert "'fast' is not a number" in lines[f"{path}:3"]
     assert "system is empty" in lines[f"{path}:4"]
     assert "leave the cell empty" in lines[f"{path}:5"]
     assert "7 cells" in lines[f"{path}:6"]
-    assert "in line 7 already" in lines[f"{path}:8"]
+    assert "in line 7" in lines[f"{path}:8"]
     assert "'imgs/s' here and in 'images/s' in line 7" in lines[f"{path}:9"]
 
 
@@ -178,7 +178,7 @@ def test_the_same_rows_are_kept_once_and_new_sessions_are_added(tmp_path: Path) 
     sheet(path, first, "a,w,1x1,throughput,x/s,1,tue,101")
     assert [one.added for one in take(path, tmp_path / "runs")] == [False, True]
     sheet(path, first, "a,w,1x1,throughput,x/s,2,mon,102", "a,w,1x1,throughput,x/s,1,wed,103")
-    with pytest.raises(InputError, match="session mon of numbers is here already with other rows"):
+    with pytest.raises(InputError, match="session mon of numbers already exists with other rows"):
         take(path, tmp_path / "runs")
     assert len(list(rundir.sessions(tmp_path / "runs"))) == 2  # nothing of a refused sheet was taken
 
@@ -236,11 +236,11 @@ def test_an_unknown_metric_has_no_direction_until_the_sheet_says_it(tmp_path: Pa
     runs = tmp_path / "runs"
     rows = [f"{s},w,1x1,zork,z,{n},1,{v + n / 100}" for s, v in (("a", 10), ("b", 20)) for n in range(5)]
     said = command("import", sheet(tmp_path / "n.csv", *rows), "--runs", runs)
-    assert "zork: not known which way is better" in said.stdout
+    assert "zork: unknown which direction is better" in said.stdout
     [open_] = json.loads(command("compare", "n", "--runs", runs, "--json").stdout)["comparisons"]
     assert (open_["better"], open_["verdict"], open_["unit"]) == (None, "undecided", "z")
     told = sheet(tmp_path / "told.csv", *(f"{row},lower" for row in rows), header=HEADER + ",better")
-    assert "not known" not in command("import", told, "--runs", runs).stdout
+    assert "unknown which direction" not in command("import", told, "--runs", runs).stdout
     [decided] = json.loads(command("compare", "told", "--runs", runs, "--json").stdout)["comparisons"]
     assert (decided["better"], decided["verdict"]) == ("lower", "slower")
 
@@ -250,7 +250,7 @@ def test_a_column_that_leaves_every_run_alone_is_told(tmp_path: Path) -> None:
     said = command(
         "import", sheet(tmp_path / "n.csv", *rows, header=HEADER + ",at"), "--runs", tmp_path / "r"
     )
-    assert "column at tells every run apart" in said.stdout
+    assert "column at differs for every run" in said.stdout
 
 
 def test_options_that_a_sheet_answers_itself_are_refused(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     path = sheet(
         tmp_path / "n.csv", "A,throughput,images/s,1,5,noon", header="system,metric,unit,run,value,started_at"
     )
-    with pytest.raises(InputError, match=r"n.csv:2: started_at: 'noon' is no time; write it like 2026"):
+    with pytest.raises(InputError, match=r"n.csv:2: started_at: 'noon' is not a time; write it like 2026"):
         load(path)
 
 

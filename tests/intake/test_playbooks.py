@@ -134,7 +134,7 @@ def test_horovod_is_sent_as_an_mpijob_of_as_many_pods_and_gpus_as_its_shape_says
 
 @pytest.mark.parametrize(
     ("breaks", "cause"),
-    [("end", "did not come to its end; the last step is 100"), ("loss", "the loss of step 20 is nan")],
+    [("end", "did not finish; the last step is 100"), ("loss", "the loss of step 20 is nan")],
 )
 @pytest.mark.usefixtures("ground")
 def test_a_run_of_tf_cnn_benchmarks_that_broke_is_no_number(breaks: str, cause: str) -> None:
@@ -173,10 +173,10 @@ def test_lines_are_found_behind_what_launchers_put_before_them(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("total images/sec: 0.00", "line 1: its total is no rate"),
-        ("total images/sec: nan", "line 1: its total is no rate"),
-        ("total images/sec: fast", "line 1: its total is no rate"),
-        ("Done warm up", "no line `total images/sec`: the run did not come to its end"),
+        ("total images/sec: 0.00", "line 1: its total is not a rate"),
+        ("total images/sec: nan", "line 1: its total is not a rate"),
+        ("total images/sec: fast", "line 1: its total is not a rate"),
+        ("Done warm up", "no line `total images/sec`: the run did not finish"),
     ],
 )
 def test_a_total_that_is_no_rate_is_a_problem(tmp_path: Path, line: str, problem: str) -> None:
@@ -190,8 +190,8 @@ def test_a_total_that_is_no_rate_is_a_problem(tmp_path: Path, line: str, problem
     [
         (64, "324.92", ""),
         (64, "300.10", ""),
-        (64, "900.00", "line 5: its total of 900 images/s contradicts its steps, 325 images/s of a process "
-         "in line 4 and 1 device in all; is it of one run?"),
+        (64, "900.00", "line 5: its total of 900 images/s contradicts its steps, 325 images/s per process "
+         "in line 4 and 1 device in all; is it from one run?"),
         (64, "32.49", "line 5: its total of 32.49 images/s contradicts"),
         (512, "2570.2", ""),
         (512, "325.20", ""),
@@ -233,9 +233,11 @@ def test_no_log_makes_the_reader_raise_or_give_a_figure_that_is_none(
 def test_the_reader_gives_its_own_metrics_in_units_that_measure_the_same() -> None:
     metric = {"reader": "tf_cnn_benchmarks", "unit": "images/s"}
     params = WORKLOADS["command"].params
-    with pytest.raises(ValidationError, match="gives throughput, worker_throughput"):
+    with pytest.raises(ValidationError, match="reports throughput, worker_throughput"):
         params(argv=["true"], metrics={"speed": metric})
-    with pytest.raises(ValidationError, match="found unit 's'; the reader tf_cnn_benchmarks gives images/s"):
+    with pytest.raises(
+        ValidationError, match="found unit 's'; the reader tf_cnn_benchmarks reports images/s"
+    ):
         params(argv=["true"], metrics={"throughput": metric | {"unit": "s"}})
 
 
@@ -275,8 +277,8 @@ def test_logs_that_others_made_are_imported_and_compared() -> None:
 @pytest.mark.parametrize(
     ("log", "cause"),
     [
-        (RECORDED.replace("1740.58", "1200.00"), "are of several runs; give each a file"),
-        (RECORDED.partition("[1,0]<stdout>:total")[0], "did not come to its end; the last step is 10"),
+        (RECORDED.replace("1740.58", "1200.00"), "are from several runs; put each run in its own file"),
+        (RECORDED.partition("[1,0]<stdout>:total")[0], "did not finish; the last step is 10"),
     ],
 )
 @pytest.mark.usefixtures("ground")

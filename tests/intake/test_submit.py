@@ -57,7 +57,7 @@ def test_real_results_become_a_folder_that_mlperfs_checkers_accept(results: Path
     assert second.exit_code == 0, second.output
     assert "33 of 33 fields known" in second.output
     assert json.loads(system.read_text())["cooling"] == "air"
-    assert "mlperf-logging finds nothing wrong by the rules of v3.1" in second.output
+    assert "mlperf-logging finds no problem under the rules of v3.1" in second.output
     kept = tmp_path / "Example" / "results" / SYSTEM / "resnet"
     assert (kept / "result_0.txt").read_bytes() == (results / "result_0.txt").read_bytes()
     assert (kept / "scaling.json").is_file()
@@ -102,8 +102,8 @@ def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path
     systems.write_text("[]")
     refused = submit(results, into=tmp_path)
     assert refused.exit_code != 0
-    assert "holds other results (result_3.txt)" in str(refused.exception)
-    assert "is no JSON object" in str(refused.exception)  # all at once
+    assert "contains other results (result_3.txt)" in str(refused.exception)
+    assert "is not a JSON object" in str(refused.exception)  # all at once
     assert changed.read_text() == "mine"
 
 

@@ -18,7 +18,7 @@ from assay.launch.slurm.states import SlurmJob
 
 LOOK_EVERY_S = 0.1
 LONG_S = 300.0
-COMPLETING, CANCELLED = SlurmJob("COMPLETING", "None", "n1"), SlurmJob("CANCELLED", "None", "n1")
+COMPLETING, CANCELLED = SlurmJob("COMPLETING", "", "n1"), SlurmJob("CANCELLED", "", "n1")
 
 
 @pytest.fixture

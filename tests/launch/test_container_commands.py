@@ -60,7 +60,7 @@ def test_without_a_user_podman_is_root_inside_and_docker_the_one_who_asks(
 def test_the_workloads_image_is_taken_where_the_system_names_none_and_one_is_needed() -> None:
     launcher = launch.make("podman", ContainerSystem(), spool=Path("jobs"))
     asked = job(python(""))
-    with pytest.raises(InputError, match=r"needs a container image .*`image: "):
+    with pytest.raises(InputError, match=r"needs a container image.*set `image` for the system"):
         launcher.render(asked)
     named = replace(asked, task=replace(asked.task, image="of/the-workload:1"))
     assert " of/the-workload:1 " in launcher.render(named).command

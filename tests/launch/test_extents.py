@@ -25,16 +25,15 @@ from assay.run.progress import Silence
 from assay.run.request import RunRequest
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt
-from assay.workloads import WORKLOADS
+from assay.workloads import PLACES
 from made_results import all_reduce
-from script_workload import SCRIPT
 
 WELL = {"workload": "script", "params": {"code": "print('v 1')"}}
 
 
 @pytest.fixture(autouse=True)
 def _script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
 
 
 def write(folder: Path, benchmarks: dict[str, Any], systems: dict[str, Any], repeats: int) -> None:
@@ -70,7 +69,7 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
     assert len(first.left) == 4
     assert {trial.system for trial in first.left} == {"broken"}
     assert said.getvalue().count("not found)") == 1
-    assert "no other trial of system broken is begun: it would meet the same" in said.getvalue()
+    assert "no other trial of system broken will start: it would fail for the same reason" in said.getvalue()
     assert first.session.header.finished_at is None
     assert len(attempts(tmp_path)) == 5
 

@@ -37,19 +37,22 @@ def test_slurm_drains_with_the_reason() -> None:
     drain = keep_off.way({"launcher": "slurm"}, SLOW, "drain")
     assert drain.apply[0] == (
         "scontrol update NodeName=node-1 State=DRAIN "
-        "'Reason=assay: matmul at 0.66, allreduce at 0.50 of its like'"
+        "'Reason=assay: matmul at 0.66, allreduce at 0.50 of similar nodes'"
     )
     assert drain.undo == tuple(f"scontrol update NodeName={node} State=RESUME" for node in SLOW)
 
 
 def test_lsf_closes_hosts_with_the_reason() -> None:
     drain = keep_off.way({"launcher": "lsf"}, SLOW, "drain")
-    assert drain.apply[0] == "badmin hclose -C 'assay: matmul at 0.66, allreduce at 0.50 of its like' node-1"
+    assert (
+        drain.apply[0]
+        == "badmin hclose -C 'assay: matmul at 0.66, allreduce at 0.50 of similar nodes' node-1"
+    )
     assert drain.undo == tuple(f"badmin hopen {node}" for node in SLOW)
 
 
 def test_what_a_cluster_has_not_is_refused_with_what_it_has() -> None:
-    with pytest.raises(InputError, match="through slurm have no taints; there is names, drain"):
+    with pytest.raises(InputError, match="slurm has no form taints; use names, drain"):
         keep_off.way({"launcher": "slurm"}, SLOW, "taints")
     assert keep_off.way({"launcher": "ssh"}, SLOW, "names").apply == ("node-1", "node-2")
 
@@ -99,4 +102,4 @@ def test_slurm_drains_a_node_for_the_reason_given_and_takes_it_back() -> None:
     finally:
         subprocess.run(shlex.split(undo), check=True)
     assert "+DRAIN" in told.stdout
-    assert "Reason=assay: membw at 0.50 of its like" in told.stdout
+    assert "Reason=assay: membw at 0.50 of similar nodes" in told.stdout

@@ -18,6 +18,7 @@ from assay.launch.launcher import JobLostError, Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.payload_files import path_of, source
 from assay.records import JobState
+from conftest import long_but
 from containers import need_podman, this_machine
 from launcher_contract import follow_to_end, job, python
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
@@ -26,21 +27,19 @@ from ssh_hosts import hosts
 AS_TEXT = "written-4f1c9a77d2"
 # `assay` whose keeper is killed once where the line `at` begins, after Assay itself where that is wanted
 DRIVER = """
-import os, sys
+import os, pathlib, shutil, sys
 from assay import payload_files
 from assay.cli import main
 at, mark, also_assay = sys.argv[1:4]
 sys.argv[1:4] = []
-whole = payload_files.source
 kill = f"__import__('os').kill({os.getpid()}, 9); " if also_assay else ""
 once = f"if not os.path.exists({mark!r}): open({mark!r}, 'x').close(); {kill}os.kill(os.getpid(), 9)"
-
-def with_a_kill(path):
-    text = whole(path).decode()
-    indent = at[: len(at) - len(at.lstrip())]
-    return (text.replace(at, f"{indent}{once}\\n{at}", 1) if path.endswith("/keeper.py") else text).encode()
-
-payload_files.source = with_a_kill
+indent = at[: len(at) - len(at.lstrip())]
+here = pathlib.Path(f"{mark}.installed")
+shutil.copytree(payload_files.DIRECTORY / "assay_payloads", here / "assay_payloads", dirs_exist_ok=True)
+keeper = here / "assay_payloads/keeping/keeper.py"
+keeper.write_text(keeper.read_text().replace(at, f"{indent}{once}\\n{at}", 1))
+payload_files.DIRECTORY = here
 main()
 """
 POINTS = {
@@ -81,7 +80,7 @@ def attempts(directory: Path) -> list[dict[str, object]]:
     return [json.loads(path.read_text()) for path in found]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", long_but(3, [*POINTS]))
 def test_what_a_killed_keeper_had_is_done_again_and_no_value_stays(
     tmp_path: Path,
     point: str,
@@ -108,7 +107,7 @@ def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     run(tmp_path, value, point, also_assay=True)
     monkeypatch.chdir(tmp_path)
     here = clean().stdout
-    assert "here: not looked at; runs has 1 job of it: assay clean here\n" in here
+    assert "here: not checked; runs has 1 job from it: assay clean here\n" in here
     [left] = [job for job in jobs("here", "--yes") if job["session"]]
     assert left["removed"]
     assert [*tmp_path.glob("runs/*/*/jobs/*")] == []
@@ -116,7 +115,7 @@ def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
         assert holding(tmp_path / "runs", secret) == []
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", long_but(3, [*reversed(POINTS)]))
 def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     tmp_path: Path,
     point: str,
@@ -213,7 +212,7 @@ def test_a_directory_that_no_record_names_any_more_is_found_and_removed(
     monkeypatch.setattr(LocalLauncher, "leftovers", lambda _: ())  # those of other tests are not to be ended
     [left] = jobs("--yes")
     assert not left["removed"]
-    assert "whether it runs is not known" in str(left["goes_on"])
+    assert "it is unknown whether it is running" in str(left["goes_on"])
     [left] = jobs("--yes", "--running")
     assert left["removed"]
     for secret in (value, AS_TEXT):

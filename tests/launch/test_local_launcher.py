@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from assay import launch
+from assay import launch, payload_files
 from assay.errors import InputError, LaunchError
 from assay.launch import job_spec, processes
 from assay.launch.launcher import Launcher
@@ -158,7 +159,7 @@ def test_a_program_that_opens_its_output_again_overwrites_nothing(launcher: Loca
 
 def test_a_program_that_empties_its_own_output_is_found_out(launcher: LocalLauncher) -> None:
     handle = launcher.submit(job(("sh", "-c", "echo much more; sleep 1; echo less > /dev/stdout; sleep 9")))
-    with pytest.raises(LaunchError, match="rank-0 emptied its own output"):
+    with pytest.raises(LaunchError, match="rank-0 truncated its own output"):
         follow_to_end(launcher, handle)
     launcher.cancel(handle)
 
@@ -184,13 +185,13 @@ def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tm
             sys.executable,
             "-I",
             "-S",
-            str(directory / path_of(job_spec.KEEPER)),
+            str(payload_files.DIRECTORY / path_of(job_spec.KEEPER)),
             str(late.spool / asked.token),
             *detach,
         ]
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert refused.returncode == keeper_program.EXIT_NOT_OURS
-        assert "given up" in refused.stderr
+        assert "abandoned" in refused.stderr
         (late.spool / asked.token / "spec.json").write_bytes((directory / "spec.json").read_bytes())
     assert not (late.spool / asked.token / "streams").exists()
 
@@ -217,7 +218,7 @@ def test_a_job_from_before_the_machine_was_started_anew_is_lost(launcher: LocalL
     owner = json.loads(claim.read_text())
     claim.write_text(json.dumps({**owner, "boot_id": "another"}))
     assert launcher.status(handle).state is JobState.LOST
-    assert "anew" in launcher.status(handle).cause
+    assert "rebooted" in launcher.status(handle).cause
     claim.write_text(json.dumps({**owner, "boot_id": "another", "host": "elsewhere"}))
     with pytest.raises(LaunchError, match="elsewhere"):
         launcher.status(handle)
@@ -394,20 +395,17 @@ def test_the_probe_is_its_own_stream_and_names_the_trials_interpreter(launcher: 
     ("probe", "said"),
     [
         ("def main(python): raise TypeError('no')", "TypeError: no\nassay: the probe exited 126"),
-        ("import time; time.sleep(60)", "time limit"),
+        ("import time\ndef main(python): time.sleep(60)", "time limit"),
     ],
 )
 def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
-    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, probe: str, said: str
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str, said: str
 ) -> None:
     monkeypatch.setattr("assay.launch.job_spec.PROBE_TIMEOUT_S", 0.5)
-    write = LocalLauncher._write
-
-    def write_another_probe(self: LocalLauncher, asked: object, directory: Path) -> None:
-        write(self, asked, directory)  # type: ignore[arg-type]
-        (directory / path_of(job_spec.PROBE)).write_text(probe)
-
-    monkeypatch.setattr(LocalLauncher, "_write", write_another_probe)
+    here = tmp_path / "installed"
+    shutil.copytree(payload_files.DIRECTORY / "assay_payloads", here / "assay_payloads")
+    (here / path_of(job_spec.PROBE)).write_text(probe)
+    monkeypatch.setattr(payload_files, "DIRECTORY", here)
     status, streams = run(launcher, job(python("print(1)")))
     assert status.state is JobState.SUCCEEDED
     assert streams["rank-0"] == b"1\n"
@@ -472,9 +470,9 @@ def test_more_than_one_node_is_refused_with_what_to_write_instead(launcher: Loca
 
 
 def test_variables_that_the_launcher_sets_are_refused(launcher: LocalLauncher) -> None:
-    with pytest.raises(ValidationError, match="MASTER_PORT is set by the launcher"):
+    with pytest.raises(ValidationError, match="the launcher sets MASTER_PORT"):
         LocalSystem(env={"MASTER_PORT": "29500"})
-    with pytest.raises(InputError, match="RANK is set by the launcher"):
+    with pytest.raises(InputError, match="the launcher sets RANK"):
         launcher.render(job(python(""), env={"RANK": "0"}))
 
 

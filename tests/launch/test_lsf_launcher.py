@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +18,7 @@ from assay.launch.launcher import JobRefusedError
 from assay.records import Extent, Handle, JobState
 from batch_contract import BATCH_LAUNCHER, SLEEP, BatchLauncherContract, number
 from launcher_contract import eventually, follow_to_end, job, left_here, python, run, wait_for_output
-from lsf_cluster import HOSTS, job_of, lsf_commands  # noqa: F401  (a fixture)
+from lsf_cluster import HOSTS, down, job_of, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import UNFINISHED, Cluster
 
 pytestmark = pytest.mark.usefixtures("lsf")
@@ -30,7 +29,7 @@ class TestLsf(BatchLauncherContract):
     hosts = HOSTS
     host_variable = "LSF_STAND_IN_HOST"
     waits, waits_for = {"bsub": ["-b 23:59"]}, "start time has not yet arrived"
-    held, released_by = {"bsub": ["-H"]}, "bresume lets it go on"
+    held, released_by = {"bsub": ["-H"]}, "bresume resumes it"
     nowhere: ClassVar = {"queue": "nope"}
     refusal = r"bsub refused the job: nope: No such queue\. Job not submitted"
     with_gpus: ClassVar = {"gpu": "mode=exclusive_process"}
@@ -60,10 +59,8 @@ class TestLsf(BatchLauncherContract):
         with self.lsf.changed() as state:  # brequeue: it waits again under its number
             state["jobs"][number(handle)] |= waits
 
-    @contextmanager
-    def down(self) -> Iterator[None]:
-        with down(self.lsf):
-            yield
+    def down(self) -> AbstractContextManager[None]:
+        return down(self.lsf)
 
     def give_time(self) -> None:
         with self.lsf.changed() as state:
@@ -77,20 +74,6 @@ made = TestLsf().made
 def launcher(tmp_path: Path) -> BATCH_LAUNCHER:
     """Each worker has a host."""
     return made(tmp_path)
-
-
-@contextmanager
-def down(lsf: Cluster) -> Iterator[None]:
-    """LSF is down meanwhile, and a command that does not come back is given up soon."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.launch.lsf.commands.ASK_TIMEOUT_S", 1.0)
-        with lsf.changed() as state:
-            state["down"] = True
-        try:
-            yield
-        finally:
-            with lsf.changed() as state:
-                state["down"] = False
 
 
 # What LSF refuses, or lets wait in vain
@@ -113,7 +96,7 @@ def test_a_refusal_says_which_other_jobs_would_meet_it(
 
 
 def test_a_directory_that_a_shell_would_take_apart_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="can't be named to LSF"):
+    with pytest.raises(OptionsError, match="can't be passed to LSF"):
         made(tmp_path / "with space").render(job(python("")))
 
 
@@ -130,7 +113,7 @@ def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(
     assert follow_to_end(launcher, handle) == {}
     status = launcher.status(handle)
     assert (status.state, status.extent) == (JobState.FAILED, Extent.PLATFORM), status
-    assert "inactivated by the administrator; the queue or its hosts take no jobs now" in status.cause
+    assert "inactivated by the administrator; the queue or its hosts accept no jobs now" in status.cause
     assert job_of(lsf, handle.token)["stat"] == "EXIT"
 
 
@@ -140,7 +123,7 @@ def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(
 @pytest.mark.parametrize(
     ("term", "state", "words"),
     [
-        ("TERM_MEMLIMIT", JobState.FAILED, "ran out of the memory that LSF gave it: raise `mem`"),
+        ("TERM_MEMLIMIT", JobState.FAILED, "used more memory than LSF allotted: raise `mem`"),
         ("TERM_PREEMPT", JobState.LOST, "TERM_PREEMPT: job killed after preemption"),
     ],
 )
@@ -185,7 +168,7 @@ def test_a_host_that_lsf_misses_for_a_while_is_told_and_no_failure(
     wait_for_output(launcher, handle)
     with lsf.changed() as state:
         state["hosts"][HOSTS[0]]["status"] = "unreach"
-    assert eventually(lambda: "LSF says UNKWN: 127.0.1.1 does not answer" in launcher.status(handle).cause)
+    assert eventually(lambda: "LSF says UNKWN: 127.0.1.1 does not respond" in launcher.status(handle).cause)
     assert launcher.status(handle).state is JobState.RUNNING
     with lsf.changed() as state:
         state["hosts"][HOSTS[0]]["status"] = "ok"
@@ -238,9 +221,9 @@ def test_what_an_lsf_that_is_down_can_not_be_asked_is_no_answer(
     handle = launcher.submit(job(python(SLEEP)))
     wait_for_output(launcher, handle)
     with down(lsf):
-        with pytest.raises(PlatformError, match="LSF does not answer: bsub: no answer within 1 s"):
+        with pytest.raises(PlatformError, match="LSF does not respond: bsub: no answer within 1 s"):
             launcher.submit(job(python("print(1)")))
-        with pytest.raises(LaunchError, match="LSF does not answer"):
+        with pytest.raises(LaunchError, match="LSF does not respond"):
             launcher.leftovers()
         assert launcher.status(handle).state is JobState.RUNNING
     launcher.cancel(handle)

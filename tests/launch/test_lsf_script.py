@@ -92,15 +92,15 @@ class TestLsfScript(BatchScriptContract):
     ]
     time_limit = "#BSUB -W 4"
     refused = (
-        ({"queue": "gpu; rm -rf /"}, "not a value that LSF takes"),
+        ({"queue": "gpu; rm -rf /"}, "not a value for LSF"),
         ({"queue": "gpu\n#BSUB -u root"}, "not a value"),
         ({"hosts": ['a"b']}, "not a value"),
         ({"resources": ["select[$(id)]"]}, "not a resource requirement"),
         ({"resources": ['select[a"b]']}, "not a resource requirement"),
-        ({"resources": ["span[hosts=1]"]}, "span is set by the launcher"),
-        ({"gpu": "num=4:mode=shared"}, "num is set by the launcher"),
-        ({"bsub": ["-o x"]}, "set by the launcher"),
-        ({"bsub": ["-n 4"]}, "set by the launcher"),
+        ({"resources": ["span[hosts=1]"]}, "the launcher sets span"),
+        ({"gpu": "num=4:mode=shared"}, "the launcher sets num"),
+        ({"bsub": ["-o x"]}, "the launcher sets"),
+        ({"bsub": ["-n 4"]}, "the launcher sets"),
         ({"bsub": ["-q x"]}, "option `queue`"),
         ({"bsub": ["-R select[x]"]}, "option `resources`"),
         ({"bsub": ["echo hello"]}, "not an option of bsub"),
@@ -138,7 +138,7 @@ class TestLsfScript(BatchScriptContract):
         ({"bjobs": NOT_FOUND, "bhist": (255, "", "Failed in an LSF library call: LIM is down\n")},),
     )
     ends = (
-        (None, JobState.LOST, "LSF does not know the job"),
+        (None, JobState.LOST, "LSF no longer knows the job"),
         (LsfJob("PEND", "New job is waiting for scheduling", ""), JobState.PENDING, "pend: New job"),
         (LsfJob("PEND", "There are no suitable hosts for the job", ""), JobState.PENDING, "resources, gpu"),
         (LsfJob("PSUSP", "", ""), JobState.PENDING, "no reason yet"),
@@ -148,12 +148,12 @@ class TestLsfScript(BatchScriptContract):
         (LsfJob("EXIT", "TERM_MEMLIMIT: x", "n1", "137"), JobState.FAILED, "raise `mem`"),
         (LsfJob("EXIT", "TERM_SWAP: x", "n1", "137"), JobState.FAILED, "bqueues -l"),
         (LsfJob("EXIT", "TERM_CWD_NOTEXIST: x", "n1", "2"), JobState.FAILED, "the system's `directory`"),
-        (LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"), JobState.STOPPED, "somebody else ended"),
+        (LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"), JobState.STOPPED, "ended the job"),
         (LsfJob("EXIT", "TERM_UNKNOWN: x", "n1", "1"), JobState.LOST, "n2 (unavail)"),
         (LsfJob("EXIT", "", "n1", "7"), JobState.FAILED, "exited 7 before the ranks"),
         (LsfJob("EXIT", "", "n1", "74"), JobState.FAILED, "set the system's `directory`"),
         (LsfJob("EXIT", "", "n1", "75"), JobState.LOST, "LSF requeued it"),
-        (LsfJob("EXIT", "", "n1", "76"), JobState.FAILED, "other hosts than its shape"),
+        (LsfJob("EXIT", "", "n1", "76"), JobState.FAILED, "different hosts than the job's shape"),
     )
     failed_node = "n2 (unavail)"
 

@@ -114,8 +114,8 @@ def test_a_container_whose_keeper_is_killed_is_lost_with_its_exit_code(tmp_path:
     [
         (["rm", "--force"], "was removed"),
         (["rm", "--force", "--time=0"], "was removed"),
-        (["kill"], "somebody killed it by podman"),
-        (["stop"], "its keeper was sent SIGTERM, and not by this run"),
+        (["kill"], "somebody killed it with podman"),
+        (["stop"], "its keeper was sent SIGTERM, but not by this run"),
     ],
 )
 def test_a_container_that_somebody_ended_is_stopped_and_not_lost(
@@ -158,7 +158,7 @@ def test_a_rank_that_needs_more_than_the_memory_limit_is_told_with_the_limit(tmp
     status, _ = run(launcher, job(python("held = [bytearray(2**20) for _ in range(400)]")))
     assert status.state is JobState.FAILED
     assert "rank 0 was killed by SIGKILL" in status.cause
-    assert "memory is 64m: raise it" in status.cause
+    assert "raise the system's memory (64m)" in status.cause
 
 
 def test_root_gives_the_jobs_files_to_a_user_that_is_named_by_number(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_directory_of_the_users_is_there_inside_to_run_in(tmp_path: Path) -> N
     ("options", "cause", "remedy"),
     [
         ({"image": "localhost/none:1"}, "image not known", "podman pull localhost/none:1"),
-        ({"python": "/usr/bin/python0"}, "python0", "name in `python`"),
+        ({"python": "/usr/bin/python0"}, "python0", "set `python`"),
         ({"python": "/etc"}, "permission denied", "could not start"),
         ({"volumes": ["/nowhere"]}, "/nowhere", "correct `volumes`"),
         ({"devices": ["/dev/nowhere"]}, "/dev/nowhere", "correct `devices`"),
@@ -270,7 +270,7 @@ def test_default_limits_that_the_machine_refuses_are_told_with_those_to_write(
     conf = tmp_path / "containers.conf"
     conf.write_text('[containers]\ndefault_ulimits = ["nofile=1073741816:1073741816"]\n')
     monkeypatch.setenv("CONTAINERS_CONF", str(conf))
-    with pytest.raises(LaunchError, match=r"write in the system `ulimits: \{nofile: \d+, nproc: \d+\}`"):
+    with pytest.raises(LaunchError, match=r"set for the system `ulimits: \{nofile: \d+, nproc: \d+\}`"):
         make(tmp_path, ulimits={}).submit(job(python("print(1)")))
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,15 +19,11 @@ from assay.records import Extent, Handle, JobState
 from batch_contract import BATCH_LAUNCHER, SLEEP, BatchLauncherContract, number
 from conftest import require
 from launcher_contract import eventually, follow_to_end, job, left_here, python, wait_for_output
-from slurm_cluster import nodes_that_answer, slurm_cluster  # noqa: F401  (a fixture)
+from slurm_cluster import down, nodes_that_answer, said, slurm_cluster  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm_cluster")]
 
 RESTORE = shlex.split(os.environ.get("ASSAY_SLURM_UP", ""))  # a command that starts what does not run
-
-
-def said(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 class TestSlurm(BatchLauncherContract):
@@ -54,16 +50,8 @@ class TestSlurm(BatchLauncherContract):
         said("scontrol", "update", f"JobId={number(handle)}", "Requeue=1")
         said("scontrol", "requeue", number(handle))
 
-    @contextmanager
-    def down(self) -> Iterator[None]:
-        config = (line.partition("=") for line in said("scontrol", "show", "config").splitlines())
-        (pid_file,) = (value.strip() for key, _, value in config if key.strip() == "SlurmctldPidFile")
-        controller = int(Path(pid_file).read_text())
-        os.kill(controller, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(controller, signal.SIGCONT)
+    def down(self) -> AbstractContextManager[None]:
+        return down()
 
 
 made, queued = TestSlurm().made, TestSlurm().queued
@@ -149,7 +137,7 @@ def test_a_node_that_comes_back_before_slurm_missed_it_holds_a_trial_no_longer_t
     assert time.time() - began < 60
     assert status.state is JobState.LOST, status
     assert "snode2" in status.cause
-    assert any("snode2 has not said how its share ended" in words for words in told)
+    assert any("snode2 has not reported how its share ended" in words for words in told)
     assert eventually(lambda: not queued(asked.token), 60)
 
 

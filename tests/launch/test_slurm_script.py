@@ -81,11 +81,11 @@ class TestSlurmScript(BatchScriptContract):
     ]
     time_limit = "#SBATCH --time=4"
     refused = (
-        ({"partition": "gpu; rm -rf /"}, "not a value that Slurm takes"),
+        ({"partition": "gpu; rm -rf /"}, "not a value for Slurm"),
         ({"partition": "gpu\n#SBATCH --uid=0"}, "not a value"),
         ({"gres": 'gpu"'}, "not a value"),
-        ({"sbatch": ["--output=x"]}, "set by the launcher"),
-        ({"sbatch": ["-N 4"]}, "set by the launcher"),
+        ({"sbatch": ["--output=x"]}, "the launcher sets"),
+        ({"sbatch": ["-N 4"]}, "the launcher sets"),
         ({"sbatch": ["--partition=x"]}, "option `partition`"),
         ({"sbatch": ["echo hello"]}, "not an option of sbatch"),
         ({"sbatch": ["--switches=1\nrm"]}, "one line"),
@@ -105,7 +105,7 @@ class TestSlurmScript(BatchScriptContract):
                 "squeue": (1, "", UNKNOWN),
                 "sacct": (0, "CANCELLED by 1000|gpu01|None|0:15\n", ""),
             },
-            SlurmJob("CANCELLED", "None", "gpu01", "0:15"),
+            SlurmJob("CANCELLED", "", "gpu01", "0:15"),
         ),
         (
             {
@@ -113,7 +113,7 @@ class TestSlurmScript(BatchScriptContract):
                 "squeue": (1, "", SILENT),
                 "sacct": (0, "RUNNING|gpu01|None|0:0\n", ""),
             },
-            SlurmJob("RUNNING", "None", "gpu01", "0:0"),
+            SlurmJob("RUNNING", "", "gpu01", "0:0"),
         ),
         (
             {
@@ -126,18 +126,18 @@ class TestSlurmScript(BatchScriptContract):
     )
     silences = (({},), ({"scontrol": (1, "", SILENT), "squeue": (1, "", UNKNOWN)},))
     ends = (
-        (None, JobState.LOST, "does not know the job"),
+        (None, JobState.LOST, "no longer knows the job"),
         (SlurmJob("PENDING", "Resources", ""), JobState.PENDING, "pending: Resources"),
-        (SlurmJob("PENDING", "PartitionTimeLimit", ""), JobState.PENDING, "lower `timeout`"),
-        (SlurmJob("PENDING", "None", ""), JobState.PENDING, "no reason yet"),
-        (SlurmJob("CONFIGURING", "None", "n1"), JobState.PENDING, "configuring"),
-        (SlurmJob("RUNNING", "None", "n[1-2]"), JobState.PENDING, "starting on n[1-2]"),
+        (SlurmJob("PENDING", "PartitionTimeLimit", ""), JobState.PENDING, "reduce `timeout`"),
+        (SlurmJob("PENDING", "", ""), JobState.PENDING, "no reason yet"),
+        (SlurmJob("CONFIGURING", "", "n1"), JobState.PENDING, "configuring"),
+        (SlurmJob("RUNNING", "", "n[1-2]"), JobState.PENDING, "starting on n[1-2]"),
         (SlurmJob("PENDING", "BeginTime", "", restarts=1), JobState.LOST, "requeued"),
-        (SlurmJob("NODE_FAIL", "None", "n[1-2]", "0:15"), JobState.LOST, "n2 (down*)"),
-        (SlurmJob("PREEMPTED", "None", "n1", "0:15"), JobState.LOST, "preempted"),
+        (SlurmJob("NODE_FAIL", "", "n[1-2]", "0:15"), JobState.LOST, "n2 (down*)"),
+        (SlurmJob("PREEMPTED", "", "n1", "0:15"), JobState.LOST, "preempted"),
         (SlurmJob("TIMEOUT", "TimeLimit", "n1", "0:15"), JobState.TIMED_OUT, "raise the system's `startup`"),
         (SlurmJob("OUT_OF_MEMORY", "OutOfMemory", "n1", "0:125"), JobState.FAILED, "raise `mem`"),
-        (SlurmJob("CANCELLED", "None", "n1", "0:15"), JobState.STOPPED, "somebody else ended the job"),
+        (SlurmJob("CANCELLED", "", "n1", "0:15"), JobState.STOPPED, "ended the job"),
         (SlurmJob("FAILED", "NonZeroExitCode", "n1", "7:0"), JobState.FAILED, "exited 7 before the ranks"),
         (
             SlurmJob("FAILED", "NonZeroExitCode", "n1", "0:53"),
@@ -162,11 +162,11 @@ def test_a_directory_that_no_container_can_mount_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("other_began", "state", "cause"),
     [
-        (False, JobState.FAILED, "rank 1 exited 3, before node 0 of n[1-2] had begun"),
+        (False, JobState.FAILED, "rank 1 exited 3, before node 0 of n[1-2] had started"),
         (
             True,
             JobState.LOST,
-            "the keeper of node 0 of n[1-2] left no word; Slurm says FAILED, exit code 3:0",
+            "the keeper of node 0 of n[1-2] left no report; Slurm says FAILED, exit code 3:0",
         ),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
     (tmp_path / "node-1" / "ended.json").write_text(json.dumps({**end, "exits": exits, "node": None}))
     if other_began:
         (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
-    told = SlurmJob("FAILED", "None", "n[1-2]", "3:0")
+    told = SlurmJob("FAILED", "", "n[1-2]", "3:0")
     status = without_word(SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
     assert (status.state, status.cause) == (state, cause)
     assert [one.rank for one in status.exits] == ([] if other_began else [1])

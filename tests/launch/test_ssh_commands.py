@@ -53,7 +53,7 @@ def test_every_word_reaches_the_host_as_it_is(monkeypatch: pytest.MonkeyPatch, t
 
 def test_more_workers_than_hosts_are_refused_with_what_to_write() -> None:
     launcher = launch.make("ssh", SYSTEM, spool=Path("jobs"))
-    with pytest.raises(InputError, match=r"takes 4 hosts, .* has 3: name more `hosts`, or .* 4x2x1"):
+    with pytest.raises(InputError, match=r"needs 4 hosts, .* has 3: add `hosts`, or .* 4x2x1"):
         launcher.render(replace(job(python("")), shape=Shape(4, 2)))
     assert SYSTEM.max_nodes == 3
 
@@ -64,7 +64,7 @@ def test_more_workers_than_hosts_are_refused_with_what_to_write() -> None:
         ({"hosts": []}, "at least 1"),
         ({"hosts": ["-oProxyCommand=reboot"]}, "is not a host"),
         ({"hosts": ["a b"]}, "is not a host"),
-        ({"hosts": ["a", "b", "a"]}, "a is named twice"),
+        ({"hosts": ["a", "b", "a"]}, "a: listed twice"),
         ({"hosts": ["a"], "directory": "jobs"}, "absolute path"),
         ({"hosts": ["a"], "port": 0}, "greater than or equal to 1"),
         ({"hosts": ["a"], "host": "b"}, "Extra inputs"),
@@ -88,7 +88,7 @@ def test_hosts_are_written_as_after_ssh(host: str) -> None:
         ("bench@a: Permission denied (publickey).", "ssh-copy-id a"),
         ("REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "ssh a"),
         ("Something that nobody knows", "a can't be reached: Something that nobody knows"),
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
     ],
 )
 def test_each_of_sshs_words_has_its_remedy(stderr: str, remedy: str) -> None:
@@ -97,8 +97,8 @@ def test_each_of_sshs_words_has_its_remedy(stderr: str, remedy: str) -> None:
 
 def test_a_host_that_does_not_answer_is_told_by_what_it_lacks() -> None:
     absent = CompletedCommand(("ssh",), 127, "", "bash: line 1: python3: command not found", 0.1)
-    assert "name in `python`" in refusals.no_answer("a", "python3", absent)
+    assert "set `python`" in refusals.no_answer("a", "python3", absent)
     old = CompletedCommand(("ssh",), 1, "", "SyntaxError: invalid syntax", 0.1)
-    assert "has to be 3.9 or newer" in refusals.no_answer("a", "python3", old)
-    assert "another `directory`" in refusals.refused("a", "/x: Disk quota exceeded")
-    assert "may write there" in refusals.refused("a", "/x: Permission denied")
+    assert "must be Python 3.9 or newer" in refusals.no_answer("a", "python3", old)
+    assert "set the system's `directory`" in refusals.refused("a", "/x: Disk quota exceeded")
+    assert "may write to" in refusals.refused("a", "/x: Permission denied")

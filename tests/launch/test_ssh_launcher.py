@@ -217,7 +217,7 @@ def test_a_job_that_was_begun_on_all_hosts_but_the_first_is_given_up_and_ended(t
     later = make(tmp_path)
     assert later.find(asked.token) is None
     assert processes.with_variable("ASSAY_TOKEN", asked.token) == []
-    with pytest.raises(LaunchError, match="given up before"):
+    with pytest.raises(LaunchError, match="abandoned before"):
         later.submit(asked)
 
 
@@ -258,9 +258,9 @@ def test_each_hosts_clock_is_known(tmp_path: Path) -> None:
     [
         ({"hosts": ["no-such-host.invalid"]}, "resolve", "HostName"),
         ({"port": 9}, "refused", "correct `port`"),
-        ({"python": "/usr/bin/python0"}, "can't be run there", "name in `python`"),
+        ({"python": "/usr/bin/python0"}, "can't run /usr/bin/python0 there", "set `python`"),
         ({"directory": "/proc/assay"}, "/proc/assay", "No such file"),
-        ({"hosts": ["stranger"]}, "Host key verification failed", "connect once by hand: ssh stranger"),
+        ({"hosts": ["stranger"]}, "Host key verification failed", "connect once manually: ssh stranger"),
         ({"hosts": ["locked"]}, "Permission denied", "ssh-copy-id locked"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_host_that_can_not_be_used_is_told_with_a_remedy(
 
 def test_a_full_disk_of_a_host_is_told_and_nothing_is_left_there(servers: Hosts, tmp_path: Path) -> None:
     full = servers.folder / "full"
-    with pytest.raises(LaunchError, match=r"No space left on device; make room there"):
+    with pytest.raises(LaunchError, match=r"No space left on device; free up space there"):
         make(tmp_path, directory=str(full)).submit(job(python("print(1)")))
     assert list(full.iterdir()) == []
 

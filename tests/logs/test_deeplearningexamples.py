@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from assay.logs.deeplearningexamples import deeplearningexamples
 from assay.logs.figures import LogFigures
+from reader_contract import Read, ReaderContract
 
 AT = "DLL 2024-08-02 12:42:44.292511 - "
 STEP = AT + "Epoch: 1 Iteration: 97  train.loss : 2.32500 None train.compute_ips : 3099.36 images/s\n"
@@ -40,10 +37,12 @@ JSON = (
 )
 
 
-def read(tmp_path: Path, text: str) -> LogFigures:
-    log = tmp_path / "log"
-    log.write_text(text)
-    return deeplearningexamples(log)
+WITHOUT_RATE = STEP.replace(" train.compute_ips : 3099.36 images/s", "")
+TORN = (
+    "DLL 2024-08-02 12:4\n",
+    AT + "Epo train.compute_ips : 3099.36 images/s\n",
+    JSON.splitlines()[2][:-9] + "\n",
+)
 
 
 def rates(found: LogFigures) -> list[tuple[float, str, dict[str, float]]]:
@@ -54,60 +53,34 @@ def rates(found: LogFigures) -> list[tuple[float, str, dict[str, float]]]:
     ]
 
 
-@pytest.mark.parametrize("text", [LOG, DEFAULTS, JSON], ids=["ConvNets' words", "default words", "JSON"])
-def test_steps_and_the_summary_are_told_apart(tmp_path: Path, text: str) -> None:
-    found = read(tmp_path, text)
-    assert rates(found) == [
-        (3099.36, "images/s", {"epoch": 1.0, "step": 97.0}),
-        (3101.2, "images/s", {}),
-    ]
-    assert (found.problems, found.skipped) == ([], 0)
-
-
-def test_units_and_parameters_are_as_the_program_says(tmp_path: Path) -> None:
-    found = read(tmp_path, LOG)
-    assert {(f.metric, f.unit) for f in found.figures} == {
-        ("train.loss", ""),
-        ("train.compute_ips", "images/s"),
-        ("val.top1", "%"),
-    }
-    assert found.facts == {"batch_size": "256"}
-    assert [f.unit for f in read(tmp_path, DEFAULTS).figures if f.metric == "loss"] == [""]
-
-
-@pytest.mark.parametrize(
-    "torn",
-    [
-        STEP.replace("3099.36", "None"),
-        STEP.replace("3099.36", "N/A"),
-        "DLL 2024-08-02 12:4\n",
-        AT + "Epo train.compute_ips : 3099.36 images/s\n",
-        JSON.splitlines()[2][:-9] + "\n",
-    ],
-)
-def test_a_torn_line_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
-    found = read(tmp_path, torn + SUMMARY)
-    assert rates(found) == [(3101.2, "images/s", {})]
-    assert found.skipped == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (STEP, "did not come to its end"),
-        (STEP.replace("2.32500", "nan") + SUMMARY, "no training"),
+class TestDeepLearningExamples(ReaderContract):
+    tool = "deeplearningexamples"
+    whole = (LOG, DEFAULTS, JSON)
+    torn = (
+        *((STEP.replace("3099.36", word) + SUMMARY, WITHOUT_RATE + SUMMARY) for word in ("None", "N/A")),
+        *((line + SUMMARY, SUMMARY) for line in TORN),
+    )
+    failed = (
+        (STEP, "did not finish"),
+        (STEP.replace("2.32500", "nan") + SUMMARY, "the training failed"),
         (LOG + "Traceback (most recent call last):\n", "traceback"),
-    ],
-)
-def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str, words: str) -> None:
-    assert words in read(tmp_path, text).problems[0]
+    )
 
+    @pytest.mark.parametrize("text", [LOG, DEFAULTS, JSON], ids=["ConvNets' words", "default words", "JSON"])
+    def test_steps_and_the_summary_are_told_apart(self, read: Read, text: str) -> None:
+        found = read(text)
+        assert rates(found) == [
+            (3099.36, "images/s", {"epoch": 1.0, "step": 97.0}),
+            (3101.2, "images/s", {}),
+        ]
+        assert (found.problems, found.skipped) == ([], 0)
 
-@given(text=st.text(max_size=100), where=st.integers(0, len(JSON)))
-def test_whatever_falls_into_a_file_of_json_is_read_without_an_exception(
-    tmp_path_factory: pytest.TempPathFactory, text: str, where: int
-) -> None:
-    log = tmp_path_factory.mktemp("fuzz") / "log"
-    log.write_text(JSON[:where] + text + JSON[where:], errors="replace")
-    found = deeplearningexamples(log)
-    assert len(found.figures) <= 4 or text
+    def test_units_and_parameters_are_as_the_program_says(self, read: Read) -> None:
+        found = read(LOG)
+        assert {(f.metric, f.unit) for f in found.figures} == {
+            ("train.loss", ""),
+            ("train.compute_ips", "images/s"),
+            ("val.top1", "%"),
+        }
+        assert found.facts == {"batch_size": "256"}
+        assert [f.unit for f in read(DEFAULTS).figures if f.metric == "loss"] == [""]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from assay.cli import assay
 from assay.errors import InputError
-from assay.inputs import LONGEST_LINE, Log, read_json, read_whole
+from assay.inputs import LONGEST_LINE, Log, from_home, read_json, read_whole
 from assay.logs.nccl_debug import transports
 from assay.logs.tf_cnn_benchmarks import cnn_run
 from assay.logs.tools import tools_of
@@ -159,3 +159,13 @@ def test_a_file_beyond_the_limit_is_refused_before_it_is_held(tmp_path: Path) ->
     with pytest.raises(InputError, match="larger than 1 MB"):
         read_whole(path, 1_000_000)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000
+
+
+def test_a_user_without_a_home_directory_keeps_the_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_user: int) -> None:
+        raise KeyError
+
+    assert from_home("~/suite.yaml") == Path.home() / "suite.yaml"
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert from_home("~/suite.yaml") == Path("~/suite.yaml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.figures import LogFigures
-from assay.logs.iperf3 import iperf3
+from reader_contract import Read, ReaderContract, inherited
 
 START = {
     "connected": [{"socket": 5, "local_host": "10.0.0.1"}],
@@ -32,147 +31,124 @@ def report(end: dict[str, Any], **more: Any) -> str:
     return json.dumps({"start": START, "intervals": [], "end": end} | more, indent="\t")
 
 
-def read(tmp_path: Path, text: str) -> LogFigures:
-    log = tmp_path / "log"
-    log.write_text(text)
-    return iperf3(log)
+def event(name: str, data: dict[str, Any]) -> str:
+    return json.dumps({"event": name, "data": data}) + "\n"
 
 
-def values(found: LogFigures) -> dict[str, float]:
+STREAM = event("start", START) + event("interval", {}) + event("end", TCP | CPU)
+
+
+def by_metric(found: LogFigures) -> dict[str, float]:
     return {figure.metric: figure.value for figure in found.figures}
 
 
-def test_the_bandwidth_is_what_arrived(tmp_path: Path) -> None:
-    found = read(tmp_path, report(TCP))
-    assert values(found) == {"bandwidth": 9.41e9, "bandwidth_sent": 9.42e9, "retransmits": 12}
-    [received] = [figure for figure in found.figures if figure.metric == "bandwidth"]
-    assert received.unit == "b/s"
-    assert "sum_received" in report(TCP).splitlines()[received.line - 1]
-    assert (found.facts["protocol"], found.facts["num_streams"], found.facts["iperf3_version"]) == (
-        "TCP",
-        4,
-        "3.16",
+class TestIperf3(ReaderContract):
+    tool = "iperf3"
+    whole = (report(TCP), report(UDP), STREAM)
+    torn = (
+        (
+            STREAM.replace('{"event": "interval"', '{"event": "inter'),
+            STREAM.replace(event("interval", {}), ""),
+        ),
     )
-
-
-@pytest.mark.parametrize(
-    ("start", "client", "server"),
-    [({"connecting_to": {"host": "b"}}, 16.1, 73.2), ({"accepted_connection": {"host": "a"}}, 73.2, 16.1)],
-    ids=["the client's report", "the server's"],
-)
-def test_the_cores_that_each_end_used_are_told_apart(
-    tmp_path: Path, start: dict[str, Any], client: float, server: float
-) -> None:
-    found = read(tmp_path, report(TCP | CPU, start=START | start))
-    cores = {f.labels["end"]: (f.value, f.unit) for f in found.figures if f.metric == "cores"}
-    assert cores == {"client": (client, "%"), "server": (server, "%")}
-
-
-def test_segments_sent_again_are_a_share_where_their_size_is_known(tmp_path: Path) -> None:
-    sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000}}
-    found = read(tmp_path, report(TCP | sent, start=START | {"tcp_mss_default": 1448}))
-    assert values(found)["retransmit_share"] == pytest.approx(12 / 10000)
-
-
-def test_retransmits_that_were_not_counted_are_no_figure(tmp_path: Path) -> None:
-    found = read(tmp_path, report(TCP | {"sum_sent": {"bits_per_second": 1e9, "retransmits": -1}}))
-    assert "retransmits" not in values(found)
-
-
-def test_warnings_around_a_document_are_none_of_it(tmp_path: Path) -> None:
-    text = f"warning: no congestion control\n{report(TCP)}\niperf3: getsockopt - not supported\n"
-    found = read(tmp_path, text)
-    assert (values(found)["bandwidth"], found.problems) == (9.41e9, [])
-
-
-def test_both_directions_are_told_apart(tmp_path: Path) -> None:
-    end = TCP | {"sum_received_bidir_reverse": {"bits_per_second": 8e9}}
-    found = read(tmp_path, report(end))
-    assert {f.labels.get("direction"): f.value for f in found.figures if f.metric == "bandwidth"} == {
-        None: 9.41e9,
-        "reverse": 8e9,
-    }
-
-
-def test_udp_says_what_was_sent_and_what_was_lost(tmp_path: Path) -> None:
-    assert values(read(tmp_path, report(UDP))) == {"lost": 0.5, "jitter": 0.02, "bandwidth_sent": 1e9}
-
-
-def test_a_stream_of_events_is_read_as_the_document_is(tmp_path: Path) -> None:
-    events = [
-        {"event": "start", "data": START},
-        {"event": "interval", "data": {}},
-        {"event": "end", "data": TCP},
-    ]
-    text = "".join(json.dumps(event) + "\n" for event in events)
-    found = read(tmp_path, text.replace('{"event": "interval"', '{"event": "inter', 1))
-    assert values(found)["bandwidth"] == 9.41e9
-    assert (found.problems, found.skipped) == ([], 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+    failed = (
         (report({}, error="unable to connect to server: Connection refused"), "Connection refused"),
         (report(TCP, error="control socket has closed unexpectedly"), "control socket"),
         (report(TCP)[:-40], "cut off"),
-        (report({}), "did not come to its end"),
-        (report(CPU), "did not come to its end"),
+        (report({}), "did not finish"),
+        (report(CPU), "did not finish"),
         ("[1]", "JSON"),
         ("{}", "'start' is missing"),
         (report({"sum_sent": None}), "cut off"),
-        (report({"sum_received": {"bits_per_second": "N/A"}}), "did not come to its end"),
-    ],
-)
-def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str, words: str) -> None:
-    found = read(tmp_path, text)
-    assert words in found.problems[0]
-    assert found.figures == []
-
-
-@given(st.integers(0, len(report(TCP)) - 1))
-def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
-    log = tmp_path_factory.mktemp("cut") / "log"
-    log.write_text(report(TCP)[:length])
-    assert not iperf3(log).figures
-
-
-@given(
-    st.recursive(
-        st.none() | st.floats() | st.text(max_size=5),
-        lambda x: st.dictionaries(
-            st.sampled_from(
-                [
-                    *("start", "end", "error", "version", "test_start", "sum", "sum_sent", "sum_received"),
-                    *("bits_per_second", "bytes", "retransmits", "tcp_mss_default", "connecting_to"),
-                    *("cpu_utilization_percent", "host_total", "remote_total"),
-                ]
-            ),
-            x,
-        ),
-        max_leaves=12,
+        (report({"sum_received": {"bits_per_second": "N/A"}}), "did not finish"),
     )
-)
-def test_any_json_is_a_report_or_a_problem(tmp_path_factory: pytest.TempPathFactory, told: Any) -> None:
-    log = tmp_path_factory.mktemp("fuzz") / "log"
-    log.write_text(json.dumps(told))
-    found = iperf3(log)
-    assert found.figures or found.problems
-    assert all(math.isfinite(figure.value) for figure in found.figures)
 
+    def test_the_bandwidth_is_what_arrived(self, read: Read) -> None:
+        found = read(report(TCP))
+        assert by_metric(found) == {"bandwidth": 9.41e9, "bandwidth_sent": 9.42e9, "retransmits": 12}
+        [received] = [figure for figure in found.figures if figure.metric == "bandwidth"]
+        assert received.unit == "b/s"
+        assert "sum_received" in report(TCP).splitlines()[received.line - 1]
+        assert (found.facts["protocol"], found.facts["num_streams"], found.facts["iperf3_version"]) == (
+            "TCP",
+            4,
+            "3.16",
+        )
 
-STREAM = "".join(
-    json.dumps({"event": event, "data": data}) + "\n"
-    for event, data in (("start", START), ("end", TCP | CPU))
-)
+    @pytest.mark.parametrize(
+        ("start", "client", "server"),
+        [
+            ({"connecting_to": {"host": "b"}}, 16.1, 73.2),
+            ({"accepted_connection": {"host": "a"}}, 73.2, 16.1),
+        ],
+        ids=["the client's report", "the server's"],
+    )
+    def test_the_cores_that_each_end_used_are_told_apart(
+        self, read: Read, start: dict[str, Any], client: float, server: float
+    ) -> None:
+        found = read(report(TCP | CPU, start=START | start))
+        cores = {f.labels["end"]: (f.value, f.unit) for f in found.figures if f.metric == "cores"}
+        assert cores == {"client": (client, "%"), "server": (server, "%")}
 
+    def test_segments_sent_again_are_a_share_where_their_size_is_known(self, read: Read) -> None:
+        sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000}}
+        found = read(report(TCP | sent, start=START | {"tcp_mss_default": 1448}))
+        assert by_metric(found)["retransmit_share"] == pytest.approx(12 / 10000)
 
-@given(st.integers(0, len(STREAM) - 3))
-def test_a_stream_of_events_cut_anywhere_has_no_figure(
-    tmp_path_factory: pytest.TempPathFactory, length: int
-) -> None:
-    log = tmp_path_factory.mktemp("cut") / "log"
-    log.write_text(STREAM[:length])
-    found = iperf3(log)
-    assert found.figures == []
-    assert found.problems
+    def test_retransmits_that_were_not_counted_are_no_figure(self, read: Read) -> None:
+        found = read(report(TCP | {"sum_sent": {"bits_per_second": 1e9, "retransmits": -1}}))
+        assert "retransmits" not in by_metric(found)
+
+    def test_warnings_around_a_document_are_none_of_it(self, read: Read) -> None:
+        text = f"warning: no congestion control\n{report(TCP)}\niperf3: getsockopt - not supported\n"
+        found = read(text)
+        assert (by_metric(found)["bandwidth"], found.problems) == (9.41e9, [])
+
+    def test_both_directions_are_told_apart(self, read: Read) -> None:
+        end = TCP | {"sum_received_bidir_reverse": {"bits_per_second": 8e9}}
+        found = read(report(end))
+        assert {f.labels.get("direction"): f.value for f in found.figures if f.metric == "bandwidth"} == {
+            None: 9.41e9,
+            "reverse": 8e9,
+        }
+
+    def test_udp_says_what_was_sent_and_what_was_lost(self, read: Read) -> None:
+        assert by_metric(read(report(UDP))) == {"lost": 0.5, "jitter": 0.02, "bandwidth_sent": 1e9}
+
+    def test_a_stream_of_events_is_read_as_the_document_is(self, read: Read) -> None:
+        assert by_metric(read(STREAM)) == by_metric(read(report(TCP | CPU)))
+
+    @inherited
+    @given(
+        st.recursive(
+            st.none() | st.floats() | st.text(max_size=5),
+            lambda x: st.dictionaries(
+                st.sampled_from(
+                    [
+                        *(
+                            "start",
+                            "end",
+                            "error",
+                            "version",
+                            "test_start",
+                            "sum",
+                            "sum_sent",
+                            "sum_received",
+                        ),
+                        *("bits_per_second", "bytes", "retransmits", "tcp_mss_default", "connecting_to"),
+                        *("connecting_to", "cpu_utilization_percent", "host_total", "remote_total"),
+                    ]
+                ),
+                x,
+            ),
+            max_leaves=12,
+        )
+    )
+    def test_any_json_is_a_report_or_a_problem(
+        self, tmp_path_factory: pytest.TempPathFactory, told: Any
+    ) -> None:
+        log = tmp_path_factory.mktemp("fuzz") / "log"
+        log.write_text(json.dumps(told))
+        found = self.found_in(log)
+        assert found.figures or found.problems
+        assert all(math.isfinite(figure.value) for figure in found.figures)

@@ -146,9 +146,9 @@ def test_what_is_no_result_of_performance_has_no_figures(loadgen: Path, name: st
 def test_a_log_that_is_cut_before_its_verdict_is_no_result(loadgen: Path, tmp_path: Path) -> None:
     text = (loadgen / "single" / DETAIL).read_text()
     (tmp_path / DETAIL).write_text(text[: text.index('"result_validity"')])
-    assert run_in(tmp_path).problem.startswith("no result_validity: the run did not come to its end")
+    assert run_in(tmp_path).problem.startswith("no result_validity: the run did not finish")
     (tmp_path / DETAIL).write_bytes(b"\xff\xfe nothing\n")
-    assert run_in(tmp_path).problem == "no line of LoadGen in it"
+    assert run_in(tmp_path).problem == "no LoadGen line in it"
 
 
 @pytest.mark.parametrize(("name", "percentile"), [("single", 90.0), ("multi", 99.0)])
@@ -181,7 +181,7 @@ def test_valid_with_short_settings_is_doubted(loadgen: Path) -> None:
         (doubt,) = doubts
         assert doubt.code == "short-settings"
     told = found["single"][0].evidence
-    assert "effective_min_duration_ms is 200, the rules ask for at least 600000" in told
+    assert "effective_min_duration_ms is 200, the rules require at least 600000" in told
 
 
 def official(folder: Path, to: Path) -> Path:
@@ -209,12 +209,12 @@ def test_official_settings_raise_no_doubt(loadgen: Path, tmp_path: Path, name: s
     ("name", "was", "by", "code", "told"),
     [
         ("multi", '"effective_min_query_count", "value": 700', '"effective_min_query_count", "value": 661',
-         "short-settings", "effective_min_query_count is 661, the rules ask for at least 662"),
+         "short-settings", "effective_min_query_count is 661, the rules require at least 662"),
         ("multi", '"effective_samples_per_query", "value": 8', '"effective_samples_per_query", "value": 9',
-         "short-settings", "the rules ask for exactly 8"),
+         "short-settings", "the rules require exactly 8"),
         ("offline", '"effective_min_sample_count", "value": 24576',
          '"effective_min_sample_count", "value": 24575', "short-settings",
-         "a smaller data set is used whole"),
+         "a smaller data set is used completely"),
         ("server", '"effective_target_latency_percentile", "value": 0.99',
          '"effective_target_latency_percentile", "value": 0.9', "short-settings", "percentile is 0.9"),
         ("single", '"effective_qsl_rng_seed", "value": 7', '"effective_qsl_rng_seed", "value": 0',
@@ -294,7 +294,7 @@ def test_a_run_in_mlperfs_tree_is_named_by_it_and_joined_with_its_accuracy(
     assert run.accuracy is not None
     assert {name: s.value for name, s in run.accuracy.figures.items()} == {"F1": 90.3567}
     checks = {check.rule: check for check in check_inference(run)}
-    assert checks["accuracy target"].evidence == "F1 is 90.3567, accepted is at least 89.9653"
+    assert checks["accuracy target"].evidence == "F1 is 90.3567, required is at least 89.9653"
     assert checks["accuracy target"].where == "accuracy/accuracy.txt:1"
     assert codes(run) == {}
 
@@ -302,12 +302,12 @@ def test_a_run_in_mlperfs_tree_is_named_by_it_and_joined_with_its_accuracy(
 @pytest.mark.parametrize(
     ("accuracy", "of", "code", "evidence"),
     [
-        (F1.format(89.96), "accuracy", "below-asked-accuracy", "F1 is 89.96, accepted is at least 89.9653"),
+        (F1.format(89.96), "accuracy", "below-asked-accuracy", "F1 is 89.96, required is at least 89.9653"),
         ("accuracy=76.1%", "accuracy", "below-asked-accuracy", "accuracy.txt has no F1"),
-        ("", "accuracy", "no-accuracy", "accuracy.txt names no accuracy that is known here"),
+        ("", "accuracy", "no-accuracy", "accuracy.txt has no known accuracy metric"),
         (F1.format(91), "offline", "no-accuracy",
-         "the folder accuracy is a run of PerformanceOnly; expected a run of AccuracyOnly"),
-        (None, "accuracy", "no-accuracy", "no folder accuracy lies next to performance"),
+         "the folder accuracy has a run of PerformanceOnly; expected a run of AccuracyOnly"),
+        (None, "accuracy", "no-accuracy", "there is no folder accuracy next to performance"),
     ],
 )  # fmt: skip
 def test_a_speed_without_its_accuracy_is_doubted(
@@ -320,7 +320,7 @@ def test_a_folder_of_another_scenario_than_its_log_is_doubted(loadgen: Path, tmp
     folder = in_tree(loadgen, tmp_path, accuracy=F1.format(91))
     folder.rename(folder.with_name("Interactive"))
     found = codes(only_run(tmp_path))
-    assert found == {"logs-disagree": "the folder is of Interactive and the log of Offline"}
+    assert found == {"logs-disagree": "the folder is for Interactive, but the log for Offline"}
 
 
 def test_a_run_of_an_audit_test_is_no_result_and_is_not_imported(loadgen: Path, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_run_of_an_audit_test_is_no_result_and_is_not_imported(loadgen: Path, 
     (folder / "performance").rename(folder / "TEST01" / "performance")
     run = only_run(tmp_path)
     assert run.name == "Acme/dgx/bert-99/Offline/TEST01"
-    assert codes(run) == {"test-mode": "the run lies in the folder of the audit test TEST01"}
+    assert codes(run) == {"test-mode": "the run is in the folder of the audit test TEST01"}
     done = assay(import_.command, tmp_path, "--name", "mine", "--runs", tmp_path / "runs")
     assert "its runs measured for an audit test" in str(done.exception)
 
@@ -341,8 +341,8 @@ def test_a_run_of_an_audit_test_is_no_result_and_is_not_imported(loadgen: Path, 
         ("3d-unet-99", 42, "at least 43, the data set of 3d-unet-99"),
         ("stable-diffusion-xl", 5000, None),
         ("bert-99", 10_832, "at least 10833, the data set of bert-99"),
-        ("resnet50", 24_575, "the rules ask for at least 24576"),
-        ("a-new-model", 10_832, "at least 24576; a smaller data set is used whole"),
+        ("resnet50", 24_575, "the rules require at least 24576"),
+        ("a-new-model", 10_832, "at least 24576; a smaller data set is used completely"),
     ],
 )
 def test_a_benchmark_with_a_small_data_set_needs_no_more_samples_than_that(
@@ -361,7 +361,7 @@ def test_a_part_of_the_data_set_is_doubted(loadgen: Path, tmp_path: Path) -> Non
     doubts = doubts_of_inference(only_run(in_tree(loadgen, tmp_path, accuracy=F1.format(91))))
     [doubt] = doubts
     assert doubt.code == "other-data-set"
-    assert "the data set of the rules has 10833" in doubt.evidence
+    assert "the rules' data set has 10833" in doubt.evidence
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_a_log_without_the_apps_line_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.log"
     path.write_text(text, encoding="latin-1")
     assert not is_app_log(path)
-    assert app_run(path, name="run.log").problem.startswith("no line of MLPerf inference's reference app")
+    assert app_run(path, name="run.log").problem.startswith("no line of MLPerf Inference's reference app")
 
 
 def test_the_apps_line_is_found_with_its_number_at_the_end_of_a_long_log(tmp_path: Path) -> None:
@@ -481,7 +481,7 @@ def assay(command: Any, *arguments: object) -> Result:
 def test_score_shows_inference_beside_its_settings_and_label(loadgen: Path) -> None:
     done = assay(score.command, loadgen / "single", "--rules")
     assert done.exit_code == 1  # the settings are short
-    assert "90th percentile of latency, early-stopping estimate" in done.stdout
+    assert "90th-percentile latency, early-stopping estimate" in done.stdout
     assert "short-settings" in done.stdout
     assert done.stdout.count(NOT_VERIFIED) == 1
     assert assay(score.command, loadgen / "single").exit_code == 0
@@ -533,9 +533,9 @@ def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
     assert [failed["cause"] for failed in session["failed"]] == [
         "LoadGen says INVALID: shorter than its minimum duration"
     ]
-    assert "1 of 5 runs measured accuracy and were left out" in session["notes"]
+    assert "1 of 5 runs measured accuracy and were skipped" in session["notes"]
     assert any("short-settings" in note for note in session["notes"])
-    assert any("run_1 and" in note and "a copy is no repetition" in note for note in session["notes"])
+    assert any("run_1 and" in note and "a copy is not a repeat" in note for note in session["notes"])
     again = json.loads(assay(import_.command, *arguments).stdout)
     assert again["sessions"][0]["added"] is False
     results = {result.run.trial.id: result for result in find(runs_dir, "mine")}
@@ -553,7 +553,7 @@ def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
 def test_inference_that_measured_only_accuracy_is_refused(loadgen: Path, tmp_path: Path) -> None:
     done = assay(import_.command, loadgen / "accuracy", "--name", "mine", "--runs", tmp_path / "runs")
     assert done.exit_code != 0
-    assert "measured accuracy; there is no performance to keep" in str(done.exception)
+    assert "measured accuracy; there is no performance run to import" in str(done.exception)
 
 
 def test_a_summary_states_what_it_says_and_no_more(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from assay.errors import InputError
 from assay.logs.nccl_agreement import ranks_of
 from assay.logs.nccl_rows import PrintedNumber, PrintedRow, PrintedTiming
-from assay.logs.nccl_tests import NcclRow, NcclTest, is_nccl_test, nccl_test
+from assay.logs.nccl_tests import NcclRow, NcclTest, nccl_test
 from assay.logs.tools import tools_of
+from reader_contract import ReaderContract
 
 DEVICES = """#  Rank  0 Group  0 Pid   1887 on   node-a device  0 [0x8d] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid   1888 on   node-b device  0 [0x91] NVIDIA H100 80GB HBM3
@@ -168,7 +169,7 @@ def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> 
     [
         (HEAD_13 + ROW_13.replace("     0\n", "     3\n") + END_13, "3 elements of 33554432 bytes are wrong"),
         (V2017.replace("# Out of bounds values : 0 OK", "# Out of bounds values : 7 FAILED"), "7 values"),
-        (HEAD_13 + ROW_13, "did not come to its end"),
+        (HEAD_13 + ROW_13, "did not finish"),
         (DEVICES + HEAD_13, "did not measure anything"),
         (V2_13 + "node-a: Test NCCL failure common.cu:958 'unhandled system error'\n", "Test NCCL failure"),
         (HEAD_13 + ROW_13.replace("300.51", "0.00").replace("300.52", "0.00") + END_13, "one rank alone"),
@@ -224,7 +225,7 @@ def test_a_report_that_was_cut_off_is_refused_with_words(tmp_path: Path) -> None
 def test_a_report_that_lacks_a_part_is_refused_with_words(tmp_path: Path, without: str) -> None:
     told = report()
     del told[without]
-    with pytest.raises(InputError, match="is no whole report"):
+    with pytest.raises(InputError, match="is not a complete report"):
         read(tmp_path, json.dumps(told))
 
 
@@ -241,6 +242,14 @@ def test_a_log_that_begins_with_a_line_of_json_is_still_a_table(tmp_path: Path) 
 
 
 # Anything ------------------------------------------------------------------------------------------------
+
+
+class TestNcclTests(ReaderContract):
+    tool = "nccl-tests"
+    whole = (V2017, V2_9, V2_9_GATHER, V2_13, V2_19, UNCHECKED, json.dumps(report()))
+    torn = ((V2_13.replace("300.51 ", "3N/A0 "), V2_13.replace(ROW_13, "")),)
+    failed = ((json.dumps(report())[:-40], "was the test cut off"),)
+    may_be_zero = ("busbw",)  # of one rank, which a damaged list of devices may leave
 
 
 @given(text=st.text(max_size=400), where=st.integers(0, len(V2_13)))
@@ -329,14 +338,15 @@ def test_a_report_that_something_was_written_into_is_read_or_refused_with_words(
         rows = nccl_test(log).rows
     except InputError as error:
         refused = str(error)
-    assert "is no whole report" in refused or not refused
+    assert "is not a complete report" in refused or not refused
     assert all(row.out_of_place is None or row.out_of_place.time_s > 0 for row in rows)
 
 
 def test_another_programs_log_is_not_taken_for_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("step 1 loss 0.5\n1048576 262144 float 3\n")
-    assert not is_nccl_test(log)
+    found = nccl_test(log)
+    assert (found.rows, found.operation) == ((), "")
 
 
 # As people paste it --------------------------------------------------------------------------------------
@@ -471,15 +481,15 @@ def test_the_clearest_cell_decides_nothing_alone(tmp_path: Path) -> None:
     found = read(tmp_path, text)
     assert found.problem == ""
     assert found.notes == (
-        "line 8: its size, time and bandwidths don't agree with each other or with the other rows; not taken",
+        "line 8: its size, time, and bandwidths don't agree with each other or with the other rows; not used",
     )
 
 
 @pytest.mark.parametrize(
     ("start", "bus", "words"),
     [
-        ("", 0.41, "no row of its table agrees"),
-        ("# Collective test starting: all_gather_perf\n", 1.75, "no row of its table agrees"),
+        ("", 0.41, "no row of its table is consistent"),
+        ("# Collective test starting: all_gather_perf\n", 1.75, "no row of its table is consistent"),
         ("# Collective test starting: all_reduce_perf\n", 1.75, ""),
         ("# Collective test starting: sendrecv_perf\n", 1.0, ""),
         ("# Collective test starting: mine_perf\n", 1.75, ""),

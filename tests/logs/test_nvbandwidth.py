@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from assay.logs.figures import LogFigures
-from assay.logs.nvbandwidth import nvbandwidth
+from reader_contract import Read, ReaderContract
 
 V0_2 = """nvbandwidth Version: v0.2
 Built from Git version: 6cefdda
@@ -30,6 +25,7 @@ memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
 SUM host_to_device_memcpy_ce 49.76
 
 """
+ROW = " 1     26.35       N/A\n"
 V0_8 = """nvbandwidth Version: v0.8
 Running device_to_device_memcpy_read_ce.
 memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)
@@ -63,90 +59,55 @@ def report(**changed: Any) -> dict[str, Any]:
     return {"nvbandwidth": {"version": "v0.5", "testcases": [test | changed, waived]}}
 
 
-def read(tmp_path: Path, text: str) -> LogFigures:
-    log = tmp_path / "log"
-    log.write_text(text)
-    return nvbandwidth(log)
-
-
 def cells(found: LogFigures, metric: str = "bandwidth") -> dict[tuple[object, object], float]:
     return {(f.labels["row"], f.labels["column"]): f.value for f in found.figures if f.metric == metric}
 
 
-def test_a_matrix_has_a_figure_for_each_pair_with_its_line_and_unit(tmp_path: Path) -> None:
-    found = read(tmp_path, V0_2)
-    assert cells(found) == {(0, 0): 25.50, (0, 1): 24.26}
-    assert {(f.line, f.unit, f.labels["test"]) for f in found.figures if f.metric == "bandwidth"} == {
-        (13, "GB/s", "host_to_device_memcpy_ce")
-    }
-    assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [49.76]
-    assert found.facts["driver_version"] == "545.29.06"
-    assert (found.problems, found.skipped) == ([], 0)
-
-
-def test_a_cell_without_a_figure_is_none_and_latencies_are_no_bandwidth(tmp_path: Path) -> None:
-    found = read(tmp_path, V0_8)
-    assert cells(found) == {(0, 1): 26.34, (1, 0): 26.35}
-    assert cells(found, "latency") == {(0, 1): 650.25, (1, 0): 651.0}
-    assert {f.unit for f in found.figures if f.metric == "latency"} == {"ns"}
-    assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
-    assert found.facts["waived_tests"] == 1
-    assert (found.problems, found.skipped) == ([], 0)
-
-
-def test_the_json_is_read_as_the_matrix_is(tmp_path: Path) -> None:
-    found = read(tmp_path, json.dumps(report(), indent=2))
-    assert cells(found) == {(0, 1): 26.34, (1, 0): 26.35}
-    assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
-    assert found.facts == {"nvbandwidth_version": "v0.5", "waived_tests": 1}
-
-
-@pytest.mark.parametrize(
-    "torn",
-    [
-        " 1     26.35\n",
-        " 1     26.35       N/\n",
-        " 1     26.35       N/A  3.1\n",
-        " 1    -26.35       N/A\n",
-    ],
-)
-def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
-    found = read(tmp_path, V0_8.replace(" 1     26.35       N/A\n", torn))
-    assert cells(found) == {(0, 1): 26.34}
-    assert found.skipped == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+class TestNvbandwidth(ReaderContract):
+    tool = "nvbandwidth"
+    whole = (V0_2, V0_8, json.dumps(report()), json.dumps(report(), indent=2))
+    torn = tuple(
+        (V0_8.replace(ROW, row), V0_8.replace(ROW, ""))
+        for row in (
+            " 1     26.35\n",
+            " 1     26.35       N/\n",
+            " 1     26.35       N/A  3.1\n",
+            " 1    -26.35       N/A\n",
+        )
+    )
+    failed = (
         (json.dumps(report(status="Error", error="out of memory")), "out of memory"),
         (json.dumps({"nvbandwidth": {"error": "No CUDA devices", "testcases": []}}), "No CUDA devices"),
         (json.dumps(report())[:-20], "cut off"),
-        (json.dumps({"nvbandwidth": {"testcases": [{}]}}), "no report of nvbandwidth"),
+        (json.dumps({"nvbandwidth": {"testcases": [{}]}}), "not an nvbandwidth report"),
         (V0_2[:200], "no test measured"),
         (
             V0_2 + "Running all_to_one.\nERROR: CUDA_ERROR_LAUNCH_FAILED\n",
-            "all_to_one: ERROR: CUDA_ERROR_LAUNCH",
+            "all_to_one: ERROR: CUDA_ERROR",
         ),
-    ],
-)
-def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str, words: str) -> None:
-    assert words in read(tmp_path, text).problems[0]
+    )
 
+    def test_a_matrix_has_a_figure_for_each_pair_with_its_line_and_unit(self, read: Read) -> None:
+        found = read(V0_2)
+        assert cells(found) == {(0, 0): 25.50, (0, 1): 24.26}
+        assert {(f.line, f.unit, f.labels["test"]) for f in found.figures if f.metric == "bandwidth"} == {
+            (13, "GB/s", "host_to_device_memcpy_ce")
+        }
+        assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [49.76]
+        assert found.facts["driver_version"] == "545.29.06"
+        assert (found.problems, found.skipped) == ([], 0)
 
-@given(text=st.text(max_size=100), where=st.integers(0, len(V0_8)))
-def test_whatever_falls_into_a_log_leaves_positive_figures_or_none(
-    tmp_path_factory: pytest.TempPathFactory, text: str, where: int
-) -> None:
-    log = tmp_path_factory.mktemp("fuzz") / "log"
-    log.write_text(V0_8[:where] + text + V0_8[where:], errors="replace")
-    assert all(figure.value > 0 for figure in nvbandwidth(log).figures)
+    def test_a_cell_without_a_figure_is_none_and_latencies_are_no_bandwidth(self, read: Read) -> None:
+        found = read(V0_8)
+        assert cells(found) == {(0, 1): 26.34, (1, 0): 26.35}
+        assert cells(found, "latency") == {(0, 1): 650.25, (1, 0): 651.0}
+        assert {f.unit for f in found.figures if f.metric == "latency"} == {"ns"}
+        assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
+        assert found.facts["waived_tests"] == 1
+        assert (found.problems, found.skipped) == ([], 0)
 
-
-@given(st.integers(0, len(json.dumps(report())) - 1))
-def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
-    log = tmp_path_factory.mktemp("cut") / "log"
-    log.write_text(json.dumps(report())[:length])
-    found = nvbandwidth(log)
-    assert found.problems
-    assert not found.figures
+    def test_the_json_is_read_as_the_matrix_is(self, read: Read) -> None:
+        found = read(json.dumps(report(), indent=2))
+        assert cells(found) == {(0, 1): 26.34, (1, 0): 26.35}
+        assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
+        assert found.facts == {"nvbandwidth_version": "v0.5", "waived_tests": 1}

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.logs.figures import LogFigures
-from assay.logs.param_comms import param_comms
+from reader_contract import Read, ReaderContract
 
 HEAD = (
     "\n\tCOMMS-RES       size (B)  nElementsPerRank   Latency(us):p50         p75         p95         Min"
@@ -32,84 +28,66 @@ QUANT = (
 )
 
 
-def read(tmp_path: Path, text: str) -> LogFigures:
-    log = tmp_path / "log"
-    log.write_text(text)
-    return param_comms(log)
-
-
-def values(found: LogFigures) -> dict[str, float]:
+def figures_of(found: LogFigures) -> dict[str, float]:
     return {figure.metric: figure.value for figure in found.figures}
 
 
-@pytest.mark.parametrize(
-    ("text", "dtype"),
-    [(HEAD + ROW, None), (NEW_HEAD + NEW_ROW, "float32")],
-    ids=["2021", "with number formats"],
-)
-def test_a_row_of_each_version_is_read_by_its_header(tmp_path: Path, text: str, dtype: str | None) -> None:
-    found = read(tmp_path, text)
-    assert values(found) == {
-        "busbw": 15.279,
-        "algbw": 8.731,
-        "latency_p50": 120.1,
-        "latency_p75": 121.0,
-        "latency_p95": 125.5,
-        "latency_min": 118.2,
-        "latency_max": 126.0,
-    }
-    labels = found.figures[0].labels
-    assert (labels["operation"], labels["payload_bytes"], labels.get("dtype")) == (
-        "all_reduce",
-        1048576,
-        dtype,
+class TestParamComms(ReaderContract):
+    tool = "param-comms"
+    whole = (HEAD + ROW, NEW_HEAD + NEW_ROW, PAIRS)
+    torn = tuple(
+        (HEAD + row + NEW_ROW, HEAD + NEW_ROW)
+        for row in (
+            ROW.replace("121.0", "12.10"),
+            ROW.replace("15.279", "nan"),
+            ROW.replace("15.279", "N/A"),
+            ROW[:60] + "\n",
+            ROW.replace("\n", "  3.1\n"),
+        )
     )
-    assert (found.problems, found.skipped, found.figures[0].line) == ([], 0, 3)
+    failed = ((ROW, "no table row"),)
 
+    @pytest.mark.parametrize(
+        ("text", "dtype"),
+        [(HEAD + ROW, None), (NEW_HEAD + NEW_ROW, "float32")],
+        ids=["2021", "with number formats"],
+    )
+    def test_a_row_of_each_version_is_read_by_its_header(
+        self, read: Read, text: str, dtype: str | None
+    ) -> None:
+        found = read(text)
+        assert figures_of(found) == {
+            "busbw": 15.279,
+            "algbw": 8.731,
+            "latency_p50": 120.1,
+            "latency_p75": 121.0,
+            "latency_p95": 125.5,
+            "latency_min": 118.2,
+            "latency_max": 126.0,
+        }
+        labels = found.figures[0].labels
+        assert (labels["operation"], labels["payload_bytes"], labels.get("dtype")) == (
+            "all_reduce",
+            1048576,
+            dtype,
+        )
+        assert (found.problems, found.skipped, found.figures[0].line) == ([], 0, 3)
 
-def test_the_header_of_before_is_read_as_well(tmp_path: Path) -> None:
-    found = read(tmp_path, HEAD.replace("Latency(us):p50", "Time(us) p50") + ROW)
-    assert values(found)["latency_p50"] == 120.1
+    def test_the_header_of_before_is_read_as_well(self, read: Read) -> None:
+        found = read(HEAD.replace("Latency(us):p50", "Time(us) p50") + ROW)
+        assert figures_of(found)["latency_p50"] == 120.1
 
+    def test_two_ranks_have_bandwidth_and_the_median_of_their_times(self, read: Read) -> None:
+        found = read(PAIRS)
+        assert figures_of(found) == {
+            "ping_p50": 10.1,
+            "ping_pong_p50": 20.2,
+            "bandwidth": 5.125,
+            "bandwidth_both_ways": 8.25,
+        }
+        assert found.skipped == 0
 
-def test_two_ranks_have_bandwidth_and_the_median_of_their_times(tmp_path: Path) -> None:
-    found = read(tmp_path, PAIRS)
-    assert values(found) == {
-        "ping_p50": 10.1,
-        "ping_pong_p50": 20.2,
-        "bandwidth": 5.125,
-        "bandwidth_both_ways": 8.25,
-    }
-    assert found.skipped == 0
-
-
-@pytest.mark.parametrize(
-    "torn",
-    [
-        ROW.replace("121.0", "12.10"),
-        ROW.replace("15.279", "nan"),
-        ROW.replace("15.279", "N/A"),
-        ROW[:60] + "\n",
-        ROW.replace("\n", "  3.1\n"),
-    ],
-)
-def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
-    found = read(tmp_path, HEAD + torn + NEW_ROW)
-    assert [figure.line for figure in found.figures] == [4] * 7
-    assert found.skipped == 1
-
-
-def test_rows_of_another_header_are_counted_and_not_guessed(tmp_path: Path) -> None:
-    found = read(tmp_path, HEAD + ROW + QUANT)
-    assert (len(found.figures), found.skipped) == (7, 2)
-    assert "no row" in read(tmp_path, ROW).problems[0]
-
-
-@given(text=st.text(max_size=100), where=st.integers(0, len(HEAD + ROW)))
-def test_whatever_falls_into_a_log_leaves_times_in_order(
-    tmp_path_factory: pytest.TempPathFactory, text: str, where: int
-) -> None:
-    log = tmp_path_factory.mktemp("fuzz") / "log"
-    log.write_text((HEAD + ROW)[:where] + text + (HEAD + ROW)[where:], errors="replace")
-    found = values(param_comms(log))
-    assert found.get("latency_min", 0) <= found.get("latency_max", 1e300)
+    def test_rows_of_another_header_are_counted_and_not_guessed(self, read: Read) -> None:
+        found = read(HEAD + ROW + QUANT)
+        assert (len(found.figures), found.skipped) == (7, 2)
+        assert "no table row" in read(ROW).problems[0]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import LogFigures
-from assay.logs.perftest import perftest
+from reader_contract import Read, ReaderContract, inherited, values
 
 RULE = "-" * 87 + "\n"
 ABOUT = """                    RDMA_Write BW Test
@@ -79,154 +76,121 @@ percentile_99.9: 4.03,
 """
 
 
-def read(tmp_path: Path, text: str) -> LogFigures:
-    log = tmp_path / "log"
-    log.write_text(text)
-    return perftest(log)
-
-
-def values(found: LogFigures, metric: str) -> list[float]:
-    return [figure.value for figure in found.figures if figure.metric == metric]
-
-
-@pytest.mark.parametrize(
-    ("text", "bandwidth"),
-    [
-        (MIB, [11030.45 * 2**20]),
-        (MB, [11030.45 * 2**20]),
-        (MB.replace("11030.78", "11566.50").replace("11030.45", "11566.25"), [11566.25e6]),
-        (GBITS, [8 * 7.498617e6, 196.92e9 / 8]),
-        (OLD, [3293.56 * 2**20]),
-        (JSON, [2229.27 * 2**20]),
-        (JSON.replace("2229.27", "18.70"), [65536 * 0.035668e6]),
-    ],
-    ids=["MiB", "MB of 2^20", "MB of 10^6", "Gb", "before rates", "JSON in MiB", "JSON in Gb"],
-)
-def test_the_unit_is_the_one_in_which_bandwidth_is_size_times_rate(
-    tmp_path: Path, text: str, bandwidth: list[float]
-) -> None:
-    found = read(tmp_path, text)
-    assert values(found, "bandwidth") == pytest.approx(bandwidth, rel=1e-6)
-    assert (found.problems, found.skipped) == ([], 0)
-
-
-def test_a_row_has_its_size_its_line_and_the_tests_own_words(tmp_path: Path) -> None:
-    found = read(tmp_path, MIB)
-    assert {(figure.line, figure.labels["payload_bytes"]) for figure in found.figures} == {(9, 65536)}
-    assert values(found, "message_rate") == [176487.0]
-    assert found.facts["test"] == "RDMA_Write BW Test"
-    assert (found.facts["device"], found.facts["link_type"], found.facts["mtu"]) == ("mlx5_1", "IB", "4096")
-
-
-def test_a_peak_that_was_not_taken_is_no_figure(tmp_path: Path) -> None:
-    assert values(read(tmp_path, GBITS), "bandwidth_peak") == [pytest.approx(197.10e9 / 8)]
-
-
-@pytest.mark.parametrize(
-    "text", [LATENCY, OLD_LATENCY, UNQUOTED], ids=["table", "old table", "unquoted JSON"]
-)
-def test_latencies_are_read_in_microseconds(tmp_path: Path, text: str) -> None:
-    found = read(tmp_path, text)
-    medians = {LATENCY: 1.79, OLD_LATENCY: 1.11, UNQUOTED: 2.42}
-    assert values(found, "latency_median") == [medians[text]]
-    assert {figure.unit for figure in found.figures} == {"us"}
-    assert values(found, "latency_p99_9") == {LATENCY: [6.12], OLD_LATENCY: [], UNQUOTED: [4.03]}[text]
-    assert (found.problems, found.skipped) == ([], 0)
-
-
-def test_each_port_has_its_own_figures_beside_those_of_both(tmp_path: Path) -> None:
-    found = read(tmp_path, PORTS)
-    of = {f.labels.get("port"): f.value for f in found.figures if f.metric == "bandwidth"}
-    assert of == pytest.approx({None: 22.5e9, 1: 11.25e9, 2: 11.25e9}, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    "torn",
-    [
-        ROW.replace("11030.45", "1030.45"),
-        ROW.replace("0.176487", "0.1764"),
-        ROW.replace("11030.45", "N/A"),
-        ROW[:40] + "\n",
-        ROW.replace("11030.45", "nan"),
-        ROW.replace("11030.45", "0.00").replace("0.176487", "0.000000"),
-        ROW.replace("0.176487", "1.76487e-1"),
-        ROW.rstrip() + ROW,
-    ],
-    ids=["digits lost", "rate cut", "N/A", "cut off", "nan", "nothing was sent", "exponent", "two in one"],
-)
-def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
-    found = read(tmp_path, HEAD + torn + ROW)
-    assert values(found, "bandwidth") == pytest.approx([11030.45 * 2**20])
-    assert found.skipped == 1
-
-
-def test_a_rate_that_lost_digits_where_the_bandwidth_does_not_tell_is_torn(tmp_path: Path) -> None:
-    found = read(tmp_path, GBITS.replace("7.498617", "7.49"))
-    assert (values(found, "message_rate"), found.skipped) == ([2934.0], 1)
-
-
-@pytest.mark.parametrize("spoilt", ["6.1", "-1.76", "N/A", "1.88e0"])
-def test_a_latency_that_lost_digits_or_is_no_time_makes_its_row_torn(tmp_path: Path, spoilt: str) -> None:
-    row = LATENCY.rstrip().removesuffix("6.12") + spoilt
-    found = read(tmp_path, row if spoilt != "-1.76" else LATENCY.replace(" 1.76", spoilt))
-    assert (found.figures, found.skipped) == ([], 1)
-
-
-def test_a_row_of_latencies_out_of_order_is_torn(tmp_path: Path) -> None:
-    found = read(tmp_path, LATENCY.replace("1.79", "17.9"))
-    assert (found.figures, found.skipped) == ([], 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+class TestPerftest(ReaderContract):
+    tool = "perftest"
+    whole = (MIB, MB, GBITS, OLD, LATENCY, OLD_LATENCY, PORTS, JSON, UNQUOTED)
+    torn = tuple(
+        (HEAD + row + ROW, HEAD + ROW)
+        for row in (
+            ROW.replace("11030.45", "1030.45"),  # digits lost
+            ROW.replace("0.176487", "0.1764"),
+            ROW.replace("11030.45", "N/A"),
+            ROW[:40] + "\n",
+            ROW.replace("11030.45", "nan"),
+            ROW.replace("11030.45", "0.00").replace("0.176487", "0.000000"),  # nothing was sent
+            ROW.replace("0.176487", "1.76487e-1"),
+            ROW.rstrip() + ROW,
+        )
+    )
+    failed = (
         (ABOUT + " Completion with error at client\n Failed status 12: wr_id 0\n", "Completion with error"),
         ("Couldn't connect to 10.0.0.1:18515\n", "Couldn't connect"),
-        (ABOUT + HEAD, "no row"),
+        (ABOUT + HEAD, "no table row"),
         (JSON[:-30], "cut off"),
-        ("", "no row"),
-    ],
-)
-def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str, words: str) -> None:
-    found = read(tmp_path, text)
-    assert words in found.problems[0]
-    assert found.figures == []
+    )
 
+    @pytest.mark.parametrize(
+        ("text", "bandwidth"),
+        [
+            (MIB, [11030.45 * 2**20]),
+            (MB, [11030.45 * 2**20]),
+            (MB.replace("11030.78", "11566.50").replace("11030.45", "11566.25"), [11566.25e6]),
+            (GBITS, [8 * 7.498617e6, 196.92e9 / 8]),
+            (OLD, [3293.56 * 2**20]),
+            (JSON, [2229.27 * 2**20]),
+            (JSON.replace("2229.27", "18.70"), [65536 * 0.035668e6]),
+        ],
+        ids=["MiB", "MB of 2^20", "MB of 10^6", "Gb", "before rates", "JSON in MiB", "JSON in Gb"],
+    )
+    def test_the_unit_is_the_one_in_which_bandwidth_is_size_times_rate(
+        self, read: Read, text: str, bandwidth: list[float]
+    ) -> None:
+        found = read(text)
+        assert values(found, "bandwidth") == pytest.approx(bandwidth, rel=1e-6)
+        assert (found.problems, found.skipped) == ([], 0)
 
-@given(text=st.text(max_size=200), where=st.integers(0, len(MIB)))
-def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
-    tmp_path_factory: pytest.TempPathFactory, text: str, where: int
-) -> None:
-    log = tmp_path_factory.mktemp("fuzz") / "log"
-    log.write_text(MIB[:where] + text + MIB[where:], errors="replace")
-    for figure in perftest(log).figures:
-        if figure.metric == "bandwidth":
-            rates = values(
-                LogFigures([f for f in perftest(log).figures if f.line == figure.line]), "message_rate"
-            )
-            for rate in rates:  # none where its column's name was torn
-                assert figure.value == pytest.approx(
-                    float(str(figure.labels["payload_bytes"])) * rate, rel=0.5
-                )
+    def test_a_row_has_its_size_its_line_and_the_tests_own_words(self, read: Read) -> None:
+        found = read(MIB)
+        assert {(figure.line, figure.labels["payload_bytes"]) for figure in found.figures} == {(9, 65536)}
+        assert values(found, "message_rate") == [176487.0]
+        assert found.facts["test"] == "RDMA_Write BW Test"
+        assert (found.facts["device"], found.facts["link_type"], found.facts["mtu"]) == (
+            "mlx5_1",
+            "IB",
+            "4096",
+        )
 
+    def test_a_peak_that_was_not_taken_is_no_figure(self, read: Read) -> None:
+        assert values(read(GBITS), "bandwidth_peak") == [pytest.approx(197.10e9 / 8)]
 
-@pytest.mark.parametrize(("text", "metric"), [(MIB, "bandwidth"), (LATENCY, "latency_median")])
-@given(data=st.data())
-def test_a_table_cut_anywhere_has_its_figure_whole_or_not_at_all(
-    tmp_path_factory: pytest.TempPathFactory, text: str, metric: str, data: st.DataObject
-) -> None:
-    whole = values(read(tmp_path_factory.mktemp("whole"), text), metric)
-    cut = data.draw(st.integers(0, len(text)))
-    found = read(tmp_path_factory.mktemp("cut"), text[:cut])
-    assert values(found, metric) in ([], whole)
-    assert found.figures or found.problems
+    @pytest.mark.parametrize(
+        "text", [LATENCY, OLD_LATENCY, UNQUOTED], ids=["table", "old table", "unquoted JSON"]
+    )
+    def test_latencies_are_read_in_microseconds(self, read: Read, text: str) -> None:
+        found = read(text)
+        medians = {LATENCY: 1.79, OLD_LATENCY: 1.11, UNQUOTED: 2.42}
+        assert values(found, "latency_median") == [medians[text]]
+        assert {figure.unit for figure in found.figures} == {"us"}
+        assert values(found, "latency_p99_9") == {LATENCY: [6.12], OLD_LATENCY: [], UNQUOTED: [4.03]}[text]
+        assert (found.problems, found.skipped) == ([], 0)
 
+    def test_each_port_has_its_own_figures_beside_those_of_both(self, read: Read) -> None:
+        found = read(PORTS)
+        of = {f.labels.get("port"): f.value for f in found.figures if f.metric == "bandwidth"}
+        assert of == pytest.approx({None: 22.5e9, 1: 11.25e9, 2: 11.25e9}, rel=1e-4)
 
-@given(st.lists(st.sampled_from([*LATENCY.splitlines(), *MIB.splitlines()]), max_size=8), st.integers(0, 99))
-def test_lines_of_two_tests_that_interleave_never_mix_their_metrics(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], at: int
-) -> None:
-    text = "\n".join(lines)
-    found = read(tmp_path_factory.mktemp("mixed"), text[at:])
-    assert set(values(found, "latency_median")) <= {1.79}
-    assert {round(value) for value in values(found, "bandwidth")} <= {round(11030.45 * 2**20)}
+    def test_a_rate_that_lost_digits_where_the_bandwidth_does_not_tell_is_torn(self, read: Read) -> None:
+        found = read(GBITS.replace("7.498617", "7.49"))
+        assert (values(found, "message_rate"), found.skipped) == ([2934.0], 1)
+
+    @pytest.mark.parametrize("spoilt", ["6.1", "-1.76", "N/A", "1.88e0"])
+    def test_a_latency_that_lost_digits_or_is_no_time_makes_its_row_torn(
+        self, read: Read, spoilt: str
+    ) -> None:
+        row = LATENCY.rstrip().removesuffix("6.12") + spoilt
+        found = read(row if spoilt != "-1.76" else LATENCY.replace(" 1.76", spoilt))
+        assert (found.figures, found.skipped) == ([], 1)
+
+    def test_a_row_of_latencies_out_of_order_is_torn(self, read: Read) -> None:
+        found = read(LATENCY.replace("1.79", "17.9"))
+        assert (found.figures, found.skipped) == ([], 1)
+
+    @inherited
+    @given(text=st.text(max_size=200), where=st.integers(0, len(MIB)))
+    def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
+        self, tmp_path_factory: pytest.TempPathFactory, text: str, where: int
+    ) -> None:
+        log = tmp_path_factory.mktemp("fuzz") / "log"
+        log.write_text(MIB[:where] + text + MIB[where:], errors="replace")
+        found = self.found_in(log)
+        for figure in found.figures:
+            if figure.metric == "bandwidth":
+                rates = [
+                    f.value for f in found.figures if (f.metric, f.line) == ("message_rate", figure.line)
+                ]
+                size = float(str(figure.labels["payload_bytes"]))
+                for rate in rates:  # none where its column's name was torn
+                    assert figure.value == pytest.approx(size * rate, rel=0.5)
+
+    @inherited
+    @given(
+        st.lists(st.sampled_from([*LATENCY.splitlines(), *MIB.splitlines()]), max_size=8), st.integers(0, 99)
+    )
+    def test_lines_of_two_tests_that_interleave_never_mix_their_metrics(
+        self, tmp_path_factory: pytest.TempPathFactory, lines: list[str], at: int
+    ) -> None:
+        log = tmp_path_factory.mktemp("mixed") / "log"
+        log.write_text("\n".join(lines)[at:])
+        found = self.found_in(log)
+        assert set(values(found, "latency_median")) <= {1.79}
+        assert {round(value) for value in values(found, "bandwidth")} <= {round(11030.45 * 2**20)}

@@ -71,7 +71,7 @@ def test_evaluation_beside_the_next_epoch_is_counted_once_as_training() -> None:
     )
     assert seconds(found) == (0, 80, 20, 0)
     assert found.overlap_minutes == pytest.approx(10 / 60)
-    assert found.notes == ("evaluation ran beside training: counted once, as training",)
+    assert found.notes == ("evaluation ran concurrently with training: counted once, as training",)
 
 
 def test_an_epoch_waits_for_an_evaluation_of_itself() -> None:

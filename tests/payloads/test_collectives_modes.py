@@ -37,7 +37,7 @@ def test_nccl_is_told_as_nccl_tests_tell_it_and_asked_to_say_what_it_does() -> N
     [("auto", "tcp", "nccl or mpi"), ("gloo", "gpudirect", "nccl"), ("nccl", "shared-memory", "mpi")],
 )
 def test_a_mode_that_the_backend_can_not_be_told_is_refused(backend: str, mode: str, instead: str) -> None:
-    with pytest.raises(InputError, match=f"backend {backend} can be told; write backend: {instead}"):
+    with pytest.raises(InputError, match=f"backend {backend} has no mode {mode}; set backend: {instead}"):
         env(backend=backend, mode=mode)
 
 

@@ -46,8 +46,8 @@ def measured(directory: Path, code: Path, group: Path | None = None) -> dict[str
     [
         (None, "ok", "2 GB/s (1.8 GB/s to 2.2 GB/s in 5 rounds), 10 GB of 12 files in /data (ext4)"),
         (1.5e9, "ok", "enough in every round"),
-        (2.1e9, "warn", "not decided"),
-        (3e9, "fail", "asked 3 GB/s: too slow in every round"),
+        (2.1e9, "warn", "undecided"),
+        (3e9, "fail", "required 3 GB/s: too slow in every round"),
     ],
 )
 def test_a_speed_is_judged_by_all_of_its_rounds(at_least: float | None, state: str, words: str) -> None:
@@ -135,7 +135,7 @@ def test_a_speed_without_data_or_without_a_unit_is_refused() -> None:
     assert "--data DIR" in said.output
     said = CliRunner().invoke(assay, ["doctor", "--data", "/tmp", "--at-least", "2GB"])
     assert said.exit_code == 2
-    assert "write a speed like 2GB/s" in said.output
+    assert "write a speed, such as 2GB/s" in said.output
     said = CliRunner().invoke(assay, ["doctor", "--data", "here"])
     assert said.exit_code == 2
     assert "expected an absolute path" in said.output

@@ -77,11 +77,11 @@ def test_a_directory_in_memory_is_refused(tmp_path: Path) -> None:
     require("shm", Path("/dev/shm").is_dir(), "no file system in memory here")
     said = failing(tmp_path, "--directory", "/dev/shm", "--size-bytes", str(16 * MIB))
     assert "/dev/shm is on tmpfs" in said
-    assert "it would measure memory; name another place" in said
+    assert "this would measure memory; use another directory" in said
 
 
 def test_a_test_file_takes_at_most_half_of_the_free_space(tmp_path: Path) -> None:
-    assert "a test file takes at most half" in failing(
+    assert "a test file may take at most half" in failing(
         tmp_path, "--directory", str(tmp_path), "--size-bytes", str(2**50)
     )
     assert list(tmp_path.glob(".assay*")) == []
@@ -92,7 +92,7 @@ def test_a_test_file_takes_at_most_half_of_the_free_space(tmp_path: Path) -> Non
     [
         (("--directory", "/nowhere"), "/nowhere: No such file or directory"),
         (("--file", "/nowhere/x"), "/nowhere/x: No such file or directory"),
-        (("--file", "/"), "/: no regular file"),
+        (("--file", "/"), "/: not a regular file"),
     ],
 )
 def test_a_place_that_is_none_is_told(tmp_path: Path, options: tuple[str, str], complaint: str) -> None:
@@ -102,7 +102,7 @@ def test_a_place_that_is_none_is_told(tmp_path: Path, options: tuple[str, str], 
 def test_a_file_too_small_to_measure_is_told(on_disk: Path) -> None:
     small = on_disk / "small"
     small.write_bytes(b"x" * 5000)
-    assert f"{small}: 5000 bytes; it takes 1048576 or more" in failing(on_disk, "--file", str(small))
+    assert f"{small}: 5000 bytes; it must have at least 1048576" in failing(on_disk, "--file", str(small))
 
 
 def test_a_killed_program_leaves_no_file(on_disk: Path) -> None:
@@ -125,7 +125,7 @@ def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(on_di
     os.seteuid(65534)
     try:
         told = disk.page_cache.tells(source.fd), disk.really_direct(source, MIB), disk.way(source)
-        with pytest.raises(PermissionError, match="told to its owner alone"):
+        with pytest.raises(PermissionError, match="only the file's owner"):
             disk.page_cache.held(source.fd, [0], MIB)
     finally:
         os.seteuid(0)
@@ -187,7 +187,7 @@ def test_a_file_that_the_cache_keeps_is_refused(on_disk: Path, through_the_cache
     os.sync()
     with file.open("rb") as other, mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert sum(mapped[::4096]) > 0  # so that each page is there, and can't be dropped while it is mapped
-        with pytest.raises(ToldError, match="keeps 8 of 8 sampled blocks: it would measure memory"):
+        with pytest.raises(ToldError, match="keeps 8 of 8 sampled blocks: this would measure memory"):
             through_the_cache(file)
 
 
@@ -196,7 +196,7 @@ def test_a_page_that_is_not_the_one_written_is_an_error(on_disk: Path) -> None:
     file.write_bytes(b"\1" * 8192)
     fd = os.open(file, os.O_RDONLY)
     source = disk.Source(fd, None, 8192, own=True, where=str(file))
-    with pytest.raises(OSError, match="is not what was written there"):
+    with pytest.raises(OSError, match="differs from the data written there"):
         disk.read_at(source, mmap.mmap(-1, 4096), 4096)
     os.close(fd)
 
@@ -206,7 +206,7 @@ def test_a_page_that_is_not_the_one_written_is_an_error(on_disk: Path) -> None:
 
 @pytest.mark.parametrize("params", [{}, {"directory": "/a", "file": "/b"}, {"directory": "scratch"}])
 def test_one_place_on_the_node_has_to_be_named(params: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match=r"give either the directory|String should match pattern"):
+    with pytest.raises(ValidationError, match=r"give either directory|String should match pattern"):
         WORKLOADS["disk"].params(**params)
 
 
@@ -221,5 +221,5 @@ def test_a_disk_is_read_by_one_rank() -> None:
         "rank.py",
         "service_level.py",
     }
-    with pytest.raises(InputError, match="a disk is read by one rank; write the shape 1x1"):
+    with pytest.raises(InputError, match="a disk is read by one rank; use shape 1x1"):
         WORKLOADS["disk"].task(params, Shape(2, 1), 3)

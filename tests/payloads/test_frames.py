@@ -17,7 +17,7 @@ import pytest
 
 from assay.launch.frames import Frame, FrameReader, Gap, Joiner, PlainLine
 from assay_payloads.keeping import relay
-from assay_payloads.keeping.relay import MARK
+from assay_payloads.keeping.relay import MARK, UNKEPT, WAITS
 
 RELAY = Path(relay.__file__)
 NOISE = b"\x00\xff\r\n:::ASSAY-FRAME rank-0 0 3 00000000\nno\n" * 3
@@ -150,6 +150,16 @@ def test_bytes_that_were_changed_on_the_way_are_not_taken(printed: bytes) -> Non
 def test_what_the_platform_says_between_frames_comes_as_lines() -> None:
     said = list(FrameReader().feed(b"exec: python3: not found\n" + MARK.encode() + b" broken\n"))
     assert said == [PlainLine(b"exec: python3: not found"), PlainLine(MARK.encode() + b" broken")]
+
+
+def test_what_the_relay_says_between_frames_is_told_from_what_the_platform_says() -> None:
+    lines = f"{WAITS}node 2\n{UNKEPT}5 bytes in 1 file\nexec: python3: not found\n"
+    said = [item for item in FrameReader().feed(lines.encode()) if isinstance(item, PlainLine)]
+    assert [(one.waits_for, one.unkept) for one in said] == [
+        ("node 2", ""),
+        ("", "5 bytes in 1 file"),
+        ("", ""),
+    ]
 
 
 def test_a_line_without_end_is_given_in_parts() -> None:

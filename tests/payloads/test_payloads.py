@@ -17,21 +17,11 @@ from typing import Any
 import pytest
 
 from assay import payload_files
-from assay.records import Reading
+from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
 from conftest import require
 from payload_processes import Forks, end, free_port, run_workload, torchrun
 
-PROGRAMS = {
-    "resnet50": "assay_payloads.training.resnet50",
-    "digits": "assay_payloads.training.digits",
-    "matmul": "assay_payloads.micro.matmul",
-    "membw": "assay_payloads.micro.membw",
-    "collectives": "assay_payloads.exchange.collectives",
-}
-NAMES = ("resnet50", "digits", "matmul", "membw", "allreduce")
-Run = Callable[..., Reading]
-Fail = Callable[..., tuple[int, str, str]]
 SMALL: Mapping[str, dict[str, Any]] = {
     "resnet50": {"batch_size": 2, "image_size": 32, "steps": 3, "warmup": 1, "window": 2},
     "digits": {"target": 0.9},
@@ -39,6 +29,15 @@ SMALL: Mapping[str, dict[str, Any]] = {
     "membw": {"min_time_s": 0.05},
     "allreduce": {"payload_bytes": [8, 4096], "min_time_s": 0.02},
 }
+
+Run = Callable[..., Reading]
+Fail = Callable[..., tuple[int, str, str]]
+
+
+def program_of(name: str) -> str:
+    """The module that a workload runs."""
+    _python, _m, program, *_ = WORKLOADS[name].task(WORKLOADS[name].params(), Shape(1, 2), 1).argv
+    return program
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def fail(tmp_path: Path, forks: Forks) -> Fail:
 
     def fail(name: str, *options: str) -> tuple[int, str, str]:
         log = tmp_path / "out.log"
-        code, errors = end(forks.start(["{python}", "-m", PROGRAMS[name], *options], tmp_path, {}, log))
+        code, errors = end(forks.start(["{python}", "-m", program_of(name), *options], tmp_path, {}, log))
         return code, log.read_text(), errors
 
     return fail
@@ -74,10 +73,10 @@ def fail(tmp_path: Path, forks: Forks) -> Fail:
 # Each travels with what it imports from its directory ----------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_program_imports_the_standard_library_torch_and_what_travels_beside_it(name: str) -> None:
-    path = payload_files.path_of(PROGRAMS[name])
-    assert "assay_payloads/measuring/rank.py" in payload_files.travelling(PROGRAMS[name])
+    path = payload_files.path_of(program_of(name))
+    assert "assay_payloads/measuring/rank.py" in payload_files.travelling(program_of(name))
     torch = ["torch", *(["torchvision"] if name == "resnet50" else [])]
     allowed = {*sys.stdlib_module_names, *torch, "assay_payloads"}
     tree = ast.parse(payload_files.source(path))
@@ -98,7 +97,7 @@ def test_the_digits_are_the_file_that_their_note_describes() -> None:
 
 # Real runs -----------------------------------------------------------------------------------------------
 
-RANKS = [(name, ranks) for name in NAMES for ranks in (1, 2) if (name, ranks) != ("allreduce", 1)]
+RANKS = [(name, ranks) for name in SMALL for ranks in (1, 2) if (name, ranks) != ("allreduce", 1)]
 
 
 @pytest.mark.torch
@@ -248,7 +247,7 @@ def test_arrays_that_the_cache_holds_are_refused(fail: Fail) -> None:
     )
     code, out, errors = fail("membw", "--array-bytes", "4096", "--device=cpu")
     assert code == 1
-    assert "would measure the cache; give --array-bytes" in errors
+    assert "would measure the cache; set --array-bytes" in errors
     assert '"unit"' not in out
 
 
@@ -258,7 +257,7 @@ def test_arrays_that_memory_does_not_hold_are_refused_before_they_are_made(
 ) -> None:
     code, out, errors = fail("membw", "--array-bytes", str(10**15), "--device=cpu")
     assert (code, "bandwidth" in out) == (1, False)
-    assert "take 3000000536870912 bytes; the job may use" in errors
+    assert "take 3000000536870912 bytes, but the job may use" in errors
     assert "give it more memory" in errors
 
 
@@ -273,8 +272,8 @@ TORCHRUN = torchrun(1, 2, 29500)
     [
         (SLURM, "rank 1: 2 ranks need MASTER_ADDR and MASTER_PORT; found '' and ''"),
         (OPEN_MPI | {"MASTER_ADDR": "127.0.0.1"}, "rank 1: 2 ranks need MASTER_ADDR and MASTER_PORT"),
-        (TORCHRUN | {"MASTER_PORT": "many"}, "MASTER_PORT=many is no port"),
-        (TORCHRUN | {"MASTER_PORT": "99999999"}, "is no port"),
+        (TORCHRUN | {"MASTER_PORT": "many"}, "MASTER_PORT=many is not a port"),
+        (TORCHRUN | {"MASTER_PORT": "99999999"}, "is not a port"),
         (TORCHRUN | {"MASTER_ADDR": "no such.host"}, "MASTER_ADDR=no such.host can't be resolved"),
         (TORCHRUN | {"RANK": "2"}, "rank 2 \\(local 1\\) of 2 ranks can't be"),
         (TORCHRUN | {"WORLD_SIZE": ""}, "RANK=1, WORLD_SIZE=, LOCAL_RANK=1"),
@@ -303,7 +302,8 @@ def test_an_allreduce_of_one_rank_fails_with_a_message(fail: Fail) -> None:
     code, out, errors = fail("collectives", "--device=cpu")
     assert code == 1
     assert errors == (
-        "collectives.py: rank 0: an exchange needs at least 2 ranks: start it with torchrun, srun or mpirun\n"
+        "collectives.py: rank 0: an exchange needs at least 2 ranks: start it with torchrun, srun, or "
+        "mpirun\n"
     )
     assert '"unit"' not in out
 
@@ -324,7 +324,7 @@ def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(
     argv = [
         "{python}",
         "-m",
-        PROGRAMS["collectives"],
+        program_of("collectives"),
         "--payload-bytes=8",
         "--min-time-s=0.01",
         "--device=cpu",
@@ -375,7 +375,9 @@ def test_an_exchange_that_loses_one_element_is_found(
     changed = collectives.OPERATIONS[operation]._replace(exchange=alone)
     collectives.CollectiveExchange(rank, operation, changed, 4000).check()
     lost = 1
-    with pytest.raises(SystemExit, match=f"1 of 1000 elements are not what {operation} gives"):
+    with pytest.raises(
+        SystemExit, match=f"1 of 1000 elements differ from the expected result of {operation}"
+    ):
         collectives.CollectiveExchange(rank, operation, changed, 4000).check()
 
 
@@ -394,7 +396,7 @@ rank.leave()
 def test_every_exchange_between_three_ranks_is_right_and_counted_as_nccl_tests_do(
     tmp_path: Path, forks: Forks
 ) -> None:
-    payload_files.lay_out(tmp_path, payload_files.files(PROGRAMS["collectives"]))
+    payload_files.lay_out(tmp_path, payload_files.files(program_of("collectives")))
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     started = [
         forks.start(

@@ -67,7 +67,7 @@ def test_without_earlier_runs_there_is_what_parameters_set_and_the_rest_is_unkno
     assert (here.trials, here.seen, here.timed, here.unknown) == (4, 0, 2, ("learn",))
     assert here.timed_s == 2 * 4 * 30  # two sizes in two number formats
     assert here.words == (
-        "4 min of measuring, and start-up (2 trials, by their parameters); "
+        "4 min of measuring, plus start-up (2 trials, from their parameters); "
         "unknown (2 trials of learn, without an earlier run)"
     )
 
@@ -78,7 +78,7 @@ def test_a_trial_takes_the_mean_of_its_earlier_runs_and_another_system_learns_no
     store.update(Path("runs"), ran(suite, [100.0, 140.0]))
     of = estimated(suite)
     assert (of["here"].seen, of["here"].seen_s, of["here"].runs) == (2, 240.0, 2)
-    assert of["here"].words.startswith("about 4 min (2 trials, by 2 earlier runs); 4 min of measuring")
+    assert of["here"].words.startswith("about 4 min (2 trials, from 2 earlier runs); 4 min of measuring")
     assert of["there"].seen == 0
     both = duration.total(of.values())
     assert (both.trials, both.seen, both.seen_s, both.unknown) == (8, 2, 240.0, ("learn",))
@@ -112,7 +112,7 @@ def test_plan_shows_it_for_each_system_and_all_and_in_json(suite: Path) -> None:
     assert said.exit_code == 0, said.output
     lines = said.stdout.splitlines()
     [at] = [at for at, line in enumerate(lines) if line.startswith("Duration: about 4.0 h (2 trials, ")]
-    assert lines[at + 1].startswith("  here: about 4.0 h (2 trials, by 1 earlier run); 4 min of measuring")
+    assert lines[at + 1].startswith("  here: about 4.0 h (2 trials, from 1 earlier run); 4 min of measuring")
     assert lines[at + 2].startswith("  there: 4 min of measuring")
     document = json.loads(CliRunner().invoke(cli.assay, ["plan", str(suite), "--json"]).stdout)["duration"]
     assert document["systems"]["here"]["seen_s"] == document["total"]["seen_s"] == 14400
@@ -121,7 +121,7 @@ def test_plan_shows_it_for_each_system_and_all_and_in_json(suite: Path) -> None:
 
 def test_until_decided_the_duration_is_that_of_all_blocks(suite: Path) -> None:
     said = CliRunner().invoke(cli.assay, ["plan", str(suite), "--until", "decided"])
-    assert "Duration: of all blocks, if nothing is decided earlier: 80 min of measuring" in said.stdout
+    assert "Duration: for all blocks, if nothing is decided earlier: 80 min of measuring" in said.stdout
 
 
 def test_run_shows_it_before_the_first_trial_and_the_next_plan_rests_on_what_ran(suite: Path) -> None:
@@ -137,4 +137,4 @@ def test_run_shows_it_before_the_first_trial_and_the_next_plan_rests_on_what_ran
     assert duration_line == "Duration: unknown (2 trials of own, without an earlier run)."
     assert trial.startswith("[1/2]")
     second = CliRunner().invoke(cli.assay, ["run", str(suite)])
-    assert "(2 trials, by 2 earlier runs)." in second.stderr.splitlines()[1]
+    assert "(2 trials, from 2 earlier runs)." in second.stderr.splitlines()[1]

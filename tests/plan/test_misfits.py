@@ -39,18 +39,18 @@ fine:
 """
 REFUSED = {
     "jobs": [
-        "systems.yaml:6: jobs.placement: a TrainJob has no place for topologySpreadConstraints: choose",
-        "systems.yaml:7: jobs.imagePullPolicy: a TrainJob has no place for imagePullPolicy: choose",
-        "systems.yaml:8: jobs.hostNetwork: a TrainJob has no place for hostNetwork, dnsPolicy: choose",
-        "systems.yaml:9: jobs.patch: a TrainJob has no place for hostIPC: choose",
+        "systems.yaml:6: jobs.placement: a TrainJob does not support topologySpreadConstraints: use",
+        "systems.yaml:7: jobs.imagePullPolicy: a TrainJob does not support imagePullPolicy: use",
+        "systems.yaml:8: jobs.hostNetwork: a TrainJob does not support hostNetwork, dnsPolicy: use",
+        "systems.yaml:9: jobs.patch: a TrainJob does not support hostIPC: use",
     ],
     "alone": [
         "systems.yaml:12: alone.image: neither the system nor the workload names a container image",
-        "systems.yaml:15: alone.kind: shape 2x1 has 2 workers and kind pod is one pod",
+        "systems.yaml:15: alone.kind: shape 2x1 has 2 workers, but kind pod is one pod",
         "systems.yaml:17: alone.resources: pin_cpus: shape 2x1 gives each pod 500m CPUs",
     ],
     "boxed": ["systems.yaml:18: boxed.image: launcher podman needs a container image"],
-    "machines": ["systems.yaml:22: machines.hosts: shape 2x1 takes 2 hosts"],
+    "machines": ["systems.yaml:22: machines.hosts: shape 2x1 needs 2 hosts"],
 }
 
 
@@ -103,13 +103,19 @@ COMMAND = {"argv": ["no-such-program"], "metrics": {"x": {"pattern": "x (?P<valu
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "argv: found no-such-program; this machine has no such program"),
-        ({"argv": ["./run.sh"], "cwd": "/"}, "argv: found ./run.sh; this machine has no such program"),
-        ({"argv": ["true"], "cwd": "/no/such"}, "cwd: found /no/such; this machine has no such directory"),
+        ({}, "argv: found no-such-program; this program does not exist on this machine"),
+        (
+            {"argv": ["./run.sh"], "cwd": "/"},
+            "argv: found ./run.sh; this program does not exist on this machine",
+        ),
+        (
+            {"argv": ["true"], "cwd": "/no/such"},
+            "cwd: found /no/such; this directory does not exist on this machine",
+        ),
         (
             {"argv": ["python3", "train.py"]},
-            "argv: found train.py; no such file in the job's own directory: name it under files, or say "
-            "where under cwd",
+            "argv: found train.py; this file does not exist in the job's own directory: list it under files, "
+            "or set cwd",
         ),
         ({"argv": ["true"]}, None),
         ({"argv": ["python3", "suite.yaml"], "files": ["suite.yaml"]}, None),
@@ -166,5 +172,7 @@ def test_a_secret_s_file_that_is_no_absolute_path_is_named() -> None:
 
 def test_a_python_that_is_not_there_is_named_with_its_line() -> None:
     Path("systems.yaml").write_text("fine:\n  launcher: local\n  python: /no/such/python\n")
-    expected = ["systems.yaml:3: fine.python: found /no/such/python; this machine has no such program"]
+    expected = [
+        "systems.yaml:3: fine.python: found /no/such/python; this program does not exist on this machine"
+    ]
     assert refusals("plan", suite("fine")) == expected == refusals("run", suite("fine"))

@@ -116,8 +116,8 @@ def test_a_session_whose_programs_have_another_layout_since_is_not_resumed_and_i
     with held_session(run) as session:
         assert session.name != "2026-11-23T072409Z"
         assert left_unfinished(session, run.plan) == (
-            "a program that travels with the trials, Assay's own or the suite's, changed since "
-            "ours/2026-11-23T072409Z, which stays unfinished (0 of 2 trials begun): "
+            "a program that is sent with the trials, Assay's or the suite's, changed since "
+            "ours/2026-11-23T072409Z, which stays unfinished (0 of 2 trials started): "
             "this is a new session, so that no session mixes the two"
         )
 

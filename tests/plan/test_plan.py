@@ -299,7 +299,7 @@ def test_a_trial_makes_its_task_again(tmp_path: Path) -> None:
         f"--batch={trial.params['batch_size']}",
         f"--seed={trial.seed}",
     )
-    with pytest.raises(InputError, match='"train" is no workload; choose from sweep'):
+    with pytest.raises(InputError, match='"train" is not a workload; choose from sweep'):
         plan.task_of(again, {"sweep": SWEEP})
 
 
@@ -324,7 +324,7 @@ def test_all_that_is_impossible_is_told_at_once_with_its_line(tmp_path: Path) ->
         made(tmp_path, text)
     assert [str(p).replace(f"{tmp_path}/", "") for p in caught.value.problems] == [
         "suite.yaml:4: communication in shape 1x1: one rank moves nothing",
-        'suite.yaml:11: expect: "busbv" is no metric of this benchmark; did you mean busbw?',
+        'suite.yaml:11: expect: "busbv" is not a metric of this benchmark; did you mean busbw?',
     ]
 
 
@@ -339,12 +339,12 @@ def test_a_shape_on_more_nodes_than_a_system_has_is_refused(tmp_path: Path) -> N
 
 def test_a_system_that_is_not_the_suites_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r'suite.yaml:2: "ther" is no system of this suite; did you mean there'
+        InputError, match=r'suite.yaml:2: "ther" is not a system of this suite; did you mean there'
     ):
         made(tmp_path, only=["ther"])
 
 
 def test_a_suite_of_too_many_trials_is_refused(tmp_path: Path) -> None:
     text = SUITE.replace("repeats: 3", "repeats: 10000") + "  third: {workload: train}\n"
-    with pytest.raises(InputError, match="the suite makes 140000 trials; 100000 are the most"):
+    with pytest.raises(InputError, match="the suite makes 140000 trials; the maximum is 100000"):
         made(tmp_path, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,12 @@ def anchors(text: str) -> set[str]:
     return {word.replace(" ", "-") for word in words}
 
 
+def test_every_file_that_contributing_names_is_there() -> None:
+    named = re.findall(r"`((?:src|tests|docs|tools)/[\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 10
+    assert [path for path in named if "NAME" not in path and not (ROOT / path).exists()] == []
+
+
 def broken_links(document: Path) -> list[str]:
     """Relative links of a document whose file, folder or heading isn't there."""
     broken = []
@@ -75,15 +82,27 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["b.md", "#two", "i.png"]
 
 
-@pytest.mark.parametrize("tool", ["command_reference.py", "workloads_page.py"])
-def test_a_reference_is_what_commands_and_workloads_say(tool: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, ROOT / "tools" / tool, "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def reference(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What `python tools/reference` with these words does to the repository at `root`."""
+    command = [sys.executable, root / "tools" / "reference", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_generated_pages_are_what_the_code_says() -> None:
+    ran = reference(ROOT, "--check")
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_generated_page_that_is_stale_is_found_and_written(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tools" / "reference", tmp_path / "tools" / "reference")
+    page = tmp_path / "docs" / "reference" / "exit-codes.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# Exit codes of last year\n")
+    found = reference(tmp_path, "--check", "exit-codes")
+    assert found.returncode == 1
+    assert found.stderr == "stale: docs/reference/exit-codes.md; run: make reference\n"
+    assert reference(tmp_path, "exit-codes").returncode == 0
+    assert page.read_text() == (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
 
 
 def test_the_command_reference_has_what_a_person_sees_of_a_command() -> None:
@@ -94,7 +113,7 @@ def test_the_command_reference_has_what_a_person_sees_of_a_command() -> None:
         check=True,
     )
     assert "-h, --help" in ran.stdout
-    document = (ROOT / "docs" / "commands.md").read_text()
+    document = (ROOT / "docs" / "reference" / "commands.md").read_text()
     assert " ".join(ran.stdout.split()) in " ".join(document.split())  # lines break elsewhere
 
 

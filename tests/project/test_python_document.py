@@ -1,4 +1,4 @@
-"""docs/python.md is true: its sheet is taken in, and its examples give what stands there."""
+"""docs/how-to/python.md is true: its sheet is taken in, and its examples give what stands there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.cli import assay
 from assay.records import Comparison, Estimate, Scaling, ScalingPoint
 from conftest import ROOT
 
-DOCUMENT = (ROOT / "docs" / "python.md").read_text()
+DOCUMENT = (ROOT / "docs" / "how-to" / "python.md").read_text()
 LOGS = "training_results_v3.1/Supermicro-RedHat/results/AS-4125GS-TNRT-RedHat-OpenShift/resnet"
 
 
@@ -26,10 +26,10 @@ def blocks(language: str) -> list[str]:
 
 def failures(examples: list[str]) -> str:
     """What a doctest of these blocks, run one after the other, complains about."""
-    test = doctest.DocTestParser().get_doctest("\n".join(examples), {}, "python.md", "docs/python.md", 0)
+    test = doctest.DocTestParser().get_doctest("\n".join(examples), {}, "python.md", None, 0)
     assert test.examples
     said: list[str] = []
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test, out=said.append)
     return "".join(said)
 
 

@@ -79,7 +79,7 @@ def test_a_room_without_a_line_and_a_line_without_a_room_are_named(whole: Any, f
     graph.remove_module("assay.shell")
     assert found(graph)[:2] == [
         "assay.cellar has no line in the table",
-        "the table names shell, and there is no assay.shell",
+        "the table names shell, but assay.shell does not exist",
     ]
 
 

@@ -56,7 +56,7 @@ def test_flaky(number):
 def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) -> None:
     code, said = run(tmp_path, FLAKY.format(flaky=2), **ALL_SERVICES)
     assert (code, said[-1]) == (0, "7 passed, 0 failed, 1 skipped")
-    named = [line for line in said if line.startswith("failed next to others, passed alone: ")]
+    named = [line for line in said if line.startswith("failed with other tests running, passed alone: ")]
     assert [line.rsplit(": ", 1)[1] for line in named] == [
         "tests/test_parts.py::test_flaky[0]",
         "tests/test_parts.py::test_flaky[1]",

@@ -1,4 +1,4 @@
-"""Exchanges over their size as words, tables and charts: alone, and B against A."""
+"""Exchanges by message size as words, tables and charts: alone, and B against A."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_words_say_latency_bandwidth_half_of_it_and_the_share_of_the_network(con
     assert exchange_words.heading(here) == "here · train, 2 workers × 2"
     words = exchange_words.words(here)
     assert words.startswith("latency 20.")
-    assert "bus bandwidth towards 15" in words
-    assert "half of it from 19" in words
+    assert "asymptotic bus bandwidth 15" in words
+    assert "half of it reached at 19" in words
     assert "of the line rate of 1 × EDR InfiniBand (12.5 GB/s)" in words
     assert exchange_words.words(there).startswith("α + n·β: no line fits all sizes, ")
-    assert "half of that from" in exchange_words.words(there)
+    assert "half of that reached at" in exchange_words.words(there)
 
 
 def test_the_charts_hold_what_was_measured_the_line_its_half_and_the_line_rate(contents: Contents) -> None:
@@ -85,7 +85,7 @@ def test_the_ratio_over_size_stands_in_its_band_and_not_in_the_forest(contents: 
 
 def test_page_and_markdown_have_the_table(contents: Contents) -> None:
     for text in (page.html(contents), markdown.text(contents)):
-        assert "Exchanges over their size" in text
+        assert "Exchanges by message size" in text
         assert "no line fits all sizes" in text
 
 

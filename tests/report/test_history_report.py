@@ -49,7 +49,7 @@ def test_a_step_is_told_to_the_digit_that_its_interval_carries(
 def test_the_first_sentence_names_the_worst_step_though_a_better_one_is_larger() -> None:
     both = made([*nightly(FALL), *nightly([1.0] * 7 + [1.4] * 6, system="there")])
     assert re.fullmatch(
-        r"On here resnet50 throughput on 1 worker stepped by −\d.* %\), worse, with the session of "
+        r"On here resnet50 throughput on 1 worker changed by −\d.* %\), worse, at the session of "
         r"2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
         history.lead(both),
     )
@@ -58,14 +58,14 @@ def test_the_first_sentence_names_the_worst_step_though_a_better_one_is_larger()
 def test_no_step_and_too_few_sessions_are_told_apart() -> None:
     assert history.lead(made(nightly([1.0] * 8))) == "No step of throughput in 1 history."
     assert history.lead(made(nightly([1.0] * 3))) == (
-        "No step of throughput can be told: 3 sessions; steps can be told from 6 on."
+        "Steps of throughput can't be detected: 3 sessions; steps can be detected from 6 on."
     )
 
 
 def test_of_many_histories_those_are_counted_that_show_a_step_falsely() -> None:
     few = made(nightly([1.0] * 8))
     assert history.false_alarms(few) == ""
-    assert history.false_alarms(few * 40).endswith("of these 40 about 2")
+    assert history.false_alarms(few * 40).endswith("expect about 2 among these 40")
 
 
 def test_the_chart_holds_every_session_level_and_step_and_says_them_in_words() -> None:
@@ -101,5 +101,5 @@ def test_histories_beyond_those_drawn_stand_in_the_table() -> None:
     many = made(nightly([1.0] * 8)) * (history_page.MOST_CHARTS + 3)
     page = history_page.html(many, "assay history throughput")
     assert page.count("<figure") == history_page.MOST_CHARTS
-    assert "3 more histories stand in the table only" in page
+    assert "3 more histories are only in the table" in page
     assert page.count('<th scope="row">resnet50 throughput on 1 worker</th>') == len(many)

@@ -114,8 +114,8 @@ def test_arrivals_at_several_rates_are_requests_against_the_time_to_the_first_to
     [chart] = curves(*held, lost)
     assert [(run["x"], run["value"]) for run in rows(chart, "runs")] == [(2.0, 120.0), (4.0, 140.0)]
     assert [(run["x"], run["value"]) for run in rows(chart, "lost")] == [(8.0, 150.0)]
-    assert chart.caption == "chat arrivals, 1 worker, bound 150 ms; crosses: sent, and INVALID"
-    assert "here held 4 requests/s at 140 ms" in chart.words
+    assert chart.caption == "chat arrivals, 1 worker, bound 150 ms; crosses: rate sent, INVALID"
+    assert "here sustained 4 requests/s at 140 ms" in chart.words
 
 
 def test_users_are_tokens_against_the_time_to_the_first_token_and_without_a_bound_nothing_is_crossed() -> (

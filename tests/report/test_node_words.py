@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from assay.cli import assay
 from assay.records import NodeCounts, Result
 from assay.report.sentences.nodes import words
-from assay.workloads import WORKLOADS
-from script_workload import SCRIPT
+from assay.workloads import PLACES
 from stated_runs import result
 
 
@@ -25,7 +24,7 @@ def with_nodes(*nodes: NodeCounts) -> Result:
 def test_what_was_counted_is_told_and_what_was_not_is_not() -> None:
     node = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=19.036, job_cpu_s=12.0, stolen_cpu_s=0.0)
     line = words([with_nodes(node)])
-    assert line == "while they ran (mean): the job used 1.2 of 2 CPUs, others 0.7, withheld by the host 0 %"
+    assert line == "while the runs ran (mean): the job used 1.2 of 2 CPUs, others 0.7, stolen by the host 0 %"
 
 
 def test_means_are_over_the_nodes_that_counted() -> None:
@@ -37,7 +36,7 @@ def test_means_are_over_the_nodes_that_counted() -> None:
     assert line is not None
     assert "the job used 4 of 8 CPUs" in line
     assert "waiting for swap 10 % of the time" in line
-    assert line.endswith("12 pages waited for from the disk")
+    assert line.endswith("12 pages read from disk")
 
 
 def test_runs_that_nobody_counted_have_no_words() -> None:
@@ -46,14 +45,14 @@ def test_runs_that_nobody_counted_have_no_words() -> None:
 
 
 def test_show_tells_what_a_real_run_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
     monkeypatch.chdir(tmp_path)
     asked = {"suite": "demo", "workload": "script", "params": {"code": "print('v', 100)"}, "repeats": 1}
     Path("suite.yaml").write_text(json.dumps({**asked, "systems": ["local"]}))
     command = CliRunner()
     ran = command.invoke(assay, ["run", "suite.yaml"])
     assert ran.exit_code == 0, ran.output
-    assert "while they ran (mean): the job used" in " ".join(
+    assert "while the runs ran (mean): the job used" in " ".join(
         command.invoke(assay, ["show", "demo"]).stdout.split()
     )
     [run] = json.loads(command.invoke(assay, ["show", "demo", "--json"]).stdout)["runs"]

@@ -66,5 +66,5 @@ def test_the_terminal_has_a_column_a_shape() -> None:
     own = [(s.point, s.estimate.value) for s in contents().summaries if s.side == "here"]
     [shown] = run_terminal.operators(own)
     lines = [line.split() for line in plain(shown).splitlines()]
-    assert "resnet50, an operator itself in one step, ms:" in plain(shown)
+    assert "resnet50, each operator's own time in one step, ms:" in plain(shown)
     assert lines[1:] == [["1x1", "2x1"], ["aten::copy_", "20.000", "20.000"], ["aten::mm", "4.000", "4.000"]]

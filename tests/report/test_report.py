@@ -91,7 +91,7 @@ def test_a_slower_side_beyond_the_margin_is_said_to_be_so() -> None:
     (question,) = sentences.questions([compared("slower", (0.9, 0.88, 0.92))])
     assert sentences.answer(question).endswith("0.900 (0.880 to 0.920), by more than ±2 %.")
     (question,) = sentences.questions([compared("slower", (0.98, 0.97, 0.99))])
-    assert sentences.answer(question).endswith("perhaps by less than ±2 %.")
+    assert sentences.answer(question).endswith("possibly by less than ±2 %.")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_slower_side_beyond_the_margin_is_said_to_be_so() -> None:
         ((1.01, 0.99, 1.03), "higher", "openshift is as fast as bare-metal or faster at"),
         ((1.01, 0.99, 1.03), "lower", "openshift is as fast as bare-metal or slower at"),
         ((0.99, 0.95, 1.03), None, "openshift may differ from bare-metal at"),
-        ((0.99, None, None), "higher", "Undecided whether openshift is as fast as bare-metal at"),
+        ((0.99, None, None), "higher", "It is undecided whether openshift is as fast as bare-metal at"),
     ],
 )
 def test_an_undecided_answer_says_what_its_interval_leaves_open(
@@ -156,9 +156,9 @@ def test_labels_that_all_points_share_stand_once_in_the_heading() -> None:
 def test_a_row_has_the_doubts_of_its_own_and_not_those_that_all_rows_share() -> None:
     shared, own = Doubt("one-session", "e", "r"), Doubt("one-far-off", "e", "r")
     found = comparison([compared(doubts=(shared, own), size=1), compared(doubts=(shared,), size=2)])
-    assert found.columns[-1] == "doubts of its own"
+    assert found.columns[-1] == "specific doubts"
     assert [row.cells[-1] for row in found.bodies[0].rows] == ["one-far-off", ""]
-    assert "doubts of its own" not in comparison([compared(doubts=(shared,))]).columns
+    assert "specific doubts" not in comparison([compared(doubts=(shared,))]).columns
 
 
 def test_a_narrow_interval_is_not_rounded_to_a_point() -> None:
@@ -188,7 +188,7 @@ def test_an_a_a_check_finds_no_system_faster() -> None:
 def test_a_system_that_is_a_tenth_slower_is_called_slower() -> None:
     found = made({"here-again": 0.9}, benchmarks=("resnet50",))
     assert {question.verdict for question in found.questions} == {"slower"}
-    assert "here-again against here: slower in both comparisons." in sentences.headline(found.questions)
+    assert "here-again compared with here: slower in both comparisons." in sentences.headline(found.questions)
 
 
 def test_the_baseline_of_the_plan_is_what_others_are_held_against() -> None:
@@ -202,7 +202,7 @@ def test_one_side_alone_is_reported_without_a_comparison() -> None:
     plan, results = quickstart(systems=("here",))
     found = gather(by_system(results), made_results.metrics, plan=plan)
     assert found.comparisons == ()
-    assert "There is one side only" in page.html(found)
+    assert "There is only one side" in page.html(found)
 
 
 def test_a_failed_run_counts_in_no_figure_and_is_named_with_its_cause() -> None:
@@ -227,8 +227,8 @@ def test_the_first_words_name_the_doubts_to_be_fixed_before_you_decide() -> None
     sides = by_system(results)
     assert "before you decide" not in lead(gather(sides, made_results.metrics, plan=plan))
     for benchmarks, words in (
-        (made_results.BENCHMARKS, " 2 of the 10 have to be fixed before you decide: different-work."),
-        (("resnet50",), " To be fixed before you decide: different-work."),
+        (made_results.BENCHMARKS, " 2 of the 10 must be fixed before you decide: different-work."),
+        (("resnet50",), " Fix before you decide: different-work."),
     ):
         plan, results = quickstart(benchmarks=benchmarks)
         sides = by_system([_with_facts(r, global_batch_size=16) for r in results])
@@ -275,14 +275,14 @@ def test_a_verdict_is_a_word_and_a_symbol_where_there_is_no_colour() -> None:
 
 
 def test_the_verdict_table_says_what_so_many_runs_can_show() -> None:
-    assert "so many runs can show a difference of 1.2 %" in plain(terminal.verdicts([compared()]))
+    assert "smallest detectable difference 1.2 %" in plain(terminal.verdicts([compared()]))
 
 
 @pytest.mark.parametrize(
     ("ratio", "better", "words"),
     [
-        ((1.0, 0.95, 1.05), "higher", "the interval 0.950 to 1.050 reaches beyond the margin of ±2 %"),
-        ((1.2, 1.1, 1.3), None, "no direction of this metric is declared better: declare `better:`"),
+        ((1.0, 0.95, 1.05), "higher", "the interval 0.950 to 1.050 extends beyond the margin of ±2 %"),
+        ((1.2, 1.1, 1.3), None, "the metric has no declared direction: declare `better:`"),
         ((1.2, None, None), "higher", "the reason"),
     ],
 )
@@ -302,12 +302,11 @@ def test_the_verdict_table_says_how_far_the_rank_estimates_lie_and_the_farthest(
 
     assert sentences.by_ranks([with_rank(None, 1)]) == ""
     assert (
-        sentences.by_ranks([with_rank(0.99, 1)])
-        == "by ranks (Hodges and Lehmann) B/A is 0.990 (0.980 to 1.000)"
+        sentences.by_ranks([with_rank(0.99, 1)]) == "by ranks (Hodges–Lehmann) B/A is 0.990 (0.980 to 1.000)"
     )
     several = [with_rank(0.996, 1), with_rank(0.986, 2), with_rank(None, 3)]
     words = (
-        "by ranks (Hodges and Lehmann) B/A lies within 1 % of these; farthest at "
+        "by ranks (Hodges–Lehmann) B/A is within 1 % of these; farthest at "
         "resnet50 throughput, 2 workers, size 2: 0.986 (0.976 to 0.996)"
     )
     assert sentences.by_ranks(several) == words
@@ -332,12 +331,12 @@ def test_what_a_log_says_reaches_the_terminal_as_text_alone() -> None:
 
 def test_each_pair_of_sides_has_one_table_whatever_the_order() -> None:
     pairs = [replace(compared(), b=b) for b in ("x", "y", "x", "y")]
-    assert plain(terminal.verdicts(pairs)).count(" against bare-metal") == 2
+    assert plain(terminal.verdicts(pairs)).count(" compared with bare-metal") == 2
 
 
 def test_nothing_to_compare_is_said() -> None:
     assert "Nothing to compare" in plain(terminal.verdicts([]))
-    assert "Nothing to scale" in plain(terminal.scaling([]))
+    assert "No scaling to show" in plain(terminal.scaling([]))
 
 
 # The page ------------------------------------------------------------------------------------------------
@@ -431,7 +430,7 @@ def test_a_metric_over_payload_sizes_is_a_curve_on_log_axes() -> None:
     results = made_results.all_reduce()
     found = gather(by_system(results), made_results.metrics)
     (curve,) = [chart for chart in charts.charts(found) if chart.kind == "curve"]
-    assert "over payload" in curve.caption
+    assert "by payload" in curve.caption
     assert "payload 64 MiB" in curve.words
     assert '"type": "log"' in json.dumps(curve.spec)
 
@@ -472,10 +471,10 @@ def test_a_report_of_a_thousand_runs_takes_under_five_seconds_and_three_megabyte
 def test_markdown_leads_with_the_answers_and_ends_with_how_to_reproduce() -> None:
     said = markdown.text(with_everything())
     order = [
-        "here-again against here",
+        "here-again compared with here",
         "### Is it as fast?",
         "| ratio |",
-        "### What to doubt",
+        "### Doubts",
         "assay run suite",
     ]
     places = [said.index(words) for words in order]
@@ -561,7 +560,7 @@ def test_the_command_tells_programs_where_the_report_is(runs_dir: Path, tmp_path
 def test_two_references_are_two_sides(runs_dir: Path) -> None:
     references = ("quickstart:here", "quickstart:here-again")
     _, said = invoke(*references, "--runs", str(runs_dir), "--format", "markdown", "-o", "-")
-    assert "here-again against here" in said
+    assert "here-again compared with here" in said
 
 
 def test_references_that_share_runs_are_refused(runs_dir: Path) -> None:
@@ -590,24 +589,24 @@ def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> N
 def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
     contents = made(ratios={"here-again": 0.985})
     text = plain(terminal.verdicts(contents.comparisons))
-    assert "runs a side would decide if they are equal" in " ".join(text.split())
-    assert "if they are 4 % apart" in " ".join(text.split())
+    assert "runs per side would decide if they are equal" in " ".join(text.split())
+    assert "if they differ by 4 %" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
     [undecided, *_] = [q for q in contents.questions if q.verdict == "undecided"]
-    assert "runs a side would decide" in sentences.evidence(undecided)
+    assert "runs per side would decide" in sentences.evidence(undecided)
 
 
 def test_what_nobody_would_run_is_said_in_words() -> None:
     needs = RunsNeeded(RunsRange(300, 2000, None), RunsRange(None, None, None), 0.3, 0.8)
     words = sentences.needed([replace(compared("undecided", (1.0, 0.7, 1.4)), runs_needed=needs)])
-    assert "300 to over 10,000 runs a side" in words
-    assert "over 10,000 if they are 4 % apart" in words
+    assert "300 to over 10,000 runs per side" in words
+    assert "over 10,000 if they differ by 4 %" in words
 
 
 def test_a_report_says_that_its_verdicts_hold_together() -> None:
     contents = made(ratios={"here-again": 0.985})
     size = sum(c.family is not None for c in contents.comparisons)
-    assert f"hold for all {size} claims together (Holm)" in markdown.text(contents)
+    assert f"hold for all {size} claims jointly (Holm)" in markdown.text(contents)
     assert {c.point.metric for c in contents.comparisons if c.family is None} == {"epochs"}
     one = made(ratios={"here-again": 0.985}, benchmarks=("resnet50",), shapes=(Shape(1, 1),))
     assert "Holm" not in markdown.text(one)
@@ -625,5 +624,5 @@ def test_the_evidence_names_sessions_that_count_ranks_and_what_a_family_takes_aw
     words = sentences.evidence(sentences.questions([c])[0])
     assert "4 + 4 runs in 4 + 4 sessions, each counted once" in words
     assert "by ranks 0.9820 (0.9710 to 0.9900)" in words
-    assert "slower if it stood alone, not as one of 6 claims" in words
+    assert "slower if taken alone, not as one of 6 claims" in words
     assert "sessions" not in sentences.evidence(sentences.questions([own])[0])

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +23,6 @@ from assay.report.page import page
 from assay.report.page import sweep as sweep_page
 from assay.report.sentences import history
 from assay.report.sentences.history import FactChange
-from conftest import require
 from made_results import all_reduce, by_system, failed, nightly, quickstart
 from made_sweeps import sweep
 
@@ -34,32 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 DRAWN = "html[data-charts=drawn]"
 EVIL = "</script><script>window.caught=1</script><img src=x onerror=window.caught=2>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium: $ASSAY_CHROMIUM, else the first of its usual names on the path."""
-    found = os.environ.get("ASSAY_CHROMIUM") or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    require("chromium", found is not None, "no Chromium here; install it or set ASSAY_CHROMIUM")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS))
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +173,7 @@ def test_the_page_has_its_landmarks_and_headings_in_order(desk: tuple[Page, Seen
     assert shown.locator("h1").all_inner_texts() == ["quickstart"]
     assert shown.locator("h2").all_inner_texts() == [
         "Verdicts",
-        "What to doubt",
+        "Doubts",
         "Charts",
         "Numbers",
         "Failures",

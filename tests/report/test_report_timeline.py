@@ -33,12 +33,12 @@ def test_a_timeline_has_each_run_on_its_system_and_tells_how_often_they_took_tur
     lanes, _ = drawn(results)
     assert len(bars(lanes)) == len(results) == 12
     assert {row["side"] for row in bars(lanes).values()} == {"here", "here-again"}
-    assert "the systems took turns 11 times" in lanes.words
+    assert "the systems alternated 11 times" in lanes.words
     back_to_back = [
         timed(r, started_at=1e9 + 10 * at, ended_at=1e9 + 10 * at + 9)
         for at, r in enumerate(sorted(results, key=lambda r: r.run.trial.system))
     ]
-    assert "the systems took turns 1 time" in drawn(back_to_back)[0].words
+    assert "the systems alternated 1 time" in drawn(back_to_back)[0].words
 
 
 def test_failed_runs_and_runs_done_again_are_marked_with_the_reason() -> None:

@@ -27,7 +27,7 @@ from assay.report.sentences.recommendation import recommendation
 from assay.report.sentences.sentences import questions
 from assay.units import counted
 
-BIASED = Doubt("busy-neighbours", "others used 1.8 of 2 CPUs", "run again alone")
+BIASED = Doubt("busy-neighbours", "others used 1.8 of 2 CPUs", "run again on an idle machine")
 
 
 def asked(*verdicts: str, doubts: tuple[Doubt, ...] = ()) -> Contents:
@@ -43,7 +43,7 @@ def asked(*verdicts: str, doubts: tuple[Doubt, ...] = ()) -> Contents:
 @pytest.mark.parametrize(
     ("verdicts", "action", "words"),
     [
-        (["equivalent"], "Accept", "openshift is as fast as bare-metal, within 2 %, in the one comparison."),
+        (["equivalent"], "Accept", "openshift is as fast as bare-metal, within 2 %, in the only comparison."),
         (["equivalent", "faster"], "Accept", "at least as fast as bare-metal in both comparisons."),
         (
             ["faster", "faster", "faster"],
@@ -56,7 +56,7 @@ def asked(*verdicts: str, doubts: tuple[Doubt, ...] = ()) -> Contents:
             "slower than bare-metal in 1 of 2 comparisons.",
         ),
         (["undecided", "equivalent"], "Repeat", "1 of 2 comparisons is undecided"),
-        ([], "Nothing to decide", "add a second one, or requirements"),
+        ([], "Nothing to decide", "add a second system, or requirements"),
     ],
 )
 def test_the_first_sentence_says_what_to_do(verdicts: list[str], action: str, words: str) -> None:

@@ -36,16 +36,16 @@ def slower(**options: object) -> list[Result]:
 def test_page_and_markdown_show_factors_minutes_causes_and_the_claim() -> None:
     found = contents(slower(batch=512))
     for text in (page.html(found), markdown.text(found)):
-        assert "there trains slower than here, epochs aside" in text
+        assert "there trains slower than here, apart from epochs" in text
         assert "Not like for like: no verdict on the systems alone." in text
-        assert "global batch size 256 against 512" in text
+        assert "global batch size 256 and 512" in text
         for caption in (
             "factors",
-            "where the time goes, min a run",
+            "where the time goes, min per run",
             "what makes the difference",
             "not like for like",
         ):
-            assert f"resnet, there against here: {caption}" in text
+            assert f"resnet, there compared with here: {caption}" in text
 
 
 def test_the_tables_minutes_add_up_to_what_is_printed_under_them() -> None:
@@ -59,8 +59,6 @@ def test_the_tables_minutes_add_up_to_what_is_printed_under_them() -> None:
 
 
 def test_the_waterfall_leads_from_one_side_to_the_other_without_a_gap() -> None:
-    import vl_convert
-
     found = contents(slower())
     [chart] = [c for c in charts(found) if c.kind == "waterfall"]
     rows = chart.spec["datasets"]["rows"]
@@ -69,7 +67,6 @@ def test_the_waterfall_leads_from_one_side_to_the_other_without_a_gap() -> None:
     [d] = found.splits
     assert rows[-1]["to"] == pytest.approx(d.b.mean.minutes)
     assert "epochs to the target +10.511 min" in chart.words
-    assert vl_convert.vegalite_to_svg(dict(chart.spec)).count("<path") > 5
 
 
 def test_without_convergence_there_is_no_waterfall_and_it_is_said() -> None:
@@ -84,7 +81,7 @@ def test_a_short_training_is_shown_in_seconds() -> None:
     seconds = [pace / 600 for pace in PACES]
     both = (trained([10, 11, 12, 10, 11], seconds, system=name) for name in ("here", "there"))
     found = gather(dict(zip(("here", "there"), both, strict=True)), lambda _run: {})
-    assert split.minutes(found.splits[0]).caption.endswith("where the time goes, s a run")
+    assert split.minutes(found.splits[0]).caption.endswith("where the time goes, s per run")
 
 
 def _unequal_sessions() -> Decomposition:
@@ -105,9 +102,9 @@ def test_the_quotient_of_the_shown_times_is_the_shown_ratio() -> None:
 
 def test_factors_that_are_no_quotients_and_a_ratio_of_other_means_say_why() -> None:
     [d] = contents(slower()).splits
-    assert "are not the quotients of epochs and of time per epoch" in split.convergence_sentence(d)
+    assert "are therefore not the quotients of epochs and of time per epoch" in split.convergence_sentence(d)
     words = split.convergence_sentence(_unequal_sessions())
-    assert "It is the ratio of mean times, which add up; that of geometric means is " in words
+    assert "This is the ratio of mean times, which are additive; the ratio of geometric means is " in words
     [alike] = contents(trained([38, 40, 42, 39, 41], PACES, system="there")).splits
     assert split.convergence_sentence(alike).endswith(".")
     assert "quotients" not in split.convergence_sentence(alike)

@@ -50,14 +50,14 @@ def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -
         (
             "slow node",
             f"gpu-2: slow alone (matmul at {made.verdicts.suspects[0].alone['matmul']:.2f}), "
-            "and not in its pairs: not its network",
+            "but not in its pairs: the network is not the cause",
         ),
-        ("slow link", f"{' – '.join(link.who)}: {link.ratio:.2f} of its like"),
+        ("slow link", f"{' – '.join(link.who)}: {link.ratio:.2f} of comparable ones"),
     }
     page = sweep_page.html(made)
     assert f"gpu-2 is slow. The link {sweep_words.who(link)} is slow." in page
     assert "kubectl taint node gpu-2" in page
-    assert "None of this was done." in page
+    assert "Assay ran none of these commands." in page
 
 
 def test_a_healthy_sweep_names_nobody_and_has_nothing_to_apply() -> None:
@@ -73,7 +73,9 @@ def test_too_few_nodes_to_judge_are_called_neither_slow_nor_healthy() -> None:
 
 
 def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too() -> None:
-    assert "its way into the network" in sweep_words.where(Suspect("a", {}, 0.5), alone=True, together=True)
+    assert "its connection to the network" in sweep_words.where(
+        Suspect("a", {}, 0.5), alone=True, together=True
+    )
     assert "the node itself" in sweep_words.where(
         Suspect("a", {"matmul": 0.6}, 0.5), alone=True, together=True
     )
@@ -123,9 +125,9 @@ def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median
     if [*made.verdicts.pairs.ratios] == [("gpu-2", "gpu-1")]:
         lost = replace(lost, ratios={("gpu-1", "gpu-2"): 1.0})
     page = sweep_page.html(replace(made, verdicts=replace(made.verdicts, pairs=lost)))
-    assert "Each pair that met, over its own baseline" in page
+    assert "Each measured pair, relative to its own baseline" in page
     assert "gpu-1 with gpu-2 0.500" in page
-    assert "pairs: each against its baseline; slower: by more than 5 %" in page
+    assert "pairs: each compared with its baseline; slower: by more than 5 %" in page
 
 
 def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_sound_network() -> None:
@@ -143,7 +145,7 @@ def test_every_kind_of_blame_is_told() -> None:
     found = Blame(groups=(SlowPart(("rack1",), 0.7),), pairs=(SlowPart(("a", "b"), 0.6),))
     assert [kind for kind, _ in sweep_words.blamed(found)] == ["group", "pair"]
     assert sweep_words.lead((), found, (), judged=True) == (
-        "The group rack1 (0.70 of its like) is slow. The pair a – b (0.60 of its like) is slow."
+        "The group rack1 (0.70 of comparable ones) is slow. The pair a – b (0.60 of comparable ones) is slow."
     )
 
 

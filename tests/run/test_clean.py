@@ -97,7 +97,7 @@ def test_a_job_of_a_run_that_an_assay_works_on_is_not_removed() -> None:
     with a_run() as running:
         token = the_token()
         [found] = [found for found in jobs("--yes") if found["token"] == token]
-        assert found["goes_on"].endswith("is being run")
+        assert found["goes_on"].endswith("is running")
         assert not found["removed"]
         running.send_signal(signal.SIGINT)
         running.wait(30)
@@ -115,9 +115,9 @@ def test_a_system_that_can_not_be_asked_does_not_hide_the_others(monkeypatch: py
     said = clean("--all")
     assert said.exit_code == 5
     assert "assay: lab: kubeconfig nowhere" in said.stderr
-    assert "lab: could not look" in said.stdout
+    assert "lab: the check failed" in said.stdout
     assert "local: " in said.stdout
-    assert "local: could not look" not in said.stdout
+    assert "local: the check failed" not in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_where_it_could_not_look_it_says_so_and_never_that_nothing_is_left(
     Path("systems.yaml").write_text(json.dumps({"lab": system}))
     said = clean("lab")
     assert said.exit_code == 5
-    assert said.stdout == "lab: could not look, so what is left there is not known\n"
+    assert said.stdout == "lab: the check failed, so what is left there is unknown\n"
     assert why in said.stderr
     [one] = json.loads(clean("lab", "--json").stdout)["systems"]
     assert not one["looked"]
@@ -168,7 +168,7 @@ class TestOnKubernetes:
         assert found.keys() == {ended.token, runs.token, gone.token}
         assert not any(one["removed"] for one in found.values())
         assert "another Assay may be collecting it" in found[ended.token]["goes_on"]
-        assert found[runs.token]["goes_on"] == "it runs, or waits to"
+        assert found[runs.token]["goes_on"] == "it is running, or waiting to run"
         assert all(one["removed"] for one in jobs("lab", "--yes", "--running"))
         for what in ("jobs", "pods", "services"):
             assert cluster.objects(namespace, what) == []
@@ -182,7 +182,7 @@ class TestOnKubernetes:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(namespace, "nobody", tmp_path / "config")))
         said = clean("lab")
         assert said.exit_code == 5
-        assert said.stdout == "lab: could not look, so what is left there is not known\n"
+        assert said.stdout == "lab: the check failed, so what is left there is unknown\n"
         for kind in ("jobs", "configmaps", "services", "pods"):
             [line] = [line for line in said.stderr.splitlines() if f"can't list {kind}:" in line]
             assert "`assay cluster rbac`" in line
@@ -198,7 +198,7 @@ class TestOnKubernetes:
         monkeypatch.setenv("KUBECONFIG", str(path))
         said = clean("lab")
         assert said.exit_code == 5
-        assert "could not look" in said.stdout
+        assert "the check failed" in said.stdout
         assert "log in again" in said.stderr
 
     def test_an_ended_job_that_is_known_here_is_removed_at_once(self, namespace: str) -> None:

@@ -18,9 +18,8 @@ from click.testing import CliRunner, Result
 from assay import store
 from assay.cli import assay
 from assay.errors import AssayError
-from assay.workloads import WORKLOADS
+from assay.workloads import PLACES
 from conftest import long_but
-from script_workload import SCRIPT
 
 DEEP = "[" * 200_000
 SUITE = {
@@ -67,7 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory with six runs, three a side."""
     here = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(WORKLOADS, "script", SCRIPT)
+        patch.setitem(PLACES, "script", "script_workload:SCRIPT")
         patch.chdir(here)
         Path("suite.yaml").write_text(json.dumps(SUITE))
         Path("systems.yaml").write_text('{"here": {"launcher": "local"}, "there": {"launcher": "local"}}')
@@ -131,7 +130,7 @@ def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, k
     [comparison] = document["comparisons"]
     assert comparison["n"][0] == 2
     [doubt] = [d for d in comparison["doubts"] if d["code"] == "failed-runs-left-out"]
-    assert "here: 1 of 3 runs gave none (1 × " in doubt["evidence"]
+    assert "here: 1 of 3 runs gave no result (1 × " in doubt["evidence"]
 
 
 def test_a_run_that_was_damaged_after_it_was_indexed_is_noticed(session: Path) -> None:
@@ -217,7 +216,7 @@ def unfinished(session: Path) -> None:
 @pytest.fixture
 def suite_here(session: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The suite that the session was made from."""
-    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
     for name in ("suite.yaml", "systems.yaml"):
         shutil.copyfile(whole / name, name)
     unfinished(session)
@@ -228,7 +227,7 @@ def test_a_session_without_session_json_is_not_resumed_and_that_is_said(session:
     (session / "session.json").unlink()
     said = call("run", "suite.yaml", "--failed")
     assert "session.json is missing" in str(said.exception)
-    assert "It may be the one to repeat" in str(said.exception)
+    assert "It may be the session to repeat" in str(said.exception)
     said = call("run", "suite.yaml")
     assert said.exit_code == 0
     assert f"{session}: session.json is missing" in said.stderr

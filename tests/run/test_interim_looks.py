@@ -14,15 +14,12 @@ from typing import Any
 
 import pytest
 
+from assay.analyse.comparison import lost_time
 from assay.analyse.statistics.sequential import nominal_p
 from assay.rundir import session as rundir
+from command_line import assay
 
-# PROGRAM's figure does not depend on load, so what others took while it ran must not decide here
-ASSAY_ALONE = """\
-from assay.analyse.doubts import kernel_counts
-kernel_counts.lost_to_others = lambda results, margin: 0.0
-from assay.cli import main; main()
-"""
+pytestmark = pytest.mark.usefixtures("no_neighbours")  # PROGRAM's figure does not depend on load
 UNDECIDED = 3  # a seed whose five blocks leave it open at a spread of 20 %
 # A figure that depends on the block's seed and the system alone: with it the whole run is the same each time.
 PROGRAM = """\
@@ -55,21 +52,8 @@ def site(
     return directory
 
 
-def assay(directory: Path, *words: str, code: str = ASSAY_ALONE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def until(
-    directory: Path, *words: str, code: str = ASSAY_ALONE
-) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
-    said = assay(directory, "run", "suite.yaml", "--until", "decided", "--json", *words, code=code)
+def until(directory: Path, *words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    said = assay(directory, "run", "suite.yaml", "--until", "decided", "--json", *words)
     return json.loads(said.stdout) if said.stdout else {}, said
 
 
@@ -87,7 +71,7 @@ def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     [comparison] = document["comparisons"]
     assert comparison["verdict"] == "slower"
     assert comparison["ratio"]["confidence"] == pytest.approx(1 - nominal_p(20, paired=True))
-    assert "looked at after 3, 5, 8, 12, 20 blocks" in said.stderr
+    assert "checked after 3, 5, 8, 12, 20 blocks" in said.stderr
     assert "After 3 of at most 20 blocks: every primary comparison is decided" in said.stderr
     # what is read from the index later allows for the looks, too, and says so
     later = json.loads(assay(tmp_path, "compare", "demo", "--json").stdout)["comparisons"][0]
@@ -95,7 +79,7 @@ def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     assert later["ratio"]["low"] == comparison["ratio"]["low"]
     assert "over all looks, at 3, 5, 8, 12 and 20 runs" in later["reason"]
     page = assay(tmp_path, "report", "demo", "--format", "markdown", "-o", "-").stdout
-    assert "98.7 % intervals, so that 95 % hold over all looks planned" in page
+    assert "98.7 % intervals, so that 95 % hold over all planned looks" in page
     assert "98.7 % intervals" in " ".join(assay(tmp_path, "compare", "demo").stdout.split())
     [point, _] = json.loads(assay(tmp_path, "show", "demo", "--json").stdout)["points"]
     assert point["estimate"]["confidence"] == comparison["ratio"]["confidence"]
@@ -116,9 +100,11 @@ def test_the_plan_shows_what_a_run_with_the_same_options_does(tmp_path: Path) ->
     assert (shown["until"]["nominal_p"], shown["until"]["max_time_s"]) == (0.0281, 3600)
     text = assay(tmp_path, "plan", "suite.yaml", *options).stdout
     assert "at most 4 blocks" in text
-    assert "looks after 3, 4 blocks, ends at the first that leaves no primary comparison undecided" in text
-    assert "no block begins after 60 min of trials" in text
-    assert "97.19 % intervals (p 0.0281), so that 95 % hold at all looks together" in text
+    assert (
+        "looks after 3, 4 blocks, ends at the first look that leaves no primary comparison undecided" in text
+    )
+    assert "no block starts after 60 min of trials" in text
+    assert "97.19 % intervals at each look (p 0.0281), so that 95 % hold at all looks jointly" in text
 
 
 def test_a_requirement_is_held_by_intervals_that_allow_for_the_looks_and_says_so(tmp_path: Path) -> None:
@@ -130,7 +116,7 @@ def test_a_requirement_is_held_by_intervals_that_allow_for_the_looks_and_says_so
         assert requirement["verdict"] == "holds"
         assert "over all looks, at 3, 5, 8, 12 and 20 runs" in requirement["reason"]
     page = assay(tmp_path, "report", "demo", "--format", "markdown", "-o", "-").stdout
-    assert "each by its one-sided 95 % bound; looked at as it ran: 98.7 % intervals" in page
+    assert "each by its one-sided 95 % bound; checked while running: 98.7 % intervals" in page
 
 
 @pytest.mark.long
@@ -155,8 +141,12 @@ def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: 
     assert whole["until"]["ended"] == "decided"
     assert whole["until"]["blocks"] > 3  # otherwise the kill below comes after the decision
     cut = site(tmp_path / "cut", noise=0.01)
+    alone = (
+        "from assay.analyse.doubts import kernel_counts; "
+        "kernel_counts.lost_to_others = lambda results, margin: 0.0; from assay.cli import main; main()"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", ASSAY_ALONE, "run", "suite.yaml", "--until", "decided", "--quiet"],
+        [sys.executable, "-c", alone, "run", "suite.yaml", "--until", "decided", "--quiet"],
         cwd=cut,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -188,21 +178,19 @@ def test_when_the_time_is_up_no_block_begins_and_more_time_goes_on(tmp_path: Pat
     assert (more["session"], more["until"]["ended"]) == (document["session"], "most blocks")
 
 
-def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(tmp_path: Path) -> None:
-    loaded = ASSAY_ALONE.replace(
-        "from assay.cli", "lost_time.lost_to_others = lambda *_: (0.5, 0.4)\nfrom assay.cli"
-    )
-    loaded = loaded.replace(
-        "import kernel_counts", "import kernel_counts\nfrom assay.analyse.comparison import lost_time"
-    )
-    document, said = until(site(tmp_path, factor=0.8), code=loaded)
+def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as loaded:
+        loaded.setattr(lost_time, "lost_to_others", lambda *_: (0.5, 0.4))
+        document, said = until(site(tmp_path, factor=0.8))
     assert said.returncode == 3, said.stderr
     assert (document["until"]["ended"], document["until"]["blocks"]) == ("more runs decide nothing", 3)
     assert (
-        "After 3 of at most 20 blocks: 1 primary comparison is open; more runs like these decide"
+        "After 3 of at most 20 blocks: 1 primary comparison is open; more runs like these would decide"
         in said.stderr
     )
-    assert "above 20 % there is no verdict, however many runs: run again alone" in said.stderr
+    assert "above 20 % there is no verdict, however many runs: run again on an idle machine" in said.stderr
     again, _ = until(tmp_path)
     assert again["session"] != document["session"]
 
@@ -223,7 +211,10 @@ def test_a_side_without_results_is_open_and_not_forgotten(tmp_path: Path) -> Non
     (tmp_path / "systems.yaml").write_text(systems)
     document, said = until(tmp_path, "--max-repeats", "3")
     assert said.returncode == 1
-    assert document["until"]["open"] == ["command 1x1, b against a: results are missing"]
+    assert document["until"]["open"] == [
+        "command, b and a: not compared: rate was measured on one side only; "
+        "a: 3 of 3 runs gave no result (rank 0 exited 1)"
+    ]
 
 
 @pytest.mark.parametrize(

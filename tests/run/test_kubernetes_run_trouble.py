@@ -1,4 +1,4 @@
-"""`assay run` on a cluster in trouble: what was lost is named, done again as asked, and nothing is left."""
+"""`assay run` on a cluster in trouble: what was lost is named, done again as asked, and nothing left."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_a_trial_whose_pod_was_deleted_is_done_again_and_shown(namespace: str, t
     first, second = attempts(tmp_path)
     assert (first.job, second.state) == (JobState.LOST, RunState.FINISHED)
     assert "was deleted while the job ran" in first.cause
-    assert "the platform lost it, not the program: it will be tried again, at most once" in told
-    assert "lost by the platform once and done again" in said
+    assert "the platform lost it, the program did not fail: it will be retried, at most once" in told
+    assert "lost by the platform once and repeated" in said
     assert ours(namespace) == []
 
 
@@ -94,7 +94,7 @@ def test_a_placement_that_never_fits_is_met_by_one_trial_although_some_of_its_po
     assert running.returncode == 5, told
     (only,) = attempts(tmp_path)
     assert (only.job, only.extent) == (JobState.FAILED, Extent.SHAPE)
-    assert "no node can take pod" in only.cause
+    assert "no node can run pod" in only.cause
     assert ours(namespace) == []
 
 
@@ -112,7 +112,7 @@ def test_what_hinders_a_trial_is_told_in_the_progress(namespace: str, tmp_path: 
     with assay(suite(tmp_path, namespace, "print('v 1')")) as running:
         assert running.stderr is not None
         told = ""
-        while "quota narrow of the namespace leaves no room" not in told:
+        while "quota narrow is used up" not in told:
             line = running.stderr.readline()
             assert line, told
             told += line
@@ -156,7 +156,7 @@ def test_credentials_that_are_expired_at_the_start_stop_the_run_and_burn_nothing
             _, told = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 5, told
     assert "does not accept these credentials (401)" in told
-    assert "no trial counts as failed for it" in told
+    assert "no trial counts as failed because of it" in told
     with logged_in(monkeypatch, namespace, tmp_path / "second.json"), assay(asked) as later:
         _, told = later.communicate(timeout=PATIENCE_S)
     assert later.returncode == 0, told
@@ -176,7 +176,7 @@ def test_an_image_that_is_not_there_stops_its_system_once_and_the_same_command_r
         with assay(asked) as running:
             said, told = running.communicate(timeout=PATIENCE_S)
         assert running.returncode == 5, told
-        assert "system there: 3 trials are left, because the image is not on the node" in said
+        assert "system there: 3 trials are not run, because the image is not on the node" in said
         assert len(attempts(tmp_path)) == number
     assert ours(namespace) == []
 
@@ -247,7 +247,7 @@ def test_what_a_kubelet_rotated_away_is_a_failed_collection_and_no_result(
         running.send_signal(signal.SIGCONT)
         _, told = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1, told
-    assert "output was lost on the way" in told
+    assert "output was lost in transit" in told
     (only,) = attempts(tmp_path)
     assert only.job is JobState.LOST
 

@@ -15,8 +15,7 @@ from assay.records import Measurement, Output, RankExit, Reading, RenderedJob, R
 from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
 from assay.rundir import session as rundir
-from assay.workloads import WORKLOADS
-from script_workload import SCRIPT
+from assay.workloads import PLACES
 
 MLLOG = ':::MLLOG {{"time_ms": 1, "key": "{key}", "value": {value}, "metadata": {metadata}}}\n'
 
@@ -58,7 +57,7 @@ def test_time_left_is_the_mean_of_the_kind_and_of_all_where_the_kind_is_new() ->
 def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
+    monkeypatch.setitem(PLACES, "command", "script_workload:SCRIPT")
     runs = [run_of(f"a{block}", 10) for block in range(1, 6)]
     trials = [replace(r.trial, block=at, params={"code": "x"}) for at, r in enumerate(runs, start=1)]
     decided = replace(plan(*trials), looks=(3, 5))
@@ -76,7 +75,7 @@ def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
         assert times is not None
         assert 10 < int(times[1]) <= 20
         assert left - 10 < int(times[2]) <= left
-    assert "5 trials at most, looked at after 3, 5 blocks" in said.getvalue()
+    assert "5 trials at most, checked after 3, 5 blocks" in said.getvalue()
 
 
 def test_the_last_figure_is_found_however_the_stream_is_cut() -> None:
@@ -173,7 +172,7 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
     tmp_path: Path, kind: type[ProgressLines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
+    monkeypatch.setitem(PLACES, "command", "script_workload:SCRIPT")
     session = rundir.create(tmp_path, header(), plan(), {})
     attempt, run = session.begin(trial(), "t", RenderedJob("", {}, {}))
     attempt.append("rank-0", b"[bold]it broke\n")
@@ -183,7 +182,7 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
     progress.printed(Output("rank-0", b"x"))
     progress.waited("")
     for _ in range(2):
-        progress.waited("no node can take it")
+        progress.waited("no node can run it")
     failed = replace(run, state=RunState.FAILED, cause="rank 0 exited 7", started_at=0.0, ended_at=1.5)
     progress.trial_ended(Result(failed, Reading()), attempt, settled=False)
     done = replace(failed, state=RunState.FINISHED)
@@ -193,9 +192,9 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
     lines = [line.rstrip() for line in said.getvalue().splitlines() if line.strip()]
     for expected in (
         f"{session.id}: 1 trial",
-        "[1/1] digits-1x1-r01: taken over from an Assay that was stopped",
-        "[1/1] waits: no node can take it",
-        "[1/1] digits-1x1-r01  FAILED: rank 0 exited 7; it will be tried again",
+        "[1/1] digits-1x1-r01: taken over from a stopped Assay process",
+        "[1/1] waiting: no node can run it",
+        "[1/1] digits-1x1-r01  FAILED: rank 0 exited 7; it will be retried",
         "        | [bold]it broke",
         "[1/1] digits-1x1-r01  90 s  1.5 s",
     ):

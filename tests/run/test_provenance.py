@@ -73,7 +73,8 @@ def test_the_probe_does_not_import_torch_or_anything_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("python", "why"), [("/bin/true", "/bin/true does not say what it is"), ("/no/python", "No such file")]
+    ("python", "why"),
+    [("/bin/true", "/bin/true does not report its version"), ("/no/python", "No such file")],
 )
 def test_an_interpreter_that_can_not_be_asked_is_named_and_the_rest_of_the_probe_stands(
     python: str, why: str
@@ -442,7 +443,7 @@ def test_a_driver_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:
         text=True,
         timeout=20,
     )
-    assert done.stdout == "['nvml: no answer in 0.2 s'] {}\n"
+    assert done.stdout == "['nvml: no answer within 0.2 s'] {}\n"
 
 
 # Reading what the probe printed --------------------------------------------------------------------------

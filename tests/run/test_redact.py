@@ -462,3 +462,8 @@ def test_the_time_grows_with_the_text_and_no_faster(piece: str) -> None:
         return time.process_time() - begin
 
     assert seconds(400_000) < 20 * seconds(40_000) + 0.1
+
+
+def test_secrets_that_overlap_leave_nothing_of_either() -> None:
+    redact.learn_values(["pre9Kq81LONGER77zz", "LONGER77zzTAIL5"])
+    assert redact.text("see pre9Kq81LONGER77zzTAIL5.") == f"see {REDACTED}."

@@ -34,9 +34,8 @@ from assay.run.trial_state import TrialState, trial_state
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA
 from assay.rundir.session import Attempt
-from assay.workloads import WORKLOADS
+from assay.workloads import PLACES
 from conftest import SUPPORT
-from script_workload import SCRIPT
 
 QUICK = "print('v 2.5')"
 DRIVER = SUPPORT / "script_workload.py"
@@ -44,7 +43,7 @@ DRIVER = SUPPORT / "script_workload.py"
 
 @pytest.fixture(autouse=True)
 def _script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
 
 
 class Site:
@@ -161,7 +160,7 @@ def test_what_a_program_was_to_write_is_kept_and_its_absence_is_a_failure(site: 
     outputs = kept.session.attempts_at(kept.plan.trials[0].id)[0].path / "outputs"
     assert {p.name: p.read_bytes() for p in outputs.iterdir()} == {"model.bin": b"weights"}
     missing = site.run(site.suite(QUICK, {"outputs": ["model.bin"]}, repeats=1))
-    assert missing.failures[0].run.cause == "model.bin: the job was to write this file and did not"
+    assert missing.failures[0].run.cause == "model.bin: the job should have written this file, but did not"
 
 
 # Failures ------------------------------------------------------------------------------------------------
@@ -203,7 +202,9 @@ LOSE = "import os, signal, time; os.kill(os.getppid(), signal.SIGKILL); time.sle
 def test_an_output_that_is_no_file_fails_its_trial_with_that_cause(site: Site, make: str, kind: str) -> None:
     code = f"import os; os.system('{make} model.bin'); print('v 1')"
     completed = site.run(site.suite(code, {"outputs": ["model.bin"]}, repeats=1))
-    assert completed.failures[0].run.cause == f"outputs: model.bin is {kind}: outputs are regular files"
+    assert (
+        completed.failures[0].run.cause == f"outputs: model.bin is {kind}, but outputs must be regular files"
+    )
 
 
 def test_a_trial_that_the_platform_lost_is_tried_again_as_often_as_the_suite_says(site: Site) -> None:
@@ -212,7 +213,7 @@ def test_a_trial_that_the_platform_lost_is_tried_again_as_often_as_the_suite_say
     assert [a.run().job for a in attempts] == [JobState.LOST] * 3
     assert completed.results[0].run.attempt == 3
     (words,) = _done_again(completed)
-    assert "lost by the platform 3 times and done again 2 times (" in words
+    assert "lost by the platform 3 times and repeated 2 times (" in words
 
 
 def test_a_program_that_fails_is_not_tried_again(site: Site) -> None:
@@ -246,7 +247,7 @@ def test_output_that_was_lost_on_the_way_is_worth_another_try(
     completed = site.run(site.suite("print('v 1')", repeats=1, retries=1))
     first, second = (a.run() for a in completed.session.attempts_at(completed.plan.trials[0].id))
     assert first.job is JobState.LOST
-    assert "output was lost on the way" in first.cause
+    assert "output was lost in transit" in first.cause
     assert second.state is RunState.FINISHED
 
 
@@ -259,7 +260,9 @@ def test_a_retry_that_succeeds_is_the_result(site: Site) -> None:
     completed = site.run(site.suite(code, repeats=1, retries=1), tell=partial(ProgressLines, stream=said))
     assert not completed.failures
     assert completed.results[0].run.attempt == 2
-    assert "the platform lost it, not the program: it will be tried again, at most once" in said.getvalue()
+    assert (
+        "the platform lost it, the program did not fail: it will be retried, at most once" in said.getvalue()
+    )
 
 
 def test_a_trial_that_takes_too_long_is_ended(site: Site) -> None:
@@ -320,7 +323,7 @@ def test_an_interrupted_suite_ends_its_job_and_is_gone_on_with(site: Site, numbe
     process = interrupted(site, number)
     _, error = process.communicate(timeout=20)
     assert process.returncode == 130, error
-    assert "the same command goes on with it" in error
+    assert "the same command resumes it" in error
     assert "Traceback" not in error
     [attempt] = site.attempts()
     assert (attempt.run().state, attempt.run().job) == (RunState.FAILED, JobState.CANCELLED)
@@ -372,7 +375,7 @@ def test_a_token_without_a_job_is_done_again(site: Site, monkeypatch: pytest.Mon
     completed = site.run()
     assert not completed.failures
     assert [a.run().cause for a in site.attempts()] == [
-        "it never started: Assay was stopped while it submitted the job",
+        "it never started: Assay was stopped while submitting the job",
         "",
     ]
 
@@ -416,7 +419,7 @@ def test_a_second_assay_on_the_same_run_says_so_and_stops(site: Site) -> None:
     site.suite(slow_first(site))
     process = site.start()
     site.wait_for(lambda: [a for a in site.attempts() if a.kept().get("rank-0")])
-    with pytest.raises(BusyError, match=f"process {process.pid} "):
+    with pytest.raises(BusyError, match=f"process, {process.pid} "):
         site.run()
     process.send_signal(signal.SIGINT)
     process.communicate()
@@ -457,7 +460,7 @@ def test_a_script_that_was_edited_after_a_kill_is_never_mixed_with_its_former_ve
     quick.touch()
 
     program.write_text(PROGRAM_OF_THE_USER.format(value=2))
-    with pytest.raises(InputError, match="the programs that it names are the same"):
+    with pytest.raises(InputError, match="the programs that the suite names are the same"):
         site.run(failed=True)
     told: list[str] = []
 
@@ -468,7 +471,7 @@ def test_a_script_that_was_edited_after_a_kill_is_never_mixed_with_its_former_ve
     second = site.run(tell=Notes)
     assert second.session.id != first.id
     assert told[0] == (
-        f"train.py changed since {first.id}, which stays unfinished (1 of 2 trials begun): "
+        f"train.py changed since {first.id}, which stays unfinished (1 of 2 trials started): "
         "this is a new session, so that no session mixes the two"
     )
     program.write_text(PROGRAM_OF_THE_USER.format(value=1))
@@ -560,7 +563,7 @@ def test_a_repetition_has_all_its_retries_again(site: Site) -> None:
 
 def test_nothing_can_be_repeated_of_another_plan(site: Site) -> None:
     site.run(site.suite(repeats=1))
-    with pytest.raises(InputError, match=r"has no session of demo with this plan.*a new session begins"):
+    with pytest.raises(InputError, match=r"has no session of demo with this plan.*a new session starts"):
         site.run(site.suite(repeats=2), failed=True)
 
 
@@ -588,7 +591,7 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_corrupt_or_left_running(
     first = site.suite("print('v 1')", repeats=1)
     site.run(first)
     noisy = "import time\nfor i in range(60): print('x' * 20000, flush=True); time.sleep(0.01)\nprint('v 1')"
-    with pytest.raises(HostError, match=r"free in .*Nothing that was kept is lost"):
+    with pytest.raises(HostError, match=r"free in .*Nothing that was stored is lost"):
         site.run(site.suite(noisy, repeats=1))
     for session in rundir.sessions(small_disk):
         assert session.header.schema == SCHEMA
@@ -738,7 +741,7 @@ def test_a_trial_that_floods_its_log_is_ended_and_told_by_whoever_sees_it_first(
         LocalLauncher, "submit", lambda self, job: whole(self, replace(job, max_output_bytes=None))
     )
     (failure,) = site.run(site.suite(flood, repeats=1, max_output="3 MB", timeout=300)).failures
-    assert "of output came, more than max_output; the rest was not kept" in failure.run.cause
+    assert "of output arrived, more than max_output; the rest was dropped" in failure.run.cause
     (log,) = [a.logs()["rank-0.log"] for a in site.attempts() if a.run().id == failure.run.id]
     assert log.stat().st_size < 5_000_000
 
@@ -755,5 +758,5 @@ def test_a_log_that_lost_bytes_on_the_way_is_a_failure_and_gives_no_figure(
     monkeypatch.setattr(LocalLauncher, "follow", lossy)
     completed = site.run(site.suite("print('v 2.5'); print('more')", repeats=1))
     (failure,) = completed.failures
-    assert "rank-0: the job printed 11 bytes in 2 lines and 6 bytes arrived" in failure.run.cause
+    assert "rank-0: the job printed 11 bytes in 2 lines, but 6 bytes arrived" in failure.run.cause
     assert failure.run.state is RunState.FAILED

@@ -153,7 +153,7 @@ def test_no_secret_reaches_the_directory(tmp_path: Path) -> None:
 
 def test_a_second_assay_is_told_who_holds_the_session(tmp_path: Path) -> None:
     session = new_session(tmp_path)
-    holder = rf"process {os.getpid()} on .* since .*: wait"
+    holder = rf"process, {os.getpid()} on .* since .*: wait"
     with session.lock(), pytest.raises(BusyError, match=holder), rundir.Session(session.path).lock():
         pass
     with session.lock():
@@ -169,7 +169,7 @@ def test_a_lock_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code, session.path], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(BusyError, match=f"process {holder.pid}"), session.lock():
+        with pytest.raises(BusyError, match=f"process, {holder.pid}"), session.lock():
             pass
         holder.send_signal(signal.SIGKILL)
         holder.wait()
@@ -181,8 +181,8 @@ def test_a_lock_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("{\n not json", r"run.json:2: not JSON"),
-        ("[]", r"run.json: not what Assay writes"),
-        ('{"schema": 99}', r"newer Assay \(schema 99"),
+        ("[]", r"run.json: not a file that Assay wrote"),
+        ('{"schema": 99}', r"newer version of Assay \(schema 99"),
     ],
 )
 def test_a_damaged_or_newer_record_is_named_with_its_file(tmp_path: Path, text: str, expected: str) -> None:
@@ -196,14 +196,14 @@ def test_a_newer_record_that_still_fits_is_refused_too(tmp_path: Path) -> None:
     attempt = begun(tmp_path)
     plain = json.loads((attempt.path / "run.json").read_text())
     (attempt.path / "run.json").write_text(json.dumps(plain | {"schema": SCHEMA + 1}))
-    with pytest.raises(InputError, match="newer Assay"):
+    with pytest.raises(InputError, match="newer version of Assay"):
         attempt.run()
 
 
 def test_a_name_that_would_leave_the_directory_is_refused(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     for name in ("../x", "a/b", ".hidden", "", "a\nb"):
-        with pytest.raises(InputError, match="can't name a file"):
+        with pytest.raises(InputError, match="can't be a file name"):
             session.begin(trial(name), "t", RenderedJob("", {}, {}))
     for name in ("../../x", "/etc/x", "a/../../x", ""):
         with pytest.raises(InputError, match="below the working directory"):
@@ -261,11 +261,33 @@ def no_space_beyond(size_bytes: int) -> Iterator[None]:
 def test_a_full_disk_leaves_the_old_record_whole(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     write_atomic(path, b"old")
-    told = pytest.raises(HostError, match=r"free in .*Nothing that was kept is lost.*run the same command")
+    told = pytest.raises(HostError, match=r"free in .*Nothing that was stored is lost.*run the same command")
     with told, no_space_beyond(4096):
         write_atomic(path, b"x" * 4097)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_the_disk_has_the_logs_and_the_record_before_a_final_state_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = new_session(tmp_path)
+    attempt, run = session.begin(trial(), "t", RenderedJob("", {}, {}))
+    for stream in ("rank-0", "probe-0"):
+        attempt.append(stream, b"line\n")
+    seen: list[tuple[str, RunState]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        seen.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, attempt.run().state))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    attempt.settle(replace(run, state=RunState.FINISHED))
+    before = {name for name, state in seen if state is RunState.SUBMITTING}
+    assert before == {"rank-0.log", "probe-0.log", f".run.json.{os.getpid()}.tmp"}
+    assert seen[-1] == ("attempt-1", RunState.FINISHED)
+    assert len(seen) == 4
 
 
 def test_a_full_disk_keeps_a_prefix_of_the_log_whose_size_tells_how_much(tmp_path: Path) -> None:

@@ -139,8 +139,8 @@ def test_an_index_of_another_schema_is_made_anew(root: Path) -> None:
     store.update(root, side([1.0]))
     with duckdb.connect(store.index_path(root)) as index:
         index.execute("UPDATE about SET schema = 0")
-    assert "another Assay" in (store.trouble(root) or "")
-    assert "another Assay" in store.update(root, side([2.0])).rebuilt
+    assert "another version of Assay" in (store.trouble(root) or "")
+    assert "another version of Assay" in store.update(root, side([2.0])).rebuilt
 
 
 def test_rebuilding_forgets_what_is_not_given_again(root: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_disk_that_takes_no_more_is_a_clear_error_and_the_old_index_stays(root
             print(error)
     """
     out, err = in_other_process(code, str(root)).communicate(timeout=60)
-    assert "the old one stays" in out or "Nothing that was kept is lost" in out, (out, err)
+    assert "the old one is kept" in out or "Nothing that was stored is lost" in out, (out, err)
     assert store.trouble(root) is None
     assert len(store.known(root)) == 1
 
@@ -474,7 +474,7 @@ def test_show_tells_what_was_taken_for_what_and_no_name_steers_the_terminal(root
     matrix = ConfusionMatrix(("\x1b[2Jsky", "[red]car"), ((3, 1), (0, 4)))
     store.update(root, [replace(first, reading=replace(first.reading, confusion=matrix))])
     ran = CliRunner().invoke(show_command.command, ["quickstart", "--runs", str(root)])
-    assert "most confused: 25 % of �[2Jsky taken for [red]car" in ran.stdout
+    assert "most confused: 25 % of �[2Jsky predicted as [red]car" in ran.stdout
 
 
 def test_show_of_one_trial_names_file_and_line_of_each_figure(sessions: Path) -> None:

@@ -26,7 +26,7 @@ finally:
 """
 
 
-def test_a_suite_of_one_command_imports_no_array_library_for_values_that_are_all_alike(
+def test_a_suite_of_one_command_imports_no_other_workload_and_for_values_that_are_all_alike_no_array_library(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "suite.yaml").write_text(SUITE)
@@ -37,3 +37,8 @@ def test_a_suite_of_one_command_imports_no_array_library_for_values_that_are_all
     imported = set(ran.stdout.rpartition("imported: ")[2].split())
     assert "assay.analyse.doubts" in imported
     assert not imported & {"numpy", "scipy"}
+    assert {name for name in imported if name.startswith("assay.workloads.")} == {
+        "assay.workloads.command",
+        "assay.workloads.program",
+        "assay.workloads.workload",
+    }

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from assay import secret_reference
 from assay.errors import InputError
 from assay.records import SecretReference
+from command_line import assay
 
 PROGRAM = """\
 import os, pathlib
@@ -33,20 +31,6 @@ params:
 repeats: 1
 timeout: 2min
 """
-
-
-def assay(
-    directory: Path, *words: str, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command line, as a user calls it."""
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("assay")), *words],
-        cwd=directory,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def write(directory: Path, env: str, systems: str = "here: {launcher: local}\n") -> None:
@@ -159,7 +143,7 @@ def test_a_reference_without_a_value_is_reported_before_anything_starts(tmp_path
         (
             "{TOKEN: {from_kubernetes_secret: {name: a, key: b}}}",
             "here: {launcher: local}",
-            "reads no Secret",
+            "can't read Secrets",
         ),
         (
             "{TOKEN: {from_env: HOME}}",

@@ -162,11 +162,11 @@ far: {launcher: local, pyhton: python3}
     assert refused(tmp_path, suite, systems) == [
         "suite.yaml:1: suite: 'de mo' is not a name; use up to 40 letters, digits, dots, dashes and _",
         "suite.yaml:2: reapeats: unknown key; did you mean repeats?",
-        "suite.yaml:3: margin: '2 furlongs' can't be read; write it like 2%",
-        "suite.yaml:4: shapes[0]: '2*8' is not a shape; write workers x accelerators, like 2x8",
-        'suite.yaml:5: systems: "thre" is no system in systems.yaml; did you mean there?',
-        'suite.yaml:6: baseline: "her" is no system of this suite; did you mean here?',
-        'suite.yaml:9: workload: "trian" is no workload; did you mean train?',
+        "suite.yaml:3: margin: '2 furlongs' is not valid; write it as 2%",
+        "suite.yaml:4: shapes[0]: '2*8' is not a shape; write workers x accelerators, such as 2x8",
+        'suite.yaml:5: systems: "thre" is not a system in systems.yaml; did you mean there?',
+        'suite.yaml:6: baseline: "her" is not a system of this suite; did you mean here?',
+        'suite.yaml:9: workload: "trian" is not a workload; did you mean train?',
         'suite.yaml:10: benchmarks.training.expect.throughput: found 3; expected text in quotes: "3"',
         "suite.yaml:13: benchmarks.more.params.precision: "
         'found "fp16"; expected one of fp32, bf16; did you mean bf16?',
@@ -174,12 +174,12 @@ far: {launcher: local, pyhton: python3}
         "choose from batch_size, name, precision, rate",
         'suite.yaml:13: benchmarks.more.params.batch_size[1]: found "64"; expected a whole number',
         "suite.yaml:13: benchmarks.more.params.batch_size[2]: found 0; expected greater than or equal to 1",
-        "suite.yaml:14: benchmarks.more.timeout: 'soon' can't be read; write it like 10min",
+        "suite.yaml:14: benchmarks.more.timeout: 'soon' is not valid; write it as 10min",
         'suite.yaml:15: "timeout" is written twice; the first is on line 14',
         "suite.yaml:16: benchmarks.none.workload: this key is missing",
         'systems.yaml:1: here.env.A: found 1; expected text in quotes: "1"',
-        'systems.yaml:2: there.launcher: "locl" is no launcher; did you mean local?',
-        "systems.yaml:3: elsewhere: found 3; expected a mapping, like {launcher: local}",
+        'systems.yaml:2: there.launcher: "locl" is not a launcher; did you mean local?',
+        "systems.yaml:3: elsewhere: found 3; expected a mapping, such as {launcher: local}",
         "systems.yaml:4: far.pyhton: unknown key; did you mean python?",
     ]
 
@@ -187,9 +187,9 @@ far: {launcher: local, pyhton: python3}
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ('{througput: ">= 1"}', '"througput" is no metric of this suite; did you mean throughput?'),
+        ('{througput: ">= 1"}', '"througput" is not a metric of this suite; did you mean throughput?'),
         ('{throughput: ">= 1 MB/s"}', "'>= 1 MB/s' is not in a unit of this metric, which is images/s"),
-        ('{throughput: "1 images/s"}', "write it like '>= 11000 MB/s' or '<= 20 min'"),
+        ('{throughput: "1 images/s"}', "write it as '>= 11000 MB/s' or '<= 20 min'"),
         ('{throughput: ">= fast"}', "'fast' is not a quantity"),
     ],
 )
@@ -201,12 +201,14 @@ def test_a_requirement_that_no_metric_can_meet_is_refused(tmp_path: Path, asked:
 
 def test_a_primary_metric_that_is_not_reported_is_refused(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "suite: s\nworkload: train\nprimary: steptime\n")
-    assert problem == 'suite.yaml:3: primary: "steptime" is no metric of this suite; did you mean step_time?'
+    assert (
+        problem == 'suite.yaml:3: primary: "steptime" is not a metric of this suite; did you mean step_time?'
+    )
 
 
 def test_a_system_without_a_systems_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     [said] = refused(tmp_path, "suite: s\nworkload: train\nsystems: [lab]\n")
-    assert "systems.yaml that says what lab is; write one with a line like `lab: {launcher: local}`" in said
+    assert "systems.yaml to define lab; create one with a line such as `lab: {launcher: local}`" in said
 
 
 @pytest.mark.parametrize(
@@ -214,18 +216,21 @@ def test_a_system_without_a_systems_file_says_where_it_was_looked_for(tmp_path: 
     [
         ("", "suite.yaml:1: is empty"),
         ("# nothing\n", "suite.yaml:1: is empty"),
-        ("- a\n", 'suite.yaml:1: found ["a"]; expected a mapping, like suite: NAME'),
+        ("- a\n", 'suite.yaml:1: found ["a"]; expected a mapping, such as suite: NAME'),
         ("null", "suite.yaml:1: found null; expected a mapping"),
-        ("suite: s\n", "suite.yaml:1: neither workload nor benchmarks stands here"),
+        ("suite: s\n", "suite.yaml:1: there is neither workload nor benchmarks"),
         ("suite: s\n\tworkload: train\n", "indent with spaces, not tabs"),
         ("suite: [s\nworkload: train\n", "suite.yaml:2: is not YAML"),
         ("suite: s\nworkload: *there\n", "suite.yaml:2: is not YAML: found undefined alias 'there'"),
         ("suite: s\n--- \nsuite: t\n", "is not YAML: but found another document"),
         (b"suite: s\nworkload: \xff\n", "suite.yaml:2: is not UTF-8 text (byte 0xff); save it as UTF-8"),
-        (b"suite: \x07\n", "suite.yaml:1: holds a character that YAML does not allow"),
-        ('suite: "\\UFFFFFFFF"\n', "is not YAML: an escape names no character"),
-        ('suite: "a\\0b"\nworkload: train\n', "suite.yaml:1: the text holds a NUL"),
-        ('suite: "\\uD800"\nworkload: train\n', "suite.yaml:1: the text holds a NUL or half of a character"),
+        (b"suite: \x07\n", "suite.yaml:1: contains a character that YAML does not allow"),
+        ('suite: "\\UFFFFFFFF"\n', "is not YAML: an escape does not name a character"),
+        ('suite: "a\\0b"\nworkload: train\n', "suite.yaml:1: the text contains a NUL"),
+        (
+            'suite: "\\uD800"\nworkload: train\n',
+            "suite.yaml:1: the text contains a NUL or half of a character",
+        ),
         (
             "suite: s\nworkload: train\nseed: .inf\n",
             "suite.yaml:3: .inf is not a number that can be used here",
@@ -240,10 +245,10 @@ def test_a_system_without_a_systems_file_says_where_it_was_looked_for(tmp_path: 
         ("suite: s\nworkload: train\n<<: 3\n", "suite.yaml:3: << takes the alias of a mapping"),
         ("suite: s\nworkload: train\nrepeats: 0\n", "suite.yaml:3: repeats: found 0; expected greater than"),
         ("suite: s\nworkload: train\nrepeats: yes\n", 'found "yes"; expected a whole number'),
-        ("suite: s\nworkload: train\nmargin: 200%\n", "'200%' is no margin below 100%"),
-        ("suite: s\nworkload: train\ntimeout: -1s\n", "'-1s' must be more than 0; write it like 10min"),
-        ("suite: s\nworkload: train\ntimeout: true\n", "True can't stand here; write it like 10min"),
-        ("suite: s\nworkload: train\nshapes: [1x1, 1x1]\n", "1x1 stands here twice"),
+        ("suite: s\nworkload: train\nmargin: 200%\n", "'200%' is not a margin below 100%"),
+        ("suite: s\nworkload: train\ntimeout: -1s\n", "'-1s' must be more than 0; write it as 10min"),
+        ("suite: s\nworkload: train\ntimeout: true\n", "True is not valid here; write it as 10min"),
+        ("suite: s\nworkload: train\nshapes: [1x1, 1x1]\n", "1x1 appears here twice"),
         ("suite: s\nworkload: train\nshapes: []\n", "suite.yaml:3: shapes"),
         ("suite: s\nworkload: train\nbenchmarks: {a: {workload: train}}\n", "exclude each other"),
         ("suite: s\nbenchmarks: {a/b: {workload: train}}\n", "'a/b' is not a name"),
@@ -251,7 +256,7 @@ def test_a_system_without_a_systems_file_says_where_it_was_looked_for(tmp_path: 
         ("suite: s\nworkload: train\nsystems: local\n", 'found "local"; expected a list'),
         (
             "suite: s\nworkload: train\nsystems: [lokal]\n",
-            '"lokal" is no system in systems.yaml; did you mean local?',
+            '"lokal" is not a system in systems.yaml; did you mean local?',
         ),
         ("suite: s\nworkload: train\nparams: {batch_size: []}\n", "batch_size: an empty list sweeps nothing"),
         ("suite: s\nworkload: train\nparams: {batch_size: [1, 1]}\n", "batch_size: 1 is swept twice"),
@@ -277,7 +282,7 @@ def test_a_grid_too_large_to_run_is_refused_before_it_is_made(tmp_path: Path) ->
     numbers = list(range(1, 300))
     text = f"suite: s\nworkload: train\nparams: {{batch_size: {numbers}, rate: {numbers}}}\n"
     (problem,) = refused(tmp_path, text)
-    assert "299 batch_size x 299 rate make 89401 points; 4096 are the most" in problem
+    assert "299 batch_size x 299 rate make 89401 points; the maximum is 4096" in problem
 
 
 # Files made to hurt

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from assay.checks.check import Check
 from assay.cli import assay
@@ -62,7 +65,7 @@ class BatchChecksContract(ListedCases):
         self.test_what_is_wrong_is_told_with_what_fixes_it({**self.fine, **facts}, name, state, words)
 
 
-class BatchDoctorContract(ListedCases):
+class BatchDoctorContract(ListedCases, ABC):
     """Inherit it, have a cluster of two nodes, and say what its doctor finds.
 
     launcher_name  as systems.yaml has it
@@ -72,14 +75,15 @@ class BatchDoctorContract(ListedCases):
     launcher_name: ClassVar[str]
     found: ClassVar[Sequence[tuple[str, int, Collection[str]]]]
 
+    @abstractmethod
+    def down(self) -> AbstractContextManager[None]:
+        """The batch system answers nobody meanwhile."""
+
     @cases("found", "options", "exit_code", "failing")
     def test_doctor_of_a_cluster(
         self, tmp_path: Path, options: str, exit_code: int, failing: Collection[str]
     ) -> None:
-        systems = tmp_path / "systems.yaml"
-        systems.write_text(f"cluster: {{launcher: {self.launcher_name}{options}}}\n")
-        asked = ["doctor", "cluster", "--systems", str(systems), "--runs", str(tmp_path), "--json"]
-        result = CliRunner().invoke(assay, asked)
+        result = self.doctor(tmp_path, options)
         assert result.exit_code == exit_code, result.output
         found = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
         assert {name for name, check in found.items() if check["state"] == "fail"} == {*failing}
@@ -88,3 +92,17 @@ class BatchDoctorContract(ListedCases):
             assert found["memory"]["state"] == "ok"
             assert "hypervisor" in found
         assert [path.name for path in tmp_path.iterdir()] == ["systems.yaml"]
+
+    def test_a_batch_system_that_does_not_answer_is_all_that_is_said(self, tmp_path: Path) -> None:
+        with self.down():
+            result = self.doctor(tmp_path)
+        assert result.exit_code == 5, result.output
+        (failing,) = (check for check in json.loads(result.stdout)["checks"] if check["state"] == "fail")
+        assert re.fullmatch(r"\w+ does not respond: \w+: no answer within 1 s", failing["evidence"])
+
+    def doctor(self, directory: Path, options: str = "") -> Result:
+        """What the command says of a system with these options, whose runs would be in the directory."""
+        systems = directory / "systems.yaml"
+        systems.write_text(f"cluster: {{launcher: {self.launcher_name}{options}}}\n")
+        asked = ["doctor", "cluster", "--systems", str(systems), "--runs", str(directory), "--json"]
+        return CliRunner().invoke(assay, asked)

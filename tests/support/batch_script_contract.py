@@ -31,7 +31,7 @@ REFUSED_BY_ALL: Sequence[tuple[Options, str]] = (
     ({"before": [" "]}, "one line"),
     ({"directory": "relative"}, "absolute"),
     ({"cpus_per_rank": 0}, "greater than or equal to 1"),
-    ({"env": {"RANK": "1"}}, "set by the launcher"),
+    ({"env": {"RANK": "1"}}, "the launcher sets"),
     ({"mem": "64 G"}, "not a value"),
     ({"partitoin": "x"}, "Extra inputs"),
 )
@@ -121,7 +121,7 @@ class BatchScriptContract(ListedCases):
         self.test_options_that_can_not_be_sent_are_refused(options, said)
 
     def test_every_option_is_in_the_document(self) -> None:
-        page = (ROOT / "docs" / "launchers" / f"{self.launcher_name}.md").read_text()
+        page = (ROOT / "docs" / "how-to" / "launchers" / f"{self.launcher_name}.md").read_text()
         options = launch.SYSTEM_MODELS[self.launcher_name].model_fields
         assert [name for name in options if f"`{name}`" not in page] == []
 

@@ -325,7 +325,7 @@ else:
         code = "import time\nwhile True: print('x' * 999); time.sleep(0.0001)"
         status, _ = run(launcher, job(python(code), 2, timeout_s=120, max_output_bytes=5_000_000))
         assert status.state is JobState.FAILED
-        assert "GB on one node and max_output is 0.005 GB" in status.cause
+        assert "GB on one node, but max_output is 0.005 GB" in status.cause
 
     def test_a_rank_that_ignores_sigterm_is_killed_and_named(self, launcher: Launcher) -> None:
         asked = job(python(IGNORE_TERM + "time.sleep(60)"), timeout_s=1)
@@ -581,7 +581,7 @@ os.symlink("/etc", "directory")
 
     def test_a_running_job_is_not_forgotten(self, launcher: Launcher) -> None:
         handle = launcher.submit(job(python("import time; time.sleep(60)")))
-        with pytest.raises(LaunchError, match="still runs"):
+        with pytest.raises(LaunchError, match="is still running"):
             launcher.forget(handle)
         launcher.cancel(handle)
 

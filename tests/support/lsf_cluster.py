@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,25 @@ def installed(place: Path, patch: pytest.MonkeyPatch) -> Cluster:
     state.mkdir()
     for name in lsf_stand_in.COMMANDS:
         words = f'export {lsf_stand_in.DIRECTORY}="{state}"\n'
-        words += f'exec {sys.executable} -I -S {lsf_stand_in.__file__} {name} "$@"\n'
+        words += f'exec {shlex.join(lsf_stand_in.PROGRAM)} {name} "$@"\n'
         (commands / name).write_text(f"#!/bin/sh\n{words}")
         (commands / name).chmod(0o755)
     patch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     return Cluster.make(state, HOSTS, SLOTS)
+
+
+@contextmanager
+def down(cluster: Cluster) -> Iterator[None]:
+    """LSF is down meanwhile, and a command that does not come back is given up soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.launch.lsf.commands.ASK_TIMEOUT_S", 1.0)
+        with cluster.changed() as state:
+            state["down"] = True
+        try:
+            yield
+        finally:
+            with cluster.changed() as state:
+                state["down"] = False
 
 
 def job_of(cluster: Cluster, token: str) -> dict[str, Any]:

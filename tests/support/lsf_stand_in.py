@@ -1,6 +1,6 @@
 """Stands in for LSF 10.1's commands where there is no LSF: its jobs really run, its formats are documented.
 
-    lsf_stand_in.py COMMAND [ARGUMENT]...        with LSF_STAND_IN in the environment: the cluster's directory
+    PROGRAM COMMAND [ARGUMENT]...        with LSF_STAND_IN in the environment: the cluster's directory
 
 `state.json` in that directory, written under a lock, holds the cluster: its hosts, which are all this
 machine, its queues and its jobs. A job runs below its own process (`sbatchd`), which starts its script on the
@@ -67,6 +67,15 @@ VALUED = {
     "-b",
     "-sla",
 }
+# This file as a program; what is imported is compiled once, a script each time
+PROGRAM = (
+    sys.executable,
+    "-I",
+    "-S",
+    "-c",
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+    "from lsf_stand_in import main; sys.exit(main(sys.argv[1], sys.argv[2:]))",
+)
 Job = dict[str, Any]
 State = dict[str, Any]
 
@@ -128,7 +137,7 @@ class Cluster:
                 job["started"] = time.time()
         for job in starting:
             subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, "sbatchd", str(job["id"])],
+                [*PROGRAM, "sbatchd", str(job["id"])],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=(self.directory / "sbatchd.log").open("ab"),
@@ -573,7 +582,3 @@ def main(command: str, words: list[str]) -> int:
         print("LSF is down. Please wait ...", file=sys.stderr, flush=True)
         time.sleep(0.2)
     return known[command](cluster, words)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from assay.readers import Reader
 from assay.records import Measurement, Metric, Reading, Shape, Task
-from assay.workloads import WORKLOADS, Workload
+from assay.workloads import PLACES, Workload
 
 
 class Script(BaseModel):
@@ -43,5 +43,5 @@ SCRIPT = Workload(
 if __name__ == "__main__":  # `assay` with this workload, for tests that kill it
     from assay.cli import main
 
-    WORKLOADS["script"] = SCRIPT
+    PLACES["script"] = "__main__:SCRIPT"
     main()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,25 @@ def nodes_that_answer() -> int:
     argv = ["sinfo", "--noheader", "--responding", "--states=idle,mixed,alloc", "--format=%D"]
     found = subprocess.run(argv, capture_output=True, text=True, check=False)
     return sum(map(int, found.stdout.split())) if found.returncode == 0 else 0
+
+
+def said(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def down() -> Iterator[None]:
+    """The controller answers nobody meanwhile, and a command that does not come back is given up soon."""
+    config = (line.partition("=") for line in said("scontrol", "show", "config").splitlines())
+    (pid_file,) = (value.strip() for key, _, value in config if key.strip() == "SlurmctldPidFile")
+    controller = int(Path(pid_file).read_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assay.launch.slurm.states.ASK_TIMEOUT_S", 1.0)
+        os.kill(controller, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(controller, signal.SIGCONT)
 
 
 @pytest.fixture(scope="module")

@@ -36,14 +36,30 @@ def build(folder: Path, tag: str, *flags: str) -> None:
     require("podman", shutil.which("podman") is not None, "podman is not installed")
     there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
     require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
-    require("debian-archive", _answers(ARCHIVE), f"{ARCHIVE} does not answer")
+    need_archive()
     stack = choose("command", base=f"debian12={BASE}", mpi=True)
     with_numpy = replace(stack, packages=closure(PACKAGES), modules=PACKAGES)
     file = folder / "Containerfile"
     file.write_text(containerfile(with_numpy, "a test"))
     context = folder / "empty"
     context.mkdir()
-    podman("build", "--network=host", *LIMITS, *_index(folder), *flags, "--tag", tag, "--file", file, context)
+    podman(
+        "build",
+        "--network=host",
+        *LIMITS,
+        *index_flags(folder),
+        *flags,
+        "--tag",
+        tag,
+        "--file",
+        file,
+        context,
+    )
+
+
+def need_archive() -> None:
+    """Skip where packages of Debian can't be fetched."""
+    require("debian-archive", _answers(ARCHIVE), f"{ARCHIVE} does not answer")
 
 
 def _answers(address: str) -> bool:
@@ -54,7 +70,7 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _index(folder: Path) -> list[str]:
+def index_flags(folder: Path) -> list[str]:
     """What pip is told here about its index, pip is told in the build, too."""
     known = {name: os.environ.get(f"PIP_{name.upper().replace('-', '_')}") for name in ("index-url", "cert")}
     mounted = [] if known["cert"] is None else [f"--volume={known['cert']}:{CERTIFICATES}:ro"]

@@ -91,7 +91,7 @@ def test_a_program_that_fails_is_told_with_its_last_line(tmp_path: Path) -> None
 def test_a_program_that_is_not_there_is_named(tmp_path: Path, workload: str, name: str) -> None:
     _, found = assay_run(tmp_path, workload, shape="1x1", program=f"/no/such/{name}")
     assert found["state"] == "failed"
-    assert f"/no/such/{name} is not there: it has to be installed on the nodes" in found["cause"]
+    assert f"/no/such/{name} does not exist: it must be installed on the nodes" in found["cause"]
 
 
 def test_each_nodes_figures_are_told_from_the_others(tmp_path: Path) -> None:

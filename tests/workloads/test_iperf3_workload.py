@@ -96,7 +96,7 @@ def test_a_port_that_somebody_listens_on_is_told_and_nobody_else_is_measured(tmp
         port = other.getsockname()[1]
         ended = [end(process) for process in begin(tmp_path, port=port)]
     assert [code for code, _ in ended] == [1, 1]
-    assert all(f"something listens on port {port} already" in errors for _, errors in ended)
+    assert all(f"port {port} is already in use" in errors for _, errors in ended)
 
 
 def test_an_error_after_which_it_exits_well_fails_both_ends_with_its_own_words(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_an_end_that_is_killed_takes_its_program_and_the_other_end_along(tmp_pat
     assert programs_in(tmp_path) == ["iperf3", "iperf3"]
     server.kill()
     code, errors = end(client)
-    assert (code, "rank 0 ended without a word" in errors) == (1, True)
+    assert (code, "rank 0 ended without a report" in errors) == (1, True)
     end(server)
     assert programs_in(tmp_path) == []
 
@@ -176,7 +176,10 @@ else:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(SILENT, "does not listen on port"), (HANGING, "still runs 2 s after the other end's has ended")],
+    [
+        (SILENT, "does not listen on port"),
+        (HANGING, "is still running 2 s after the program on the other end ended"),
+    ],
     ids=["a server that never listens", "a client that never ends"],
 )
 def test_a_program_that_does_not_go_on_ends_both(tmp_path: Path, text: str, words: str) -> None:
@@ -189,7 +192,7 @@ def test_a_program_that_does_not_go_on_ends_both(tmp_path: Path, text: str, word
 
 
 @pytest.mark.parametrize(
-    ("rank", "words"), [(0, "the other end did not come to"), (1, "rank 0 is not reached at 127.0.0.1:")]
+    ("rank", "words"), [(0, "the other end did not connect to"), (1, "can't reach rank 0 at 127.0.0.1:")]
 )
 def test_an_end_that_stays_alone_says_where_it_waited(tmp_path: Path, rank: int, words: str) -> None:
     argv = unpack(tmp_path, patience_s=0.5)

@@ -124,4 +124,4 @@ def test_another_transport_than_was_asked_for_is_doubted(
     doubt = doubts_of(found).get("other-transport")
     assert (doubt is not None) is raised
     if doubt is not None:
-        assert f"asked for {mode}" in doubt.evidence
+        assert f"requested {mode}" in doubt.evidence

@@ -1,1 +1,1 @@
-"""What the runs mean: arithmetic only."""
+"""What the runs mean: computation only, no input or output."""

@@ -1,4 +1,4 @@
-"""Confusion matrices: which class an evaluation takes for which other one."""
+"""Confusion matrices: which class an evaluation predicts for each true class."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.analyse.comparison.groups import counts, place_of
+from assay.analyse.comparison.groups import place_of
 from assay.records import ConfusionMatrix, Result, Trial
 
 
 @dataclass(frozen=True)
 class Misclassification:
-    """One true class taken for another: `count` of the `of` that are truly `true`."""
+    """One true class predicted as another: `count` of the `of` that are truly `true`."""
 
     true: str
     predicted: str
@@ -22,12 +22,12 @@ class Misclassification:
 
     @property
     def share(self) -> float:
-        """Of the true class, 0 to 1."""
+        """Share of the true class, 0 to 1."""
         return self.count / self.of
 
 
 class PointConfusion(NamedTuple):
-    """Of the runs at one point, one of their trials, how many they are, and their matrices' sum."""
+    """The runs at one point: one of their trials, their number, and the sum of their matrices."""
 
     trial: Trial
     runs: int
@@ -35,11 +35,11 @@ class PointConfusion(NamedTuple):
 
 
 def evaluated(results: Iterable[Result]) -> list[PointConfusion]:
-    """The matrices of the runs that count, added up by point (and by classes, where those differ)."""
+    """The matrices of the runs that count, added up by point (and by classes, if those differ)."""
     alike = defaultdict(list)
     for result in results:
         matrix = result.reading.confusion
-        if counts(result) and matrix is not None:
+        if result.counts and matrix is not None:
             alike[place_of(result.run), matrix.classes].append((result.run.trial, matrix))
     return [
         PointConfusion(group[0][0], len(group), _sum([matrix for _, matrix in group]))
@@ -54,7 +54,7 @@ def _sum(matrices: list[ConfusionMatrix]) -> ConfusionMatrix:
 
 
 def cells(matrix: ConfusionMatrix) -> list[Misclassification]:
-    """Every pair of a class that was evaluated and one that was predicted, the right ones too.
+    """Every pair of an evaluated class and a predicted one, including correct predictions.
 
     >>> [(c.true, c.predicted, c.share) for c in cells(ConfusionMatrix(("car", "sky"), ((3, 1), (0, 0))))]
     [('car', 'car', 0.75), ('car', 'sky', 0.25)]

@@ -1,12 +1,12 @@
-"""A metric over sessions: where it stepped, by how much, and how sure either is.
+"""A metric over sessions: where it stepped, by how much, and how certain both are.
 
-Runs of a session share its luck, so each session counts once, with the geometric mean of its runs. The
-logarithms of those are split into stretches of equal mean: least squares over all ways to split, found by
-dynamic programming, with a price on every step. The price is set by simulation so that a history without any
-step shows one in 5 % of cases, whatever its length.
+Runs of a session share its conditions, so each session counts once, with the geometric mean of its runs. The
+logarithms of these means are split into stretches of constant mean: least squares over all ways to split,
+found by dynamic programming, with a penalty per step. The penalty is set by simulation so that a history
+without a step shows one in 5 % of cases, whatever its length.
 
 Sources: Auger and Lawrence, Bulletin of Mathematical Biology 51 (1989) 39-54, for the search; Hansen,
-Econometrica 68 (2000) 575-603, for the set of places that a step may have.
+Econometrica 68 (2000) 575-603, for the set of possible places of a step.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FALSE_ALARM = 0.05  # of histories without a step, those that show one; independent normal session means
+FALSE_ALARM = 0.05  # share of histories without a step that show one; independent normal session means
 FEWEST_SESSIONS = 6
-MOST_SESSIONS = 400  # the newest; the price of a step is tabulated so far
-SHORTEST_STRETCH = 2  # sessions: one alone that is off is no step
+MOST_SESSIONS = 400  # the newest; the penalty is tabulated up to this number
+SHORTEST_STRETCH = 2  # sessions: a single outlier is not a step
 MOST_STEPS = 8
 
-# Sessions → price of a step, in units of n·ln(residual sum of squares). Between them by the logarithm of n.
-# benchmarks/history.py makes the table again.
+# Sessions → penalty of a step, in units of n·ln(residual sum of squares), interpolated by the logarithm of n.
+# benchmarks/history.py generates the table.
 _PRICES = {6: 9.6, 20: 9.4, 50: 9.7, 100: 10.0, 200: 10.5, 400: 11.1}
-# Nominal, of a step's size: stretches chosen for being far apart look quieter than they are.
+# Nominal confidence of a step's size: stretches chosen for being far apart look quieter than they are.
 _SIZE_CONFIDENCE = 0.975
-_PLACE = 7.35  # of the same unit: 95 % for the place of a step (Hansen 2000, table 1)
+_PLACE = 7.35  # in the same unit: 95 % for the place of a step (Hansen 2000, table 1)
 
 
 @dataclass(frozen=True)
 class SessionValue:
     """One session's value: the mean of its runs, in the point's unit.
 
-    It is the geometric one, and in every session the arithmetic one where a value of any is not above 0.
+    It is the geometric mean, or the arithmetic one for all sessions if any value is not above 0.
 
-    at     when its first run was made, seconds since the epoch; where nobody says, when it was taken in
-    dated  whether any of its runs says when it was made
+    at     when its first run was made, seconds since the epoch; if unknown, when it was imported
+    dated  whether any of its runs states when it was made
     """
 
     session: str
@@ -61,12 +61,12 @@ class SessionValue:
 
 @dataclass(frozen=True)
 class LevelShift:
-    """A change of level between two sessions next to each other.
+    """A change of level between two adjacent sessions.
 
     after, before    indices of the last entry of the old level and of the first of the new one: most likely
-    earliest, latest the first entry of the new level may be any from one to the other (95 %)
-    ratio            new level over old; its interval is as wide as all those places together make it
-    better           whether the change is an improvement; None where the metric has no direction
+    earliest, latest bounds of the first entry of the new level (95 %)
+    ratio            new level relative to the old one; its interval covers all these places together
+    better           whether the change is an improvement; None if the metric has no direction
     """
 
     after: int
@@ -79,12 +79,12 @@ class LevelShift:
 
 @dataclass(frozen=True)
 class History:
-    """A metric of one system at one point over sessions, oldest first; those without a date as taken in.
+    """A metric of one system at one point over sessions, oldest first; undated ones in import order.
 
-    levels   geometric mean of each stretch between steps, and how many sessions it has
-    spread   of a session to the next within a stretch, as a share; None where it can't be known
-    reason   why there are no steps, or none could be looked for; "" where there are some
-    dropped  older sessions that were not looked at
+    levels   geometric mean of each stretch between steps, and its number of sessions
+    spread   from a session to the next within a stretch, as a share; None if unknown
+    reason   why there are no steps, or why none could be looked for; "" if there are steps
+    dropped  older sessions that are not included
     """
 
     suite: str
@@ -99,7 +99,7 @@ class History:
 
     @property
     def undated(self) -> tuple[str, ...]:
-        """Sessions of which nobody says when they were made: their place in the order is not known."""
+        """Sessions of unknown date: their place in the order is uncertain."""
         return tuple(entry.session for entry in self.entries if not entry.dated)
 
 
@@ -161,7 +161,7 @@ def _entries(found: Group) -> list[SessionValue]:
 
 
 def began_at(session: Sequence[Run]) -> float:
-    """When the first of a session's runs was made: of those that say so, where any does."""
+    """When the first of a session's runs was made, by the dated runs if there are any."""
     return min(run.made_at for run in [run for run in session if run.dated] or session)
 
 
@@ -174,7 +174,7 @@ def _directed(step: LevelShift, better: Better | None) -> LevelShift:
 
 @dataclass(frozen=True)
 class Split:
-    """Steps in a row of logarithms; `spread` and `reason` as in `History`."""
+    """Steps in a series of logarithms; `spread` and `reason` as in `History`."""
 
     steps: tuple[LevelShift, ...]
     spread: float | None
@@ -184,15 +184,16 @@ class Split:
 def split(logs: Sequence[float]) -> Split:
     """Where the mean of these values steps, oldest first; `LevelShift.better` is left open.
 
-    False alarms, simulated: 5 % of histories of independent normal values without a step, and as many show
-    one too many beside a true one. With the heavy tails of Student's t with 3 degrees of freedom 4 % of 6
-    sessions, 8 % of 20, 12 % of 40 and 31 % of 100. Where each session resembles the one before
-    (correlation 0.5) 15 % of 6 and 42 % of 20: a level that wanders is told as steps. A step of 3 spreads is
-    found in 65 % of 8 sessions, 88 % of 12 and 97 % of 20; place and size then hold it in 94 to 99 %.
+    False alarms, simulated: 5 % of histories of independent normal values without a step, and the same share
+    of those with a true step shows an extra one. With heavy tails (Student's t with 3 degrees of freedom): 4
+    % with 6 sessions, 8 % with 20, 12 % with 40 and 31 % with 100. If each session resembles the previous one
+    (correlation 0.5): 15 % with 6 and 42 % with 20, because a wandering level is reported as steps. A step of
+    3 spreads is found in 65 % of cases with 8 sessions, 88 % with 12 and 97 % with 20; the intervals of place
+    and size then contain the true values in 94 to 99 %.
     """
     n = len(logs)
     if n < FEWEST_SESSIONS:
-        return Split((), None, f"{counted(n, 'session')}; steps can be told from {FEWEST_SESSIONS} on")
+        return Split((), None, f"{counted(n, 'session')}; steps can be detected from {FEWEST_SESSIONS} on")
     if max(logs) - min(logs) < ROUNDING:
         return Split((), None, "all sessions have the same value")
     costs = _costs(logs)
@@ -200,7 +201,7 @@ def split(logs: Sequence[float]) -> Split:
     rss = _rss(costs, firsts)
     variance = rss / (n - len(firsts) - 1)
     steps = tuple(_step(costs, logs, firsts, at, variance) for at in range(len(firsts)))
-    reason = "" if steps else f"no step: one would be told falsely in {100 * FALSE_ALARM:.0f} % of histories"
+    reason = "" if steps else f"no step (false alarms occur in {100 * FALSE_ALARM:.0f} % of histories)"
     return Split(steps, math.expm1(math.sqrt(variance)), reason)
 
 
@@ -211,7 +212,7 @@ def _price(n: int) -> float:
 
 
 def most_steps(n: int) -> int:
-    """Steps that are looked for in a history of so many sessions."""
+    """The maximum number of steps in a history of n sessions."""
     return min(MOST_STEPS, n // 4)
 
 
@@ -230,7 +231,7 @@ def _costs(logs: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _best(costs: NDArray[np.float64], price: float) -> list[int]:
-    """First index of each new level, for the split of least n·ln(RSS) + price · steps."""
+    """First index of each new level, for the split that minimizes n·ln(RSS) + penalty · steps."""
     import numpy as np
 
     n = len(costs) - 1
@@ -243,7 +244,7 @@ def _best(costs: NDArray[np.float64], price: float) -> list[int]:
             totals = best[steps - 1, : end - least + 1] + costs[: end - least + 1, end]
             chosen[steps, end] = int(np.argmin(totals))
             best[steps, end] = totals[chosen[steps, end]]
-    floor = n * ROUNDING**2  # of values without any noise the residual is rounding
+    floor = n * ROUNDING**2  # for values without any noise, the residual is rounding error
     weighed = [n * math.log(max(float(best[k, n]), floor)) + price * k for k in range(most + 1)]
     found, end = [], n
     for steps in range(weighed.index(min(weighed)), 0, -1):
@@ -260,7 +261,7 @@ def _rss(costs: NDArray[np.float64], firsts: Sequence[int]) -> float:
 def _step(
     costs: NDArray[np.float64], logs: Sequence[float], firsts: Sequence[int], at: int, variance: float
 ) -> LevelShift:
-    """One of the steps, the others held where they are."""
+    """One of the steps, with the others fixed."""
     n = len(logs)
     edges = [0, *firsts, n]
     left, first, right = edges[at : at + 3]

@@ -1,4 +1,4 @@
-"""Accelerator-hours of a result; its cost and energy where a price or a power is stated."""
+"""Accelerator-hours per result, and its cost and energy if a price or a power is stated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from assay.records import Estimate, Scaling, ScalingPoint
 from assay.units import factor
 
-# How much of a rate is one result: what people pay for.
+# How much of a rate is one result, in the units people pay for.
 _AMOUNTS = {"FLOP": (1e18, "EFLOP"), "B": (1e12, "TB")}
 _MILLION = 1e6
 _RESULTS = {"time_to_train": "training", "time_per_epoch": "epoch", "step_time": "step"}
@@ -15,7 +15,7 @@ _RESULTS = {"time_to_train": "training", "time_per_epoch": "epoch", "step_time":
 
 @dataclass(frozen=True)
 class Prices:
-    """What the user says an accelerator-hour costs, in their currency, and the watts an accelerator draws."""
+    """The user's price of an accelerator-hour, in their currency, and an accelerator's power in watts."""
 
     per_accelerator_hour: float | None = None
     power_w: float | None = None
@@ -23,7 +23,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Spending:
-    """What one result takes at a size.
+    """The resources of one result at a size.
 
     per                what one result is: `training`, `epoch`, `million images`, `1 EFLOP`
     accelerator_hours  of all ranks together, with its interval; unit `h`
@@ -40,9 +40,9 @@ class Spending:
 
 
 def spending(point: ScalingPoint, of: Scaling, prices: Prices) -> Spending:
-    """What one result takes: a time's own run of it, a rate's million of samples.
+    """The resources of one result: one run for a time, a million samples for a rate.
 
-    The shape's ranks are held all the while, busy or not: that is what is paid for.
+    All ranks of the shape count for the whole time, busy or not, because all are paid for.
     """
     seconds, per = _seconds(point.value, of.metric, of.unit)
     hours = _times(seconds, point.ranks / 3600, "h")
@@ -60,12 +60,12 @@ def spending(point: ScalingPoint, of: Scaling, prices: Prices) -> Spending:
 def cost_of_a_result(
     value: Estimate, metric: str, unit: str, held: int, price_per_hour: float
 ) -> tuple[Estimate, str] | None:
-    """What one result costs, and what one result is: a training, a million images, a step.
+    """The cost of one result, and what one result is: a training, a million images, a step.
 
-    held            accelerators or nodes that are paid for all the while
+    held            accelerators or nodes that are paid for
     price_per_hour  of each of them
 
-    None for a metric of which nobody can say so: an accuracy, a latency.
+    None for metrics that are no amount of work, such as an accuracy or a latency.
     """
     base = factor(unit)[1]
     if metric not in _RESULTS and not (base.endswith("/s") and base.removesuffix("/s") not in _AMOUNTS):

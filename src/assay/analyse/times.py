@@ -1,4 +1,4 @@
-"""Where the time of a trial goes beside its run: the queue, the image, the start, bringing its output in."""
+"""Where the time of a trial goes apart from its run: the queue, the image, the start, collecting output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from assay.records import Result
 
 @dataclass(frozen=True)
 class Times:
-    """Of one run, or means of several, seconds; None where a platform does not tell, or has no such thing.
+    """Times of one run, or means of several, seconds; None if a platform does not report one or has none.
 
-    queue    until a place was found for it; of several nodes the longest
-    pull     while its image was fetched
-    start    the rest of the time before its ranks ran, the submission too
+    queue    until a place was found for it; for several nodes, the longest
+    pull     while its image was pulled
+    start    the rest of the time before its ranks ran, including the submission
     run      from the first rank's start to the last one's end
-    collect  until all that it printed was kept
+    collect  until all its output was stored
 
-    The ranks' own times are by their node's clock, the others by that of the machine that runs Assay.
+    The ranks' own times use their node's clock, the others that of the machine that runs Assay.
     """
 
     queue: float | None
@@ -30,12 +30,12 @@ class Times:
 
     @property
     def whole(self) -> float:
-        """All of it."""
+        """The total."""
         return math.fsum(filter(None, (self.queue, self.pull, self.start, self.run, self.collect)))
 
 
 def times(result: Result) -> Times | None:
-    """Where this run's time went; None for an imported one, or one that a later Assay took over."""
+    """The run's times; None for an imported run, or one that another Assay process took over."""
     run = result.run
     if run.source is not None or run.adopted or run.started_at is None or run.ended_at is None:
         return None
@@ -46,7 +46,7 @@ def times(result: Result) -> Times | None:
 
 
 def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
-    """Means, each over the runs that know it, and the number of runs; None where none has times."""
+    """Means, each over the runs that have it, and the number of runs; None if no run has times."""
     known = [found for result in results if (found := times(result)) is not None]
     if not known:
         return None
@@ -66,7 +66,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _longest(result: Result, ending: str) -> float | None:
-    """The largest value over the nodes of the fact that a launcher gives by this ending."""
+    """The largest value over the nodes of the launcher's fact with this ending."""
     tables = () if result.provenance is None else result.provenance.nodes
     found = [value for table in tables for name, value in table.items() if name.endswith(ending)]
     return max((float(value) for value in found if isinstance(value, int | float)), default=None)

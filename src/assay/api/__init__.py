@@ -1,8 +1,8 @@
-"""The library: one function per question, below the command line and every other face.
+"""The library: one function per question, used by the command line and every other interface.
 
-Each function takes what the command of its name takes, under the same names, and gives a frozen record
-instead of printing. Mistakes raise `assay.errors.AssayError`, with the words that the command would print.
-What the library has to say meanwhile goes to the logger `assay`, which is silent unless somebody listens.
+Each function takes the same arguments as the command of its name, under the same names, and returns a frozen
+record instead of printing. Mistakes raise `assay.errors.AssayError`, with the text that the command prints.
+Progress and warnings go to the logger `assay`, which is silent unless the application configures it.
 
 A module is imported when one of its functions is first used.
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from assay.api.imports import import_
     from assay.api.indexes import index
     from assay.api.leftovers import clean
+    from assay.api.listings import list_
     from assay.api.machines import openstack
     from assay.api.plans import plan
     from assay.api.preparations import prepare
@@ -55,6 +56,7 @@ _MODULES = {
     "import_": "assay.api.imports",
     "index": "assay.api.indexes",
     "init": "assay.api.starters",
+    "list_": "assay.api.listings",
     "make_suite": "assay.run.request",
     "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
@@ -87,6 +89,7 @@ __all__ = [
     "import_",
     "index",
     "init",
+    "list_",
     "make_suite",
     "openstack",
     "plan",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from assay.api.evidence import runs_directory
 from assay.api.systems import on_command_line, system_named
 from assay.errors import HostError, InputError
+from assay.units import rate
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What came of `doctor`: what was found out, and what the checks make of it."""
+    """The result of `doctor`: the facts, and the checks of them."""
 
     facts: Mapping[str, Any]
     checks: tuple[Check, ...]
@@ -36,26 +37,30 @@ def doctor(
     systems: str | PathLike[str] | None = None,
     deep: bool = False,
     data: str | None = None,
-    at_least: float | None = None,
+    at_least: str | float | None = None,
     runs: str | PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Checkup:
-    """What is missing on a system, as `assay doctor SYSTEM`; without one, on this machine.
+    """What is missing on a system, like `assay doctor SYSTEM`; without a system, on this machine.
 
-    systems   the systems' file; None: systems.yaml here
-    deep      on Kubernetes: also run pods, and look from inside them
-    data      directory, as the trials see it: read its files for five seconds, where the trials run
-    at_least  a check fails where it is read more slowly, bytes per second
-    runs      directory that will hold the runs; None is $ASSAY_RUNS, else `runs` here
-    progress  takes a line about what goes on
+    systems   the systems file; None: systems.yaml here
+    deep      on Kubernetes: also run pods, and check from inside them
+    data      directory, as trials see it: read its files for five seconds, where the trials run
+    at_least  a check fails if it is read more slowly, such as `"2GB/s"`, or bytes per second
+    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    progress  takes a line about the current step
 
-    Raises InputError where there is no such system, HostError or PlatformError where it can't be looked at.
+    Raises InputError if there is no such system, HostError or PlatformError if it can't be checked.
     """
     from assay import launch
     from assay.launch.platform import DoctorRequest
 
     if data is not None and not data.startswith("/"):
-        raise InputError(f"data: found {data!r}; expected an absolute path, as the trials see it")
+        raise InputError(f"data: found {data!r}; expected an absolute path, as trials see it")
+    try:
+        least = None if at_least is None else rate(at_least)
+    except ValueError as error:
+        raise InputError(f"at_least: {error}") from error
     where = system_named(system, systems)
     request = DoctorRequest(
         on_command_line(where.name, systems),
@@ -65,12 +70,12 @@ def doctor(
         report=progress or (lambda _words: None),
     )
     found = launch.PLATFORMS[where.launcher].doctor(where.options, request)
-    speed = () if data is None else _data_speed(found.facts, at_least)
+    speed = () if data is None else _data_speed(found.facts, least)
     return Checkup(found.facts, (*found.checks, *speed))
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
-    """The speed as it was found here, or as each of several hosts found it."""
+    """The speed as measured here, or as each of several hosts measured it."""
     from assay.checks import data
     from assay.checks.side_by_side import each
 
@@ -79,7 +84,7 @@ def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check
 
 
 def _existing(directory: Path) -> Path:
-    """The directory, or the nearest one above it that exists: the disk that runs would come to lie on."""
+    """The directory, or the nearest existing one above it: the disk that runs would be stored on."""
     absolute = directory.absolute()
     for candidate in (absolute, *absolute.parents):
         if candidate.is_dir():

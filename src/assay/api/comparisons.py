@@ -26,7 +26,7 @@ _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metric
 
 @dataclass(frozen=True)
 class Comparisons:
-    """What came of `compare`; iterating gives every comparison, of all metrics.
+    """The result of `compare`; iterating gives every comparison, of all metrics.
 
     comparisons   each metric at each point that both sides have
     primary       those of them that the verdict rests on: each benchmark's leading metric
@@ -35,8 +35,8 @@ class Comparisons:
     leading       benchmark → its primary metric, whichever of the sides measured it
     open          benchmarks without a verdict, although other metrics were compared
     time_to_train trainings to a target, split into convergence and system
-    not_split     trainings to a target that can't be, with the reason
-    convergence   the sides next to the references that were named
+    not_split     trainings to a target that can't be split, with the reason
+    convergence   the sides compared with the references
     sides         all runs of each side, by its name in the comparisons
     """
 
@@ -59,7 +59,7 @@ class Comparisons:
 
     @property
     def verdict(self) -> Verdict:
-        """Of all together: slower if any is, else undecided if any is, else faster or equivalent."""
+        """The overall verdict: slower if any is, else undecided if any is, else faster or equivalent."""
         verdicts = {one.verdict for one in self.primary or self.time_to_train}
         if "slower" in verdicts:
             return "slower"
@@ -86,8 +86,8 @@ class Comparisons:
 
 
 def compare(
-    a: str,
-    b: str | None = None,
+    a: str | PathLike[str],
+    b: str | PathLike[str] | None = None,
     *,
     margin: str | float | None = None,
     metric: str | None = None,
@@ -96,16 +96,16 @@ def compare(
     reference: str | Sequence[str] = (),
     runs: str | PathLike[str] | None = None,
 ) -> Comparisons:
-    """Whether B is as fast as A, as `assay compare A B`; with A alone, its other systems and its baseline.
+    """Whether B is as fast as A, like `assay compare A B`; with A alone, its other systems and its baseline.
 
-    margin     share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
-    metric     only this one; it is then the primary one
-    baseline   of A alone: what its other systems are compared with; None is its own
-    layouts    compare shapes of equally many accelerators with each other, too, like 16x1 and 2x8
-    reference  runs, of one name or several, that the convergence of both sides is compared with
-    runs       directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    margin     share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
+    metric     only this metric, which is then the primary one
+    baseline   with A alone: what its other systems are compared with; None means its own
+    layouts    also compare shapes with the same number of accelerators, such as 16x1 and 2x8
+    reference  runs, of one name or several, to compare the convergence of both sides with
+    runs       directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where a name fits nothing, a margin is invalid, or nothing can be compared.
+    Raises InputError if a name matches nothing, a margin is invalid, or nothing can be compared.
     """
     from assay.analyse.comparison.sides import judge, primary_metrics
     from assay.analyse.mlperf.decompose import decompose
@@ -130,7 +130,8 @@ def compare(
         not_compared = tuple((point, why) for point, why in not_compared if point.metric == metric)
         splits = splits if metric in _OF_TRAINING else []
     time_to_train = tuple(one for split, _ in splits for one in split)
-    if not comparisons and not time_to_train:
+    open_ = found.open if metric is None else tuple(q for q in found.open if q.metric == metric)
+    if not comparisons and not time_to_train and not open_:
         raise InputError(_nothing(left, right, metric, not_compared))
     references = (reference,) if isinstance(reference, str) else tuple(reference)
     return Comparisons(
@@ -139,7 +140,7 @@ def compare(
         not_compared=not_compared,
         margin=width,
         leading=primary,
-        open=found.open if metric is None else (),
+        open=open_,
         time_to_train=time_to_train,
         not_split=tuple(one for _, whole in splits for one in whole),
         convergence=tuple(_convergences(directory, pairs, references)) if references else (),
@@ -150,12 +151,12 @@ def compare(
 def rank(
     reference: str, *, metric: str | None = None, runs: str | PathLike[str] | None = None
 ) -> tuple[Ranking, ...]:
-    """The rankings of what a reference names; empty where its systems are few or have a baseline.
+    """The rankings of what a reference names; empty if its systems are few or have a baseline.
 
-    metric  only this one
-    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    metric  only this metric
+    runs    directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where the name fits nothing.
+    Raises InputError if the name matches nothing.
     """
     from assay.analyse.comparison.sides import are_ranked
     from assay.analyse.rankings.ranking import rankings
@@ -177,7 +178,7 @@ def _margin(margin: str | float | None) -> float | None:
 def _convergences(
     runs_dir: Path, pairs: Sequence[SidePair], references: Sequence[str]
 ) -> Iterator[Convergence]:
-    """Each side once against the runs of all references."""
+    """Each side once, compared with the runs of all references."""
     from assay.analyse.mlperf.convergence import against_references
 
     known = [result for one in run_sets(runs_dir, references) for result in one.results]
@@ -195,7 +196,7 @@ def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str |
 
     a = left.by_system()
     if baseline is not None and (right is not None or baseline not in a):
-        why = f"it has {', '.join(a)}" if right is None else "it is of one reference alone; leave B out"
+        why = f"it has {', '.join(a)}" if right is None else "--baseline needs one reference alone; omit B"
         raise InputError(f"--baseline {baseline}: not a system of {left.reference}: {why}")
     if right is not None:
         return sides.between(left.reference, a, right.reference, right.by_system())
@@ -205,13 +206,13 @@ def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str |
     if layouts:
         return sides.layouts(left.reference, first, left.results)
     raise InputError(
-        f"{left.reference} holds one system ({first}): name what to compare it with, as `assay list` "
-        "shows it, or hold its shapes of equally many accelerators against each other: --layouts"
+        f"{left.reference} contains one system ({first}): name what to compare it with, like `assay list` "
+        "shows it, or compare its shapes with the same number of accelerators: --layouts"
     )
 
 
 def _agreed_margin(left: RunSet, right: RunSet | None) -> float:
-    """The suite's, where both sides come from one suite with one margin; else 2 %."""
+    """The suite's margin, if both sides come from one suite with one margin; else 2 %."""
     plans = [side.plan for side in (left, right or left)]
     agreed = {None if plan is None else (plan.suite, plan.margin) for plan in plans}
     first = agreed.pop()
@@ -221,8 +222,8 @@ def _agreed_margin(left: RunSet, right: RunSet | None) -> float:
 def _nothing(
     left: RunSet, right: RunSet | None, metric: str | None, not_compared: Sequence[tuple[Point, str]]
 ) -> str:
-    """Why there is no comparison at all, with what went wrong on each side."""
-    from assay.analyse.comparison.groups import cause, counts
+    """Why there is no comparison at all, with the failures on each side."""
+    from assay.analyse.comparison.groups import cause
 
     sides = [left] if right is None else [left, right]
     parts = ["nothing to compare: no metric was measured at the same point on both sides"]
@@ -230,7 +231,7 @@ def _nothing(
         parts = [f"nothing to compare: {metric} was not measured at the same point on both sides"]
     parts += [f"{point.benchmark} {point.metric} at {point.shape}: {why}" for point, why in not_compared[:5]]
     for side in sides:
-        failed = [result for result in side.results if not counts(result)]
+        failed = [result for result in side.results if not result.counts]
         if failed:
             why = cause(failed[0]) or f"not finished: {failed[0].run.state}"
             parts.append(

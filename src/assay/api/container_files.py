@@ -1,4 +1,4 @@
-"""Container files: the software that a workload needs, put together."""
+"""Container files with the software that a workload needs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def containerfile(
     framework: str | None = None,
     mpi: bool = False,
 ) -> ContainerFile:
-    """The container file of an image for a workload, as `assay stack containerfile`.
+    """The container file of an image for a workload, like `assay stack containerfile`.
 
-    Raises InputError, with every finding, where a part is unknown or the parts do not fit.
+    Raises InputError, with every finding, if a part is unknown or the parts are incompatible.
     """
     from assay.stacks.containerfile import containerfile as written
     from assay.stacks.stack import choose
@@ -38,7 +38,7 @@ def containerfile(
 
 
 def _command(stack: Stack) -> str:
-    """The command line that makes this stack, every default said."""
+    """The command line that makes this stack, with every default explicit."""
     words = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
     words += ["--accelerator", stack.accelerator]
     if stack.framework is not None:

@@ -1,4 +1,4 @@
-"""What more workers bring."""
+"""What more workers gain."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScalingCurves:
-    """What came of `scale`; iterating gives the curves, one a system, benchmark and swept point.
+    """The result of `scale`; iterating gives the curves, one per system, benchmark and swept point.
 
     studies     the same curves, each with its laws, limit, predictions, layouts and accelerator-hours
-    grouped_by  what made systems of one reference sizes of one machine; `none` where each is its own
+    grouped_by  what made systems of one reference sizes of one machine; `none` if each is separate
     """
 
     studies: tuple[Study, ...]
@@ -30,7 +30,7 @@ class ScalingCurves:
 
     @property
     def curves(self) -> tuple[Scaling, ...]:
-        """Each curve alone."""
+        """The curves without their conclusions."""
         return tuple(study.curve for study in self.studies)
 
     def __iter__(self) -> Iterator[Scaling]:
@@ -61,17 +61,17 @@ def scale(
     group: By | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> ScalingCurves:
-    """Throughput, speed-up and efficiency over worker counts, and what follows, as `assay scale RUN…`.
+    """Throughput, speed-up and efficiency over worker counts, and conclusions, like `assay scale RUN…`.
 
     run, more  of the same curve, one by one or as a list
-    metric   whose curves; None is each benchmark's primary one that scales
-    at       ranks to predict for; none: twice and four times the largest size
-    power_w  that an accelerator draws, watts
-    group    which systems of one run are sizes of one machine: by `name`, by `accelerator` or `none`; None is
-             `name` for imported sets, else `none`
-    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    metric   of the curves; None means each benchmark's primary one that scales
+    at       ranks to predict for; default: twice and four times the largest size
+    power_w  power of an accelerator, watts
+    group    which systems of one run are sizes of one machine: by `name`, by `accelerator` or `none`; None
+             means `name` for imported sets, else `none`
+    runs     directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where a name fits nothing, or nothing was measured at two sizes.
+    Raises InputError if a name matches nothing, or nothing was measured at two sizes.
     """
     from assay.analyse.scaling.curve import common_name, curves
     from assay.analyse.scaling.machines import machines
@@ -112,11 +112,11 @@ def _no_curve(found: Sequence[RunSet], systems: Sequence[str], metric: str | Seq
     what = "its primary metrics" if wanted is None else ", ".join(wanted)
     words = (
         f"{' '.join(one.reference for one in found)}: no curve: {what} must scale with the ranks and have "
-        f"results at two sizes at least (its runs have the shapes {', '.join(shapes)})"
+        f"results at at least two sizes (its runs have the shapes {', '.join(shapes)})"
     )
     if len(found) == 1 and len(systems) > 1 and len(shapes) > 1:
         words += (
-            f". To hold its {len(systems)} systems as sizes of one curve, name each: "
+            f". To use its {len(systems)} systems as sizes of one curve, name each: "
             f"`assay scale {found[0].reference}:{systems[0]} {found[0].reference}:{systems[1]} …`"
         )
     return words

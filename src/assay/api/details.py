@@ -23,7 +23,7 @@ class PointFigures:
     """One metric at one point.
 
     estimate  mean of the runs with its 95 % interval
-    spread    from run to run, as a share; None where it is not known
+    spread    from run to run, as a share; None if unknown
     """
 
     group: Group
@@ -33,7 +33,7 @@ class PointFigures:
 
 @dataclass(frozen=True)
 class SystemFigures:
-    """One system's runs, their figures, and the curves of its exchanges over their size."""
+    """One system's runs, their measurements, and the curves of its exchanges by message size."""
 
     name: str
     results: tuple[Result, ...]
@@ -43,7 +43,7 @@ class SystemFigures:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What came of `show`; what follows from the runs is worked out when it is first used.
+    """The result of `show`; what follows from the runs is computed on first use.
 
     runs      the runs, with the plan of the newest session
     rankings  of many systems without a baseline; else empty
@@ -59,28 +59,26 @@ class RunDetails:
         from assay.analyse.exchange.curves import exchange_curves
 
         metrics = self.runs.metrics()
-        return tuple(
-            SystemFigures(
-                system,
-                tuple(results),
-                tuple(map(_figures, group(results, metrics).values())),
-                tuple(exchange_curves(system, results, metrics)),
-            )
-            for system, results in self.runs.by_system().items()
-        )
+        found = []
+        for system, results in self.runs.by_system().items():
+            points = group(results, metrics).values()
+            curves = exchange_curves(system, points)
+            found.append(SystemFigures(system, tuple(results), tuple(map(_figures, points)), tuple(curves)))
+        return tuple(found)
 
     @property
     def points(self) -> int:
-        """Points of all systems, each metric counted."""
+        """Points of all systems, counting each metric."""
         return sum(len(one.points) for one in self.systems)
 
     @cached_property
     def usage(self) -> tuple[Usage, ...]:
-        """How the figures compare with what the hardware can do and what others reached."""
+        """The measurements compared with what the hardware can do and with published results."""
         from assay.analyse.expectations.shares import usage
         from assay.read import flops
 
-        return usage(self.runs.results, metrics=self.runs.metrics(), flops=flops)
+        points = {one.name: [point.group for point in one.points] for one in self.systems}
+        return usage(points, flops)
 
     @cached_property
     def doubts(self) -> tuple[tuple[Doubt, int], ...]:
@@ -88,21 +86,22 @@ class RunDetails:
         from assay.analyse import doubts
 
         by_code: dict[str, tuple[Doubt, int]] = {}
+        about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
         for system in self.systems:
             for here in system.points:
                 case = doubts.Case((doubts.Side(system.name, here.group),), here.estimate)
-                for doubt in doubts.of(case):
+                for doubt in doubts.of(case, about_runs):
                     kept, times = by_code.get(doubt.code, (doubt, 0))
                     by_code[doubt.code] = (kept, times + 1)
         return tuple(sorted(by_code.values(), key=lambda at: doubts.rank(at[0].code)))
 
 
-def show(run: str, *, runs: str | PathLike[str] | None = None) -> RunDetails:
-    """One session, imported set, `suite:system` or trial, as `assay show RUN`.
+def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -> RunDetails:
+    """One session, imported set, `suite:system` or trial, like `assay show RUN`.
 
-    runs  directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where the name fits nothing.
+    Raises InputError if the name matches nothing.
     """
     from assay.analyse.comparison.sides import are_ranked
     from assay.analyse.rankings.ranking import rankings

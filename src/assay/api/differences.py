@@ -1,4 +1,4 @@
-"""What differs between the machines and the software of two runs."""
+"""Differences between the machines and the software of two runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunMachines:
-    """One reference: how many runs it names, and what is known of the machines of those that say it."""
+    """One reference: its number of runs, and what those that describe their machines say."""
 
     reference: str
     runs: int
@@ -27,19 +27,19 @@ class RunMachines:
 
 @dataclass(frozen=True)
 class Differences:
-    """What came of `diff`."""
+    """The result of `diff`."""
 
     a: RunMachines
     b: RunMachines
 
     @property
     def known(self) -> bool:
-        """Whether the runs of both sides say what machines they ran on."""
+        """Whether the runs of both sides describe the machines they ran on."""
         return bool(self.a.known and self.b.known)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Every fact with the values of both sides, equal ones too; empty where a side is not known."""
+        """Every fact with the values of both sides, including equal ones; empty if a side is unknown."""
         from assay.provenance import side_by_side
 
         return tuple(side_by_side(self.a.known, self.b.known)) if self.known else ()
@@ -51,11 +51,11 @@ class Differences:
 
 
 def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differences:
-    """What differs between the machines and the software of two references, as `assay diff RUN RUN`.
+    """Differences between the machines and the software of two references, like `assay diff RUN RUN`.
 
-    runs  directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where a name fits nothing.
+    Raises InputError if a name matches nothing.
     """
     from assay.run.answered import answered
     from assay.run.index import update_index

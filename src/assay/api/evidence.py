@@ -1,4 +1,4 @@
-"""What questions about runs need: a readable index, the runs behind a reference, what was planned."""
+"""What questions about runs need: a readable index, the runs that a reference names, the plan."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _log = logging.getLogger("assay")
 
 
 def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
-    """Where runs are kept: the path, else $ASSAY_RUNS, else `runs/` here."""
+    """The directory of the runs: the path, else $ASSAY_RUNS, else `runs/` here."""
     return Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
 
 
 def each(*given: Names) -> list[str]:
-    """Names or paths as text, one after the other, whether they were given one by one or as lists.
+    """Names or paths as text in one list, whether they were given individually or as lists.
 
-    Raises InputError for what is neither, and where a list is empty.
+    Raises InputError for anything else, or if a list is empty.
     """
     found: list[object] = []
     for one in given:
@@ -44,9 +44,9 @@ def each(*given: Names) -> list[str]:
 
 
 def ready(runs_dir: Path) -> None:
-    """Make sure that the index can be read, making it again where it can't, and logging so.
+    """Make sure that the index can be read; if it can't, rebuild it and log that.
 
-    Raises InputError where there are no runs; nothing is written there.
+    Raises InputError if there are no runs; nothing is written there then.
     """
     from assay import store
 
@@ -57,7 +57,8 @@ def ready(runs_dir: Path) -> None:
 
     if not store.index_path(runs_dir).exists() and next(sessions(runs_dir), None) is None:
         raise InputError(
-            f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names others"
+            f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names another "
+            "directory"
         )
     from assay.run.index import update_index
 
@@ -67,11 +68,11 @@ def ready(runs_dir: Path) -> None:
 
 
 def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) -> None:
-    """Make sure that the index has these runs as their directories are, and log where it had not.
+    """Make sure that the index matches the directories of these runs, and log differences.
 
-    suite, session  what is asked about; None: all
+    suite, session  the runs in question; None: all
 
-    Raises InputError for runs of which no file tells what they were.
+    Raises InputError for runs that no file describes.
     """
     from assay import read, store
     from assay.run.index_stamps import outdated
@@ -80,20 +81,20 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
 
     warn_of_lost_files(runs_dir, concerned)
-    changed = outdated(runs_dir, concerned, read.VERSIONS)
+    changed = outdated(runs_dir, concerned, read.is_current)
     problems = _taken_in(runs_dir, changed)
     if problems is None:
         return
     unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
     if unknown:
-        left = f"{min(unknown)}: can't be taken into the index; make it again with `assay index --rebuild`"
+        left = f"{min(unknown)}: can't be added to the index; rebuild it with `assay index --rebuild`"
         raise InputError(problems or left)
     for problem in problems:
         _log.warning("%s", problem)
 
 
 def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
-    """Log which sessions lack a file of their own, and what to do.
+    """Log which sessions lack a file, and what to do.
 
     concerned  whether a session matters, by `suite/session`
     """
@@ -105,9 +106,9 @@ def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None
 
 
 def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
-    """Read runs that changed since the index was made, and log which; False where it stays as it is.
+    """Read runs that changed since the index was made, and log them; False if the index can't be updated.
 
-    changed  their ids, as `outdated` gives them
+    changed  their ids, from `outdated`
     """
     problems = _taken_in(runs_dir, changed)
     for problem in problems or ():
@@ -116,7 +117,7 @@ def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
 
 
 def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | None:
-    """What can't be read of runs that changed; None where none did, or the index can't be written."""
+    """What can't be read of changed runs; None if none changed, or the index can't be written."""
     if not changed:
         return None
     from assay.run.index import update_index
@@ -126,23 +127,23 @@ def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | Non
     try:
         return update_index(runs_dir)
     except (HostError, BusyError) as error:
-        _log.warning("%s; what follows is as the index has it", error)
+        _log.warning("%s; using the index as it is", error)
         return None
 
 
 def reindex(runs_dir: Path) -> None:
-    """Bring the index up to date, or log why not: it can be made again, and the results are there anyway."""
+    """Bring the index up to date, or log why not: it can be rebuilt, and the results are stored anyway."""
     from assay import store
     from assay.run.index import update_index
 
     path, why = store.index_path(runs_dir), store.trouble(runs_dir)
     if why is not None and path.exists():
-        _log.info("%s: %s; it is made again", path, why)
+        _log.info("%s: %s; rebuilding it", path, why)
     try:
         problems = update_index(runs_dir)
     except (HostError, BusyError) as error:
         _log.warning("%s", error)
-        _log.warning("the index is not up to date; `assay index` mends it")
+        _log.warning("the index is not up to date; `assay index` updates it")
         return
     for problem in problems:
         _log.warning("%s", problem)
@@ -150,37 +151,37 @@ def reindex(runs_dir: Path) -> None:
 
 @dataclass(frozen=True)
 class RunSet:
-    """What a reference names: its runs, and the plan of the newest session among them where it has one."""
+    """What a reference names: its runs, and the plan of their newest session if it has one."""
 
     reference: str
     results: tuple[Result, ...]
     plan: Plan | None
 
     def by_system(self) -> dict[str, list[Result]]:
-        """The runs of each system, the plan's systems in its order."""
+        """The runs of each system, with the plan's systems in its order."""
         found: dict[str, list[Result]] = {s: [] for s in (self.plan.systems if self.plan else ())}
         for result in self.results:
             found.setdefault(result.run.trial.system, []).append(result)
         return {system: results for system, results in found.items() if results}
 
     def metrics(self) -> Metrics:
-        """What a run's workload declares, led by the metric that the suite calls primary."""
+        """What a run's workload declares, with the suite's primary metric first."""
         from assay.analyse.comparison.sides import led_by
         from assay.read import metrics
 
         return led_by(self.plan.primary_metric if self.plan else {}, metrics)
 
 
-def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
-    """The runs that each reference names, from an index that has them as their directories are.
+def run_sets(runs_dir: Path, references: Iterable[str | os.PathLike[str]]) -> list[RunSet]:
+    """The runs that each reference names, from an index that matches their directories.
 
-    Raises InputError with the nearest names where nothing fits one, and for what is no name.
+    Raises InputError with the nearest names if a reference matches nothing or is not a name.
     """
-    named = list(references)
+    named = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in references]
     for reference in named:
-        if not isinstance(reference, str):
+        if not isinstance(reference, str) or not reference:
             raise InputError(
-                f"found {reference!r}; expected a name of runs, like quickstart or quickstart:here"
+                f"found {reference!r}; expected a name of runs, such as quickstart or quickstart:here"
             )
     if not named:
         return []
@@ -190,8 +191,8 @@ def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
     return answered(runs_dir, lambda: [_run_set(runs_dir, reference) for reference in named])
 
 
-def run_set(runs_dir: Path, reference: str) -> RunSet:
-    """The runs that one reference names, as `run_sets`."""
+def run_set(runs_dir: Path, reference: str | os.PathLike[str]) -> RunSet:
+    """The runs that one reference names, as for `run_sets`."""
     return run_sets(runs_dir, [reference])[0]
 
 
@@ -214,13 +215,13 @@ def _run_set(runs_dir: Path, reference: str) -> RunSet:
 
 
 def _must_be_whole(session: Session) -> None:
-    """Raises InputError for what an import left that was cut short: its runs are no sample of the whole."""
+    """Raises InputError for an incomplete import: its runs are not a sample of the whole."""
     if not (session.path / "session.json").is_file():
         return
     header = session.header
     if header.content and header.finished_at is None:
         kept, in_all = len(session.last_attempts()), len(session.plan().trials)
         raise InputError(
-            f"{session.id}: its import was cut short, {kept} of {in_all} runs are here; "
+            f"{session.id}: its import was interrupted, {kept} of {in_all} runs are here; "
             f"the same command completes it: {' '.join(header.command_line)}"
         )

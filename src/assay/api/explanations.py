@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def explain(code: str | None = None) -> Mapping[str, DoubtKind]:
-    """Code → the kind of doubt (meaning, effect, remedy), as `assay explain CODE` shows it; None: all.
+    """Code → the kind of doubt (meaning, effect, remedy), like `assay explain CODE` shows it; None: all.
 
-    Raises InputError with the nearest code where there is none of this name.
+    Raises InputError with the nearest code if there is none with this name.
     """
     from assay.analyse.doubts import KINDS
 
@@ -24,6 +24,6 @@ def explain(code: str | None = None) -> Mapping[str, DoubtKind]:
         return KINDS
     if code not in KINDS:
         near = get_close_matches(code.lower().replace("_", "-"), KINDS, n=1)
-        hint = f"is it {near[0]}? " if near else ""
-        raise InputError(f"no doubt is called {code}; {hint}`assay explain` lists all")
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"there is no doubt {code}; {hint}`assay explain` lists all doubts")
     return {code: KINDS[code]}

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What came of `gate`.
+    """The result of `gate`.
 
     answer   `holds`, `worse` or `undecided`
-    judged   each primary comparison, A as its B, and whether A is worse there by more than the margin
+    judged   each primary comparison, with A as its B, and whether A is worse there by more than the margin
     missing  points of the primary metrics that one side lacks, each with the reason as text
     open     benchmarks without a verdict, although other metrics were compared
     margin   share that counts as equal: 0.02
@@ -42,13 +42,13 @@ def gate(
     metric: str | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> GateResult:
-    """Whether A is no worse than its baseline, but for a margin, as `assay gate A --baseline B`.
+    """Whether A is no worse than its baseline, within a margin, like `assay gate A --baseline B`.
 
-    margin  share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
-    metric  only this one, instead of each benchmark's primary one
-    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    margin  share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
+    metric  only this metric, instead of each benchmark's primary one
+    runs    directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where a name fits nothing, a margin is invalid, or nothing can be compared.
+    Raises InputError if a name matches nothing, a margin is invalid, or nothing can be compared.
     """
     from assay.analyse.comparison.gate import judge, overall
 

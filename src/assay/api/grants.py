@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster has to grant to runs, and the smallest pods that use what it offers."""
+"""What a Kubernetes cluster must grant to runs, and the smallest pods that use its devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Rights:
     """What runs need in a namespace.
 
     needed    each right with its reason: something fails without it
-    optional  what the doctor and provenance read beside it, where that was asked for
+    optional  what the doctor and provenance also read, if requested
     objects   ServiceAccount, Role, RoleBinding …, as manifests
     """
 
@@ -34,7 +34,7 @@ class SmokePod:
     """A pod that uses one device.
 
     manifests  as YAML
-    refusals   why the API server's dry run takes it not, one for each part; empty where it was not asked
+    refusals   why the API server's dry run rejects it, one for each part; empty if it was not asked
     """
 
     name: str
@@ -43,9 +43,9 @@ class SmokePod:
 
 
 def rbac(system: str | None = None, *, systems: File = None, doctor: bool = False) -> Rights:
-    """The rights that runs on a system need, as `assay cluster rbac SYSTEM`. Asks the cluster nothing.
+    """The rights that runs on a system need, like `assay cluster rbac SYSTEM`. Sends nothing to the cluster.
 
-    Raises InputError where there is no such system, or no kubeconfig says its namespace.
+    Raises InputError if there is no such system, or no kubeconfig states its namespace.
     """
     from assay.launch.kubernetes import rbac as rights
     from assay.launch.kubernetes.connection import connect
@@ -58,11 +58,11 @@ def rbac(system: str | None = None, *, systems: File = None, doctor: bool = Fals
 
 
 def smoke(system: str | None = None, *, systems: File = None, validate: bool = False) -> tuple[SmokePod, ...]:
-    """The smoke pods of a system, as `assay cluster smoke SYSTEM`.
+    """The smoke-test pods of a system, like `assay cluster smoke SYSTEM`.
 
-    validate  also ask the API server, by its dry run, whether it takes them
+    validate  also check with the API server's dry run whether it accepts them
 
-    Raises InputError where there is no such system, PlatformError where the cluster can't be asked.
+    Raises InputError if there is no such system, PlatformError if the cluster can't be reached.
     """
     from assay.launch.kubernetes.doctor import smoke as pods
     from assay.launch.kubernetes.doctor.look import look

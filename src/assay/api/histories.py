@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.api.evidence import ready, runs_directory, up_to_date
 from assay.errors import InputError
+from assay.units import moment
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -22,16 +23,17 @@ def history(
     suite: str | None = None,
     benchmark: str | None = None,
     system: str | None = None,
-    since: float | None = None,
+    since: str | float | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> tuple[AnnotatedHistory, ...]:
-    """Each history of a metric, with what changed at its steps, as `assay history METRIC`.
+    """Each history of a metric, with what changed at its steps, like `assay history METRIC`.
 
     suite, benchmark, system  only these
-    since                     only sessions whose first run began then or later, seconds since the epoch
-    runs                      directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    since                     only sessions whose first run started then or later: `"2026-03-01"`, `"7d"`,
+                              or seconds since the epoch
+    runs                      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where no run reports the metric, and with `since` where nobody says when runs were made.
+    Raises InputError if no run reports the metric, or, with `since`, if the dates of runs are unknown.
     """
     from assay.analyse.history import histories
     from assay.read import metrics
@@ -40,6 +42,10 @@ def history(
     from assay.store import Filter, reporting
 
     directory = runs_directory(runs)
+    try:
+        earliest = None if since is None else moment(since)
+    except ValueError as error:
+        raise InputError(f"since: {error}") from error
     ready(directory)
     only = Filter(suite=suite, benchmark=benchmark, system=system)
 
@@ -48,13 +54,13 @@ def history(
         return reporting(directory, metric, only)
 
     results = answered(directory, reported)
-    if since is not None:
-        results = _begun_since(results, since)
+    if earliest is not None:
+        results = _begun_since(results, earliest)
     return tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))
 
 
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
-    """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
+    """The runs of sessions whose first run is recent enough: no session counts with only part of its runs."""
     from assay.analyse.history import began_at
     from assay.report.sentences.history import when
 
@@ -65,14 +71,15 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     if undated:
         more = f" and {len(undated) - 3} more" if len(undated) > 3 else ""
         raise InputError(
-            f"--since: nothing says when {', '.join(undated[:3])}{more} were made: import them with a column "
-            "`started_at`, or choose others with --suite or --system"
+            f"--since: the dates of {', '.join(undated[:3])}{more} are unknown: import them with a "
+            "`started_at` column, or choose others with --suite or --system"
         )
     begun = {name: began_at(runs) for name, runs in sessions.items()}
     kept = [r for r in results if begun[r.run.suite, r.run.session] >= since]
     if not kept:
         raise InputError(
-            f"--since: no session began after {when(since)} UTC; the newest did {when(max(begun.values()))}"
+            f"--since: no session started after {when(since)} UTC; the newest started "
+            f"{when(max(begun.values()))}"
         )
     return kept
 

@@ -1,4 +1,4 @@
-"""Logs and runs that others made, taken in."""
+"""Import logs, spreadsheets, and runs made elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.api.evidence import Names, each, runs_directory
 from assay.errors import InputError, Problem
+from assay.logs import TOOL_NAMES
 from assay.units import counted
 
 if TYPE_CHECKING:
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 SHEETS = (".csv", ".tsv")
+FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOL_NAMES)
 
 
 @dataclass(frozen=True)
 class ImportedSession:
-    """What became of some of the paths.
+    """The result of importing some of the paths.
 
-    added  False where the same was here before
-    notes  how they were understood, where that is worth knowing
+    added  False if the same was already present
+    notes  how they were understood, if that is worth knowing
     """
 
     session: Session
@@ -37,7 +39,7 @@ class ImportedSession:
 
 @dataclass(frozen=True)
 class Import:
-    """What came of `import_`: the sessions, and run directories that could not be taken into the index."""
+    """The result of `import_`: the sessions, and run directories that could not be added to the index."""
 
     sessions: tuple[ImportedSession, ...]
     problems: tuple[Problem, ...]
@@ -49,40 +51,42 @@ def import_(
     name: str | None = None,
     system: str | None = None,
     shape: str | Shape | None = None,
-    round: str | None = None,  # noqa: A002 - the command's own word for it
+    round: str | None = None,  # noqa: A002 - the command's own name for it
     benchmark: str | None = None,
     format: str = "auto",  # noqa: A002 - as above
     runs: str | PathLike[str] | None = None,
     command_line: Sequence[str] = (),
 ) -> Import:
-    """Logs, spreadsheets and run directories of others, copied and indexed, as `assay import PATH…`.
+    """Logs, spreadsheets and run directories, copied and indexed, like `assay import PATH…`.
 
-    name          of logs: what they are kept under; of a spreadsheet; None: as its file
-    system        of logs: what they ran on; None: as their folder or system JSON says; so the others
-    shape         of logs: nodes x accelerators, like `2x8`
-    round         of logs: MLPerf round, like v3.1
-    benchmark     of logs that don't name it
-    format        of logs: whose they are; auto: by what is in them
-    runs          directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
-    command_line  what was typed, as the sessions keep it
+    name          for logs: the name of the set; for a spreadsheet; None: named after its file
+    system        for logs: what they ran on; None: from their folder or system JSON; likewise the others
+    shape         for logs: nodes x accelerators, such as `2x8`
+    round         for logs: MLPerf round, such as v3.1
+    benchmark     for logs that don't name it
+    format        for logs: the tool; auto: by content
+    runs          directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    command_line  as typed, recorded in the sessions
 
-    Raises InputError where a path can't be used or an option does not fit it.
+    Raises InputError if a path can't be used or an option does not apply to it.
     """
     from assay.intake.run_directories import is_run_directory
     from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Shape
     from assay.run.index import update_index
 
+    if format not in FORMATS:
+        raise InputError(f"format: found {format!r}; expected {', '.join(FORMATS)}")
     given, directory = [Path(one) for one in each(path, *paths)], runs_directory(runs)
     own = [one for one in given if one.is_dir() and is_run_directory(one)]
     sheets = [one for one in given if one.is_file() and one.suffix.lower() in SHEETS]
     logs = [one for one in given if one not in own and one not in sheets]
     if logs and name is None:
-        raise InputError(f"{logs[0]}: logs need a name to be kept under; say it with --name")
+        raise InputError(f"{logs[0]}: imported logs need a name; add --name")
     if own and (name or system or shape or round or benchmark):
-        raise InputError(f"{own[0]}: a run directory of Assay keeps its own names; leave the options out")
+        raise InputError(f"{own[0]}: an Assay run directory keeps its own names; omit the options")
     if sheets and (system or shape or round or benchmark):
-        raise InputError(f"{sheets[0]}: a spreadsheet says these in its columns; leave the options out")
+        raise InputError(f"{sheets[0]}: a spreadsheet states these in its columns; omit the options")
     try:
         of_shape = Shape.parse(shape) if isinstance(shape, str) else shape
     except ValueError as error:
@@ -101,12 +105,12 @@ def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
     for merged in merge(path, runs_dir):
         runs = tuple(attempt.run() for attempt in merged.session.last_attempts().values())
         ignored = len(merged.ignored)
-        notes = (f"{counted(ignored, 'file')} left out: not of a run directory",) if ignored else ()
+        notes = (f"{counted(ignored, 'file')} left out: not part of a run directory",) if ignored else ()
         yield ImportedSession(merged.session, runs, merged.added, notes)
 
 
 def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> list[ImportedSession]:
-    """Training results, runs of inference and each program's logs become a session each."""
+    """Training results, inference runs and each program's logs become one session each."""
     from assay.intake.loadgen import import_inference
     from assay.intake.tf_cnn import import_cnn_logs
     from assay.intake.tool_logs import import_tool_logs
@@ -126,9 +130,9 @@ def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> li
 
 
 def _format(path: Path, asked: str) -> str:
-    """Whose log a path is: as asked, or as its name or lines say.
+    """The tool whose log a path is: as requested, or by its name or content.
 
-    Raises InputError where it has lines of several programs or of none, or where a folder is said to be one
+    Raises InputError if it has lines of several programs or of none, or if a folder is declared to be one
     program's log.
     """
     from assay.logs.closest_format import unrecognised
@@ -145,7 +149,7 @@ def _format(path: Path, asked: str) -> str:
     found = [tool.name for tool in tools_of(path)]
     found += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
     if len(found) > 1:
-        raise InputError(f"{path}: it has lines of {' and '.join(found)}; say with --format which to read")
+        raise InputError(f"{path}: it has lines of {' and '.join(found)}; choose one with --format")
     if not found and not is_mlperf_file(path):
         raise InputError([Problem(str(path), unrecognised(path))])
     return found[0] if found else "mlperf"
@@ -159,7 +163,7 @@ def _numbers(
 
     kept_as = name or word(path.stem)
     if not kept_as:
-        raise InputError(f"{path}: its name can't name what is kept; say one with --name")
+        raise InputError(f"{path}: a set can't have this name; choose one with --name")
     return [*map(_session, import_numbers(path, NumbersRequest(runs_dir, kept_as, command_line)))]
 
 

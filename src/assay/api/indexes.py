@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IndexUpdate:
-    """What came of `index`.
+    """The result of `index`.
 
     path       of the index
-    runs       that it has now; of them `read` anew, and `gone` since it was made
-    made_anew  why it was made from nothing; None where it was not
+    runs       that it now has; `read` of them anew, and `gone` since it was made
+    made_anew  why it was rebuilt; None if it was not
     problems   run directories that could not be read, sessions that lack a file
     """
 
@@ -34,12 +34,12 @@ class IndexUpdate:
 
 
 def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> IndexUpdate:
-    """Make the index agree with the run directories, as `assay index`.
+    """Bring the index in line with the run directories, like `assay index`.
 
-    rebuild  begin with an empty one
-    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    rebuild  start with an empty one
+    runs     directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where there is no such directory.
+    Raises InputError if there is no such directory.
     """
     from assay import store
     from assay.run.index import update_index
@@ -47,7 +47,7 @@ def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> 
 
     directory = runs_directory(runs)
     if not directory.is_dir():
-        raise InputError(f"{directory}: there is no such directory; name one with --runs")
+        raise InputError(f"{directory}: no such directory; name one with --runs")
     why = "--rebuild" if rebuild else store.trouble(directory)
     try:
         before = {} if why else store.known(directory)

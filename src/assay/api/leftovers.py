@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What came of `clean`.
+    """The result of `clean`.
 
     looked   whether it is known what is left
     found    what runs left there
     removed  tokens of the jobs whose remains are gone now
-    error    why the system could not be looked at, or something not be removed; "" where all went well
+    error    why the system could not be checked, or something could not be removed; "" if all went well
     """
 
     system: str
@@ -36,9 +36,9 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class OtherSystem:
-    """Another system of which the runs directory has jobs that are not over, or directories.
+    """Another system of which the runs directory has unfinished jobs, or directories.
 
-    command  the words that look at it
+    command  the command that checks it
     """
 
     system: str
@@ -52,11 +52,11 @@ def not_looked_at(
     systems: str | PathLike[str] | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> tuple[OtherSystem, ...]:
-    """What the runs directory knows to be left of systems that `clean` has not looked at, by their names.
+    """What the runs directory lists as left on systems that `clean` has not checked, by name.
 
     systems  the file that was used; None: systems.yaml here
 
-    Of a system that the file lacks, the session's own copy of its systems is named.
+    For a system that the file lacks, the session's own copy of its systems is named.
     """
     from assay.run import leftovers
 
@@ -84,15 +84,15 @@ def clean(
     running: bool = False,
     runs: str | PathLike[str] | None = None,
 ) -> Leftovers:
-    """What runs left on a system, as `assay clean SYSTEM`; an error there is told, not raised.
+    """What runs left on a system, like `assay clean SYSTEM`; an error there is returned, not raised.
 
     system   its name, or the system itself; None: this machine
-    systems  the file that has a system of this name; None: systems.yaml here
-    yes      remove it, but for what still goes on
-    running  count as left what still goes on, too: with `yes` its jobs are ended
-    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    systems  the file with a system of this name; None: systems.yaml here
+    yes      remove it, except what is still active
+    running  include active jobs; with `yes`, end them
+    runs     directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where there is no such system.
+    Raises InputError if there is no such system.
     """
     from assay.run import leftovers
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def openstack(file: str | PathLike[str]) -> MachinesFile:
-    """The machines that a file describes, as `assay cluster openstack FILE` reads them.
+    """The machines that a file describes, like `assay cluster openstack FILE` reads them.
 
-    `assay.cluster.openstack` makes commands, a Heat template and nova.conf of them.
+    `assay.cluster.openstack` makes commands, a Heat template and nova.conf from them.
 
     Raises InputError with every finding and its line.
     """

@@ -1,4 +1,4 @@
-"""What a suite would run, in which order, and exactly what each trial would send."""
+"""What a suite would run, in which order, and exactly what each trial would submit."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from assay.run.request import PlannedRun
     from assay.suite import Suite, Systems
 
-TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
+TOKEN = "TOKEN"  # noqa: S105 placeholder for a run's own name, so that the output is the same each time
 
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """What came of `plan`.
+    """The result of `plan`.
 
-    run       the plan, the suite and the systems that it was made from
+    run       the plan, and the suite and systems that it was made from
     limits    of a run until decided; None for the suite's own repeats
-    runs_dir  directory whose earlier runs say how long trials take
+    runs_dir  directory whose earlier runs show how long trials take
     """
 
     run: PlannedRun
@@ -42,14 +42,26 @@ class SuitePlan:
         """The ordered trials, their seed and digest."""
         return self.run.plan
 
+    @property
+    def nominal_p(self) -> float:
+        """P at which each look of a run until decided claims; its intervals hold at 1 - p.
+
+        Raises ValueError if the plan has the suite's own repeats, without interim looks.
+        """
+        from assay.analyse.statistics.sequential import nominal_p
+
+        if self.limits is None:
+            raise ValueError("a plan with the suite's own repeats has no looks")
+        return nominal_p(self.limits.max_repeats, paired=self.plan.interleaved)
+
     def durations(self) -> Mapping[str, DurationEstimate]:
-        """System → how long its trials take, by earlier runs or what their parameters set."""
+        """System → how long its trials take, by earlier runs or by their parameters."""
         from assay.run import duration
 
         return duration.estimates(self.plan, self.plan.trials, self.runs_dir)
 
     def trial(self, name: str) -> Trial:
-        """The trial of this id. Raises InputError with the nearest one where there is none."""
+        """The trial with this id. Raises InputError with the nearest one if there is none."""
         from assay.suite.findings import suggestion
 
         trials = {trial.id: trial for trial in self.plan.trials}
@@ -61,15 +73,15 @@ class SuitePlan:
         return trials[name]
 
     def sent(self, trial: Trial) -> RenderedJob:
-        """Command, environment and files of a trial, as they would be sent."""
+        """Command, environment and files of a trial, as they would be submitted."""
         from assay.plan import job_of
 
         return self._launcher(trial).render(job_of(trial, TOKEN))
 
     def checked(self, trial: Trial) -> list[PartCheck]:
-        """What the platform says of a trial, as a dry run there.
+        """The platform's answer for a trial, from a dry run.
 
-        Raises InputError where there is nobody to ask, LaunchError where it can't be asked.
+        Raises InputError if there is no server to ask, LaunchError if it can't be reached.
         """
         from assay.launch.check import Checker
         from assay.plan import job_of
@@ -99,9 +111,9 @@ def plan(
     max_time: str | float | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> SuitePlan:
-    """The trials of a suite in their order, as `assay plan SUITE`: what `run` with the same arguments sends.
+    """The trials of a suite in their order, like `assay plan SUITE`: what `run` would submit.
 
-    Nothing is started, and nothing is written. Raises InputError with everything that can't be run as
+    Starts and writes nothing. Raises InputError with everything that can't be run as
     written, each with its file and line.
     """
     from assay.run.request import RunRequest, plan_of
@@ -119,21 +131,29 @@ def plan(
 
 
 def limits_of(until: str | None, max_repeats: int | None, max_time: str | float | None) -> Limits | None:
-    """How far a run until decided goes; None where it is for the suite's repeats.
+    """How far a run until decided goes; None for the suite's repeats.
 
-    max_time  like `"90min"`, or seconds
+    max_time  such as `"90min"`, or seconds
 
-    Raises InputError for limits without `until`, and for a time that is none.
+    Raises InputError for limits without `until`, and for an invalid time.
     """
+    from assay.analyse.statistics.sequential import looks
     from assay.run.interim_looks import MAX_REPEATS, Limits
     from assay.units import seconds
 
+    if until not in (None, "decided"):
+        raise InputError(f'until: found {until!r}; expected "decided"')
     if until is not None:
         try:
             max_time_s = seconds(max_time) if isinstance(max_time, str) else max_time
         except ValueError as error:
             raise InputError(f"max_time: {error}") from error
-        return Limits(max_repeats or MAX_REPEATS, max_time_s)
+        most = MAX_REPEATS if max_repeats is None else max_repeats
+        try:
+            looks(most)
+        except ValueError as error:
+            raise InputError(f"max_repeats: {error}") from error
+        return Limits(most, max_time_s)
     if max_repeats or max_time:
-        raise InputError("max_repeats and max_time limit a run until decided; add until")
+        raise InputError('max_repeats and max_time limit a run until decided; add until="decided"')
     return None

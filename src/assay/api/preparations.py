@@ -1,4 +1,4 @@
-"""What a cluster is given before trials run on it."""
+"""What a cluster needs before trials run on it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterPreparation:
-    """What came of `prepare`: nothing is changed before `apply` or `revert`.
+    """The result of `prepare`: nothing changes before `apply` or `revert`.
 
     wanted  the parts and their objects
-    lacks   what is to be written into the system so that its pods use what it is given; "" where nothing
-    words   that name the system to a command
+    lacks   what to add to the system so that its pods use the cluster's resources; "" if nothing
+    words   that name the system in a command
     """
 
     wanted: Preparation
@@ -37,14 +37,14 @@ class ClusterPreparation:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The connection. Raises PlatformError where it does not answer."""
+        """The connection. Raises PlatformError if it does not answer."""
         from assay.launch.kubernetes.connection import connect
 
         return connect(self.wanted.target.system.context, self.wanted.target.namespace)
 
     @property
     def parts(self) -> list[str] | None:
-        """Names of the parts; None where it is all of the system's."""
+        """Names of the parts; None for all of the system's."""
         return None if self.wanted.whole else [*self.wanted.names()]
 
     def plan(self, *, reverting: bool = False) -> list[ObjectChange]:
@@ -56,19 +56,19 @@ class ClusterPreparation:
         )
 
     def apply(self) -> list[ObjectChange]:
-        """Bring it to the cluster. Raises InputError, and changes nothing, where a step hinders."""
+        """Apply it to the cluster. Raises InputError, and changes nothing, if a step is blocked."""
         from assay.cluster import prepare as work
 
         return work.apply(self.cluster, self.wanted)
 
     def revert(self) -> list[ObjectChange]:
-        """Take back what `apply` brought."""
+        """Remove what `apply` created."""
         from assay.cluster import prepare as work
 
         return work.revert(self.cluster, self.parts)
 
     def checks(self) -> list[tuple[str, Check]]:
-        """Whether what the parts bring is there and ready: part and check."""
+        """Whether what the parts install is present and ready: part and check."""
         from assay.checks.check import for_system
         from assay.cluster.components.requirements import check_all
 
@@ -83,15 +83,15 @@ def prepare(
     platform: Platform | None = None,
     rdma: bool = False,
 ) -> ClusterPreparation:
-    """Operators, node settings, storage and rights for a system on Kubernetes, as `assay cluster prepare`.
+    """Operators, node settings, storage and rights for a system on Kubernetes, like `assay cluster prepare`.
 
-    systems   the systems' file; None: systems.yaml here
+    systems   the systems file; None: systems.yaml here
     part      only these parts; empty: all of the system, and `pods`
-    platform  what the cluster is; None: it is asked
-    rdma      allow pods to lock memory, as InfiniBand and RoCE need
+    platform  the kind of cluster; None: ask it
+    rdma      allow pods to lock memory, which InfiniBand and RoCE require
 
-    Raises InputError for a system or a part that is not there, PlatformError where the cluster has to be
-    asked and does not answer.
+    Raises InputError for an unknown system or part, PlatformError if the cluster must be asked and
+    does not answer.
     """
     from assay.cluster.components import Preparation
     from assay.launch.kubernetes import openshift
@@ -106,19 +106,19 @@ def prepare(
 
 
 def refuse_restarts(steps: Sequence[ObjectChange]) -> None:
-    """Raises InputError where the steps drain and restart nodes."""
+    """Raises InputError if the steps drain and restart nodes."""
     pools = sorted({str(step.pool) for step in steps if step.restarts})
     if pools:
         raise InputError(
             f"nothing was changed: the nodes of pool {', '.join(pools)} would be drained and restarted, one "
-            "after the other; add --restart-nodes where that is meant, or name the other parts with --part"
+            "at a time; add --restart-nodes to allow that, or name the other parts with --part"
         )
 
 
 def _parts(
     chosen: KubernetesSystem, names: Sequence[str], system: str, file: str | PathLike[str] | None
 ) -> tuple[Component, ...]:
-    """The parts named here, else those of the system, as systems.yaml has them set."""
+    """The parts named here, or else those of the system, with the settings in systems.yaml."""
     from assay.cluster.components import PARTS
     from assay.suite import document
     from assay.suite.findings import checked, unknown
@@ -145,7 +145,7 @@ def _parts(
 
 
 def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationTarget:
-    """The cluster is asked only for what is not said here."""
+    """The cluster is asked only for what is not stated here."""
     from assay.cluster.components.component import PreparationTarget
     from assay.launch.kubernetes.connection import connect
     from assay.launch.kubernetes.openshift_detection import is_openshift
@@ -161,5 +161,5 @@ def _refuse_strangers(wanted: Preparation) -> None:
     strangers = [part.name for part in wanted.parts if platform not in part.platforms]
     if strangers:
         raise InputError(
-            f"{', '.join(strangers)}: not for {platform}; leave it out, or say what it is with --for"
+            f"{', '.join(strangers)}: not for {platform}; omit it, or state the platform with --for"
         )

@@ -1,4 +1,4 @@
-"""One page that can be sent to someone."""
+"""A self-contained report page."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 Form = Literal["html", "markdown"]
-MOST_VALUES = 3  # of a fact that one cell names each
+MOST_VALUES = 3  # of a fact that one cell lists
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
 
 
 @dataclass(frozen=True)
 class Report:
-    """What came of `report`.
+    """The result of `report`.
 
     name      `<suite>-<session>` of the newest run, for a file
-    runs_dir  directory that holds the runs
-    about     what it says: of sides that are compared, or of a sweep
+    runs_dir  directory of the runs
+    about     its contents: sides that are compared, or a sweep
     """
 
     name: str
@@ -50,7 +50,7 @@ class Report:
         if isinstance(self.about, Contents):
             return markdown.text(self.about) if form == "markdown" else page.html(self.about)
         if form != "html":
-            raise InputError("a sweep's report is a page of heat maps: leave --format markdown out")
+            raise InputError("a sweep's report is a page of heat maps: omit --format markdown")
         return sweep_page.html(self.about)
 
     def plain(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Report:
         return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
 
     def with_logs(self, page: Path) -> Report:
-        """The same with links to the logs of its runs, which are written into a folder next to the page."""
+        """The same with links to the logs of its runs, which are copied into a folder next to the page."""
         from assay.report.contents.contents import Contents
 
         if not isinstance(self.about, Contents):
@@ -80,15 +80,15 @@ def report(
     with_identity: bool = False,
     runs: str | PathLike[str] | None = None,
 ) -> Report:
-    """A recommendation, verdicts, charts, numbers, doubts and how to reproduce, as `assay report RUN…`.
+    """A recommendation, verdicts, charts, numbers, doubts and how to reproduce, like `assay report RUN…`.
 
     more           further sides
-    margin         share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
-    baseline       what the others are compared with; None is the suite's, else the first of at most four
+    margin         share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
+    baseline       what to compare with; None means the suite's, or else the first of at most four
     with_identity  keep names of machines and people
-    runs           directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    runs           directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-    Raises InputError where a name fits nothing, or the references share runs.
+    Raises InputError if a name matches nothing, or the references share runs.
     """
     from assay.api.sweep_pages import is_sweep, sweep_of
 
@@ -103,7 +103,7 @@ def report(
     about: Contents | SweepReport
     if is_sweep(found, directory):
         if baseline is not None:
-            raise InputError("a sweep's nodes are compared with each other: leave --baseline out")
+            raise InputError("a sweep's nodes are compared with each other: omit --baseline")
         about = sweep_of(found, directory, width, _recipes({"": results}, directory))
     else:
         about = _gathered(found, directory, width, baseline, with_identity=with_identity)
@@ -143,7 +143,7 @@ def _gathered(
 
 
 def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
-    """The contents with names of machines and people left out as they are written."""
+    """The contents, with names of machines and people left out when written."""
     from assay.report.contents.pseudonyms import LEFT_OUT, anonymous
     from assay.rundir.session import Session
 
@@ -155,7 +155,7 @@ def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path)
 
 
 def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
-    """Each side's price as its own plan states it."""
+    """Each side's price as stated in its plan."""
     by_session = {
         (plan.suite, result.run.session): plan
         for one in found
@@ -172,7 +172,7 @@ def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> d
 
 
 def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
-    """The contents with links to the logs, which are written into a folder next to the page."""
+    """The contents with links to the logs, which are copied into a folder next to the page."""
     from assay.durable import deliver
     from assay.report.page import log as log_page
     from assay.rundir.session import Session
@@ -182,7 +182,7 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     for run in (result.run for results in contents.sides.values() for result in results):
         session, _, trial = run.id.rpartition("/")
         attempt = Session(runs_dir / session).last_attempts()[trial]
-        attempt.run()  # says where its logs hold secrets, which are hidden from now on
+        attempt.run()  # registers the secrets in its logs, which are hidden from now on
         for name, log in attempt.logs().items():
             place = PurePosixPath(*run.id.split("/"), f"{name}.html")
             deliver(folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode())
@@ -191,20 +191,20 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
 
 
 def _shared_plan(found: Sequence[RunSet]) -> Plan | None:
-    """The newest plan, where all references are of one suite digest; else none speaks for all."""
+    """The newest plan, if all references have one suite digest; else no plan applies to all."""
     plans = [one.plan for one in found if one.plan is not None]
     digests = {plan.suite_digest for plan in plans}
     return plans[-1] if len(plans) == len(found) and len(digests) == 1 else None
 
 
 def _metrics(found: Sequence[RunSet], run: Run) -> Mapping[str, Metric]:
-    """What the run's workload declares, led by the primary metric of the suite that it is of."""
+    """What the run's workload declares, with the primary metric of its suite first."""
     own = next((one for one in found if one.plan is not None and one.plan.suite == run.suite), found[0])
     return own.metrics()(run)
 
 
 def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
-    """The runs by system; where two references hold the same system, under the references' names too."""
+    """The runs by system; if two references contain the same system, under the references' names too."""
     systems = [system for one in found for system in one.by_system()]
     sides: dict[str, list[Result]] = {}
     seen: dict[str, str] = {}
@@ -223,7 +223,7 @@ def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
 
 
 def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> list[ReportedFact]:
-    """Every fact of provenance with each side's values; those that differ and could matter are marked."""
+    """Every provenance fact with each side's values; those that differ and could matter are marked."""
     from itertools import chain
 
     from assay import provenance
@@ -244,7 +244,7 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
 
 
 def _summarised(values: Sequence[Scalar]) -> str:
-    """A fact's values over nodes and runs: a few as they are, more as a range or counted."""
+    """A fact's values over nodes and runs: a few as they are, more as a range or a count."""
     if len(values) <= MOST_VALUES:
         return ", ".join("absent" if v is None else str(v) for v in values)
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
@@ -255,7 +255,7 @@ def _summarised(values: Sequence[Scalar]) -> str:
 
 
 def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Recipe]:
-    """How each session behind these runs is made again, in the order of their names."""
+    """How to reproduce each session of these runs, ordered by name."""
     from assay.rundir.session import Session
 
     runs: dict[str, list[Run]] = {}
@@ -284,7 +284,7 @@ def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
 
 
 def _git(state: Mapping[str, Scalar]) -> str:
-    """`1f0c9ab on main, with changes`; "" where it is not known."""
+    """`1f0c9ab on main, with changes`; "" if unknown."""
     if "commit" not in state:
         return ""
     branch = f" on {state['branch']}" if "branch" in state else ""
@@ -292,7 +292,7 @@ def _git(state: Mapping[str, Scalar]) -> str:
 
 
 def _commands(session: Session, runs: Sequence[Run]) -> dict[str, str]:
-    """The exact command of the first trial of each benchmark, system and shape; imported logs have none."""
+    """The exact command of the first trial of each benchmark, system and shape; none for imported logs."""
     kinds: dict[tuple[str, str, str], Run] = {}
     for run in runs:
         trial = run.trial

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from assay.records import Comparison
+    from assay.records import Comparison, Doubt
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
     from assay.run.progress import Tell
@@ -25,10 +25,10 @@ Outcome = Literal["good", "worse", "undecided", "left"]
 
 @dataclass(frozen=True)
 class RunResult:
-    """What came of `run`.
+    """The result of `run`.
 
-    completed  the session, its plan, the last result of each trial, and what is left
-    contents   what a report says of it, without provenance and recipe
+    completed  the session, its plan, the last result of each trial, and what remains
+    contents   the contents of its report, without provenance and recipe
     """
 
     completed: CompletedSession
@@ -40,10 +40,21 @@ class RunResult:
         return [c for question in self.contents.questions for c in question.comparisons]
 
     @property
-    def outcome(self) -> Outcome:
-        """Of all together.
+    def doubts(self) -> list[Doubt]:
+        """The doubts of all results, each once, without those that belong to a requirement."""
+        contents = self.contents
+        doubted = [d for c in self.primary for d in c.doubts]
+        doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
+        doubted += [d for study in contents.studies for d in study.doubts]
+        required = {d.code for requirement in contents.requirements for d in requirement.doubts}
+        doubted += [d for _, alone in contents.alone for d in alone if d.code not in required]
+        return list(dict.fromkeys(doubted))
 
-        `left`: a platform or a system can't be used, and its trials are left; else `worse`: a trial failed or
+    @property
+    def outcome(self) -> Outcome:
+        """The overall answer.
+
+        `left`: a platform or a system can't be used, and its trials remain; else `worse`: a trial failed or
         a requirement does not hold; else `undecided`: a requirement is, or a comparison of a run until
         decided; else `good`.
         """
@@ -70,23 +81,23 @@ def run(
     progress: Tell | None = None,
     command_line: Sequence[str] = (),
 ) -> RunResult:
-    """A suite run to its verdict, as `assay run SUITE`; the same call resumes what was stopped.
+    """A suite run to its verdict, like `assay run SUITE`; the same call resumes a stopped run.
 
-    suite         its file, or what `assay.api.make_suite` gives
-    systems       where to run; None: systems.yaml beside the suite, or this machine
+    suite         its file, or the result of `assay.api.make_suite`
+    systems       where to run; None: systems.yaml next to the suite, or this machine
     system        only these systems; empty for all
-    new           begin a new session although one is unfinished
-    failed        repeat the failed trials of the newest session, in it
-    until         "decided": go on, block by block, until every primary comparison is decided
-    max_repeats   with it: blocks at most; another number is another test; None is 20
-    max_time      with it: begin no block once the trials took so long, `"90min"` or seconds
-    runs          directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
-    progress      makes who is told the events of the session; None: nobody
-    command_line  what was typed, as the session keeps it
+    new           start a new session even if one is unfinished
+    failed        repeat the failed trials of the newest session in that session
+    until         "decided": continue, block by block, until every primary comparison is decided
+    max_repeats   with it: maximum number of blocks; another number is another test; None means 20
+    max_time      with it: start no block once the trials have taken this long, `"90min"` or seconds
+    runs          directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    progress      creates the receiver of the session's events; None: nobody
+    command_line  as typed, recorded in the session
 
-    Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
-    HostError when this machine can't go on, PlatformError when a system's platform can't be used, and
-    InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised, the same call goes on from there.
+    Raises InputError for what can't be run as written, BusyError if another Assay process works on the
+    session, HostError if this machine can't continue, PlatformError if a system's platform can't be used, and
+    InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised, the same call resumes from there.
     """
     from assay.report.contents.contents import gather
     from assay.run.drive import run_suite
@@ -108,7 +119,7 @@ def run(
         completed = run_suite(request, progress or Silence)
     except KeyboardInterrupt:
         raise InterruptedRun(
-            "interrupted at once: a job may still be ending; the same command goes on from there"
+            "interrupted immediately: a job may still be ending; the same command resumes from there"
         ) from None
     reindex(request.runs_dir)
     found = RunSet(completed.session.id, completed.results, completed.plan)

@@ -1,17 +1,24 @@
-"""What may stand in a user's files, as JSON Schemas."""
+"""JSON Schemas of the user's files."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from assay.errors import InputError
+
 
 def schema(file: Literal["suite", "systems"]) -> dict[str, Any]:
-    """The JSON Schema of suite.yaml or systems.yaml, as `assay schema FILE`."""
+    """The JSON Schema of suite.yaml or systems.yaml, like `assay schema FILE`.
+
+    Raises InputError for the name of another file.
+    """
     from assay.cluster.components import PARTS
     from assay.launch import SYSTEM_MODELS
     from assay.suite.schema import suite_schema, systems_schema
     from assay.workloads import WORKLOADS
 
+    if file not in ("suite", "systems"):
+        raise InputError(f"found {file!r}; expected suite or systems")
     if file == "systems":
         return systems_schema(SYSTEM_MODELS, PARTS)
     models = {name: workload.params for name, workload in WORKLOADS.items()}

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from assay.records import InferenceRun
 
 Progress = Callable[[int, int], None]
-"""Takes how many of how many sets were read."""
+"""Takes the number of sets read so far and in total."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What came of `score`; iterating gives the sets of training logs, each with its score and its doubts.
+    """The result of `score`; iterating gives the sets of training logs, each with its score and its doubts.
 
     sets       sets of training logs
-    inference  runs of inference
+    inference  inference runs
     checked    whether the rules of their rounds were checked
     """
 
@@ -77,16 +77,16 @@ def score(
     rules: bool = False,
     progress: Progress | None = None,
 ) -> Scores:
-    """MLPerf logs scored by their round's rules, as `assay score PATH…`; times in minutes.
+    """MLPerf logs scored by their round's rules, like `assay score PATH…`; times in minutes.
 
-    round     where neither log nor folder says it, like `"v3.1"`
-    stated    a published score, compared with what follows from the logs: minutes of the one set, as text
-              where its last digit is a 0; or a CSV of system,benchmark,minutes
-    rules     check the sets by the rules of their rounds, too; every log is read once more
-    progress  called before each set with the number of those read and of all
+    round     if neither log nor folder states it, such as `"v3.1"`
+    stated    a published score, compared with what follows from the logs: minutes of the only set, as text
+              if its last digit is a 0; or a CSV of system,benchmark,minutes
+    rules     also check the sets against the rules of their rounds; every log is read once more
+    progress  called before each set with the number of those read and in total
 
-    Raises InputError where a path doesn't exist or holds no results, a round is invalid, or nothing here is
-    what was stated of.
+    Raises InputError if a path doesn't exist or contains no results, a round is invalid, or no set here has
+    a stated score.
     """
     from assay.logs.inference_paths import inference_runs, told_apart
 
@@ -103,7 +103,7 @@ def score(
 def round_of(text: str) -> str:
     """A round as MLCommons writes it. Raises ValueError on anything else."""
     if not re.fullmatch(r"v\d+\.\d+", text):
-        raise ValueError(f"{text!r} is no round; write it like v3.1")
+        raise ValueError(f"{text!r} is not a round; write it as v3.1")
     return text
 
 
@@ -114,10 +114,10 @@ def scored_sets(
     rules: bool = False,
     progress: Progress | None = None,
 ) -> list[ScoredSet]:
-    """Every set of result files below the paths, scored. Raises InputError where a path holds none.
+    """Every set of result files below the paths, scored. Raises InputError if a path contains none.
 
-    rules     check each set by the rules of its round as well: every log is read once more
-    progress  called before each set with the number of those read and of all
+    rules     also check each set against the rules of its round: every log is read once more
+    progress  called before each set with the number of those read and in total
     """
     from assay.logs.result_sets import find_sets
 
@@ -132,12 +132,12 @@ def scored_sets(
 
 
 def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet]:
-    """The sets with what was published of them, and the doubt where it doesn't follow from their logs.
+    """The sets with their published scores, and a doubt if a score doesn't follow from their logs.
 
     stated  minutes of the only set, or the path of a sheet
 
-    Raises InputError where it is neither, where one figure is given for several sets, or where none of a
-    sheet's is of a set here.
+    Raises InputError if it is neither, if one value is given for several sets, or if no row of a
+    sheet is about a set here.
     """
     from assay.analyse.doubts.published_scores import score_contradicts
     from assay.logs.stated_scores import of_set, stated_scores
@@ -147,7 +147,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
     said = stated_scores(stated)
     if any(s.system is None for s in said) and len(sets) != 1:
         raise InputError(
-            f"stated: one figure is given for {len(sets)} sets; score one set, or give a CSV of "
+            f"stated: one value is given for {len(sets)} sets; score one set, or give a CSV of "
             "system,benchmark,minutes"
         )
     held = []
@@ -164,7 +164,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
         held.append(replace(scored, stated_minutes=published.minutes, doubts=doubts))
     if all(scored.stated_minutes is None for scored in held):
         here = ", ".join(f"{scored.system},{scored.benchmark}" for scored in held[:5])
-        raise InputError(f"stated: no row of the sheet is of a set here; the sets are {here}")
+        raise InputError(f"stated: no row of the sheet is about a set here; the sets are {here}")
     return held
 
 

@@ -15,10 +15,10 @@ SYSTEMS_FILE = "systems.yaml"
 
 @dataclass(frozen=True)
 class Machine:
-    """What a starter suite has to know.
+    """What a starter suite needs to know.
 
     cores  that this process may use, by affinity and cgroup
-    gpus   that NVIDIA's driver shows
+    gpus   that NVIDIA's driver lists
     """
 
     cores: int
@@ -26,12 +26,12 @@ class Machine:
 
 
 def init(directory: str | PathLike[str] = ".", *, force: bool = False) -> tuple[Path, Path]:
-    """Write suite.yaml and systems.yaml to a directory, as `assay init`; gives their paths.
+    """Write suite.yaml and systems.yaml to a directory, like `assay init`; returns their paths.
 
-    directory  made where it is missing
-    force      overwrite the two files where they exist
+    directory  created if missing
+    force      overwrite the two files if they exist
 
-    Raises InputError where one is there already, HostError where it can't be written.
+    Raises InputError if one already exists, HostError if it can't be written.
     """
     folder, machine = Path(directory), look_here()
     suite, systems = folder / SUITE_FILE, folder / SYSTEMS_FILE
@@ -41,7 +41,7 @@ def init(directory: str | PathLike[str] = ".", *, force: bool = False) -> tuple[
 
 
 def look_here() -> Machine:
-    """What the probe tells of this machine. Raises HostError where it doesn't come to its end."""
+    """What the probe reports about this machine. Raises HostError if it doesn't finish."""
     import math
 
     from assay.checks.check import number
@@ -54,7 +54,7 @@ def look_here() -> Machine:
 
 
 def _name(directory: Path) -> str:
-    """The suite is called as its directory, as far as that is a name."""
+    """The suite is named after its directory, as far as that is a valid name."""
     words = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.absolute().name).strip("-._")
     return words[:40] or "starter"
 
@@ -62,7 +62,7 @@ def _name(directory: Path) -> str:
 def _write(directory: Path, files: dict[Path, str], force: bool) -> None:
     present = [str(path) for path in files if path.exists()]
     if present and not force:
-        raise InputError(f"{' and '.join(present)}: there already; choose another directory, or --force")
+        raise InputError(f"{' and '.join(present)}: already there; choose another directory, or use --force")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
@@ -74,7 +74,7 @@ def _write(directory: Path, files: dict[Path, str], force: bool) -> None:
 def suite_text(name: str, machine: Machine) -> str:
     """suite.yaml for a machine.
 
-    With GPUs a worker has one process a GPU, and the shapes double the GPUs; without, an accelerator is a
+    With GPUs, a worker has one process per GPU, and the shapes double the GPUs; without, an accelerator is a
     process on half of the cores, and the second shape has two.
     """
     counts = _ranks(machine)
@@ -103,45 +103,45 @@ def suite_text(name: str, machine: Machine) -> str:
 
 
 def systems_text(machine: Machine) -> str:
-    """systems.yaml with this machine in it, twice: the first comparison is one between equals."""
+    """systems.yaml with this machine in it twice: the first comparison is between equals."""
     return _SYSTEMS.format(threads=_threads(machine))
 
 
 def _ranks(machine: Machine) -> list[int]:
-    """Of each shape, the smallest first."""
+    """The shapes, the smallest first."""
     if machine.gpus:
         return [count for count in (1, 2, 4, 8, 16) if count <= machine.gpus]
     return [1, 2][: min(machine.cores, 2)]
 
 
 def _threads(machine: Machine) -> int:
-    """Of each rank in every shape: its share of the cores in the largest one."""
+    """Threads of each rank in every shape: its share of the cores in the largest one."""
     return max(1, machine.cores // _ranks(machine)[-1])
 
 
 _SUITE = """\
-# What to measure. `assay plan` shows what this comes to, `assay run` runs it.
+# What to measure. `assay plan` shows the resulting trials, `assay run` runs them.
 suite: {name}
 
-# Where: names from systems.yaml, which is next to this file. The first is what the others are compared with.
-# These two are the same machine, so that a first run shows which differences it can tell from none: where two
-# equal systems do not come out as equivalent, a difference between unlike ones means little.
+# Where: names from systems.yaml, which is next to this file. The others are compared with the baseline.
+# These two are the same machine, so that a first run shows which differences can't be distinguished from
+# zero: if two equal systems do not come out as equivalent, a difference between unequal ones means little.
 systems: [here, here-again]
 baseline: here
 
-# Each repeat is a block of all that is below, shuffled. Intervals come from repeats: 5 show differences of
-# some percent on a quiet machine, more show smaller ones.
+# Each repeat is a block of everything below, shuffled. Intervals come from repeats: 5 show differences of
+# a few percent on a quiet machine, more show smaller ones.
 repeats: 5
 
-# Differences below this don't matter to you: inside it two systems are called equivalent.
+# Differences below this don't matter to you: within it, two systems are called equivalent.
 margin: 5%
 
 # Workers x accelerators per worker.
 # Here: {about}.
 shapes: [{shapes}]
 
-# A trial that takes longer is ended and counts as failed. One that the platform lost (a node, a pod) is tried
-# again, at most this many times; a program that failed is not.
+# A trial that takes longer is ended and counts as failed. A trial that the platform lost (a node, a pod) is
+# retried, at most this many times; a program that failed is not.
 timeout: 10min
 retries: 2
 
@@ -157,12 +157,12 @@ benchmarks:
     workload: matmul            # or membw: memory bandwidth
     params: {compute}
 {communication}
-  # A program of your own, as it is, with a pattern for each figure that it prints:
+  # A program of your own, unchanged, with a pattern for each value that it prints:
   # mine:
   #   workload: command
   #   params:
   #     argv: ["{{python}}", train.py]
-  #     cwd: .                    # here, beside this file
+  #     cwd: .                    # here, next to this file
   #     metrics:
   #       throughput: {{pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher}}
 """
@@ -172,22 +172,22 @@ _COMMUNICATION = """
     workload: allreduce
     # Up to 100 MiB: the gradients of ResNet-50 are 102 MB.
     params: {{payload_bytes: [1024, 1048576, 104857600], min_time_s: 0.3}}
-    shapes: [{shapes}]          # alone there is nobody to talk to
+    shapes: [{shapes}]          # a single rank has nobody to talk to
 """
 
 _SYSTEMS = """\
-# Where to measure: a name of yours for each system, how jobs are started there, and its options.
+# Where to measure: a name of your choice for each system, how jobs are started there, and its options.
 here:
   launcher: local               # processes on this machine
-  # Variables for every trial, numbers in quotes. Each process has as many threads in every shape. Without
-  # this, one process alone has all cores: a second one brings no more of them, and efficiency says nothing.
+  # Variables for every trial, numbers in quotes. Each process has the same number of threads in every shape.
+  # Otherwise, a single process has all cores: a second one adds none, and efficiency is meaningless.
   env: {{OMP_NUM_THREADS: "{threads}"}}
-  # python: /path/to/python     # the interpreter of the trials, one that has torch; else Assay's own
+  # python: /path/to/python     # the interpreter of the trials, with torch; default: Assay's own
   # pin_cpus: true              # give each rank its own cores
 
-# The same once more: replace it by what you want to compare, such as another interpreter.
+# The same machine again: replace it with what you want to compare, such as another interpreter.
 here-again: {{launcher: local, env: {{OMP_NUM_THREADS: "{threads}"}}}}
 
-# Another way to run on the same machine can be another system, too:
+# Another way to run on the same machine can also be a system:
 # pinned: {{launcher: local, pin_cpus: true, env: {{OMP_NUM_THREADS: "{threads}"}}}}
 """

@@ -1,4 +1,4 @@
-"""A submission to MLPerf training, composed from runs and checked."""
+"""An MLPerf training submission, prepared from runs and checked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SubmissionFolder:
-    """A folder as MLPerf asks for.
+    """A folder as MLPerf requires it.
 
     entries       the runs of each benchmark on each system
     descriptions  of the systems, with what is missing and where the runs differ
-    without_code  benchmarks whose code is not there
+    without_code  benchmarks whose code is missing
     """
 
     path: Path
@@ -36,14 +36,14 @@ class SubmissionFolder:
 
 @dataclass(frozen=True)
 class Submission:
-    """What came of `submit`: the folder, and what MLPerf's own checkers say of it."""
+    """The result of `submit`: the folder, and the findings of MLPerf's own checkers."""
 
     folder: SubmissionFolder
     findings: tuple[Finding, ...]
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing and no checker refuses."""
+        """Whether nothing is missing and all checkers pass."""
         from assay.submission.description import missing
 
         lacking = self.folder.without_code or any(missing(d.fields) for d in self.folder.descriptions)
@@ -59,16 +59,16 @@ def submit(
     runs: str | PathLike[str] | None = None,
     composed: Callable[[SubmissionFolder], None] | None = None,
 ) -> Submission:
-    """Compose a submission from runs, and have MLPerf's checkers read it, as `assay submit SOURCE…`.
+    """Prepare a submission from runs, and have MLPerf's checkers check it, like `assay submit SOURCE…`.
 
     source     a folder of result files, or the name of runs
-    round      whose rules are checked, like `"v5.1"`
-    submitter  who submits; the folder's name
-    output     directory in which the submitter's folder is made
-    runs       directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    round      whose rules apply, such as `"v5.1"`
+    submitter  the submitter, which is also the folder's name
+    output     directory in which the submitter's folder is created
+    runs       directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     composed   takes the folder before the checkers read it, which takes a while
 
-    Raises InputError where a source or the round can't be used, HostError without mlperf-logging.
+    Raises InputError if a source or the round can't be used, HostError without mlperf-logging.
     """
     from assay.rundir.files import safe_name
     from assay.submission import compose
@@ -90,7 +90,7 @@ def submit(
 
 
 def check_round(text: str) -> None:
-    """Raises ValueError for what is no round, or one without checkers."""
+    """Raises ValueError for an invalid round, or one without checkers."""
     from assay.targets import ROUNDS
 
     if round_of(text) not in ROUNDS[3:]:  # the package checker's, from v1.0 on
@@ -98,7 +98,7 @@ def check_round(text: str) -> None:
 
 
 def _entries(sources: Sequence[str], runs_dir: Path) -> list[SubmissionEntry]:
-    """The runs of each benchmark on each system. Raises InputError with all that can't be submitted."""
+    """The runs of each benchmark on each system. Raises InputError for what can't be submitted."""
     entries: list[SubmissionEntry] = []
     problems: list[Problem] = []
     for source in sources:
@@ -140,7 +140,9 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Probl
         training = result.reading.training
         benchmark = training.benchmark if training else None
         if benchmark is None:
-            yield Problem(result.run.id, "is no training that prints MLPerf's lines and names its benchmark")
+            yield Problem(
+                result.run.id, "is not a training that prints MLPerf's lines and names its benchmark"
+            )
             continue
         by_set.setdefault((result.run.trial.system, benchmark), []).append(result)
     for (system, benchmark), results in by_set.items():
@@ -148,7 +150,7 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Probl
         for result in sorted(results, key=lambda result: (result.run.session, result.run.trial.block)):
             session, _, trial = result.run.id.rpartition("/")
             attempt = Session(runs_dir / session).last_attempts()[trial]
-            attempt.run()  # says where its logs hold secrets, which are hidden from now on
+            attempt.run()  # registers the secrets in its logs, which are hidden from now on
             files.append(attempt.logs()[result.reading.training.file])  # type: ignore[union-attr]
         known = [described(result.provenance.nodes) for result in results if result.provenance]
         alike, _ = agreed(known)
@@ -157,7 +159,7 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Probl
 
 
 def _stated(facts: Sequence[Any]) -> dict[str, Any]:
-    """What all logs of a set say alike of division and availability."""
+    """What all logs of a set state identically about division and availability."""
     from assay.submission.description import AVAILABLE
 
     divisions = {of_run.get("submission_division") for of_run in facts}

@@ -1,4 +1,4 @@
-"""What `assay report` makes of a sweep's sessions: a page about nodes and pairs, not of sides to compare."""
+"""The report of a sweep's sessions: a page about nodes and pairs, not about sides to compare."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 
 def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
-    """Whether all that is to be reported are a sweep's nodes, pairs and rings; rings alone are no such."""
+    """Whether the report is only about a sweep's nodes, pairs and rings; rings alone don't count."""
     from assay.cluster.sweep import NODES, PAIRS, RINGS
 
     suites = {result.run.suite for one in found for result in one.results}
@@ -33,9 +33,10 @@ def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
 def sweep_of(
     found: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
 ) -> SweepReport:
-    """The sweep, judged anew: of two sessions of nodes, or of pairs, the first is the baseline.
+    """The sweep, judged again: of two sessions of nodes, or of pairs, the first is the baseline.
 
-    margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
+    margin  tolerated loss relative to it, as a share. Raises InputError for more sessions than it can
+            combine.
     """
     from assay.analyse.sweeps.figures import BORNE_BEFORE
     from assay.analyse.sweeps.verdicts import judge_sweep
@@ -50,7 +51,7 @@ def sweep_of(
         for suite in (NODES, PAIRS, RINGS)
     )
     if len(alone) > 2 or len(together) > 2:
-        raise InputError("a sweep's report holds a session of nodes and one of pairs, each with its baseline")
+        raise InputError("a sweep's report takes a session of nodes and one of pairs, each with its baseline")
     shared = _shared(runs_dir, together[-1].session) if together else {}
     before = {
         **(alone[0].figures if len(alone) > 1 else {}),
@@ -85,7 +86,7 @@ def _suite(one: RunSet) -> str:
 
 
 def _definitions(one: RunSet, runs_dir: Path) -> Definitions:
-    """Each system that was swept, as its session keeps it; none where that is somebody's own suite."""
+    """Each system that was swept, as its session recorded it; empty for a user's own suite."""
     from assay.cluster.sweep import bound
 
     run = one.results[-1].run
@@ -98,7 +99,7 @@ def _definitions(one: RunSet, runs_dir: Path) -> Definitions:
 
 
 def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
-    """Node → what it shares with others, as the sweep was told by --by; {} where it was told of nothing."""
+    """Node → what it shares with others, from the sweep's --by; {} without --by."""
     from assay.cluster.sweep import GROUPS_FILE, PAIRS
 
     path = runs_dir / PAIRS / session / GROUPS_FILE
@@ -145,6 +146,6 @@ def _commands(apply: Sequence[str], undo: Sequence[str]) -> str:
 
 
 def _without_systems(recipe: Recipe) -> Recipe:
-    """A sweep makes a system of each pair: they are thousands, and follow from the one that was swept."""
+    """A sweep creates a system for each pair: thousands, which follow from the one that was swept."""
     files = {name: text for name, text in recipe.files.items() if name == "suite.yaml"}
     return replace(recipe, files=files, commands={})

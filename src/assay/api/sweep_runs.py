@@ -1,4 +1,4 @@
-"""The sessions of a sweep, run as any other suite is: nodes alone, pairs, then rings of each size."""
+"""The sessions of a sweep, run like any other suite: nodes alone, pairs, then rings of each size."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from assay.run.request import RunRequest
     from assay.suite.model import System
 
-_MOST_NAMED = 8  # nodes in a line of words
+_MOST_NAMED = 8  # nodes in a line of text
 
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What is to be swept.
+    """What to sweep.
 
-    where         the system whose nodes they are
+    where         the system whose nodes are swept
     repeats       runs of each
-    seconds       timed in each run
+    seconds       measured in each run
     rounds  of pairs; 0: neither pairs nor rings
-    share   of the nodes that may be busy at once, above 0 to 1
-    named   these nodes only; none named: all
-    by      label of what nodes share; "": not asked
-    disk    directory on each node, reading in which is measured; "": none
-    for_s   no trial is begun after so long; None: no limit
-    new     begin again although a sweep is unfinished
+    share   maximum share of the nodes to use at once, above 0 to 1
+    named   only these nodes; empty: all
+    by      label of what nodes share; "": none
+    disk    directory on each node, from which reading is measured; "": none
+    for_s   start no trial after this many seconds; None: no limit
+    new     start again even if a sweep is unfinished
     """
 
     where: System
@@ -72,14 +72,14 @@ class SweepPart:
 
 @dataclass
 class SweepRuns:
-    """What a sweep has by now, what earlier calls of it measured included.
+    """The results of a sweep so far, including those of earlier calls.
 
-    groups    node → what it shares with others by the label that was asked for
+    groups    node → what it shares with others, by the requested label
     measured  nodes alone; then, as far as there was time, pairs, and rings of each size
     failures  runs without a result
-    left_out  node → why trials on it were not begun
+    left_out  node → why no trials were started on it
     too_wide  rings that are not run, and why
-    complete  whether all of it was tried: the next call begins a new sweep
+    complete  whether everything was tried: the next call starts a new sweep
     """
 
     nodes: Sequence[str]
@@ -94,8 +94,8 @@ class SweepRuns:
 class Sweep:
     """One call of `sweep`.
 
-    tell   makes who is told the events of each session
-    noted  takes what there is to say of the sweep as a whole
+    tell   creates the receiver of each session's events
+    noted  takes messages about the sweep as a whole
     """
 
     def __init__(self, request: SweepRequest, tell: Tell, noted: Callable[[str], None]) -> None:
@@ -108,7 +108,7 @@ class Sweep:
         )
         self._definition = {
             "launcher": where.launcher,
-            # what is left out is the default: a sweep has thousands of systems, and each is read again
+            # Values left out have their defaults: a sweep has thousands of systems, and each is read again.
             **where.options.model_dump(mode="json", exclude_defaults=True),
         }
         self._until = None if request.for_s is None else time.monotonic() + request.for_s
@@ -116,7 +116,7 @@ class Sweep:
         self._away: Mapping[str, str] = {}
 
     def run(self) -> SweepRuns:
-        """All parts, as far as there is time. Raises as `run_suite`, InputError where no node takes jobs."""
+        """All parts, as far as there is time. Raises as `run_suite`, InputError if no node accepts jobs."""
         from assay.run.drive import finish, run_suite
 
         there = {member.name: member for member in self._ask()}
@@ -126,7 +126,7 @@ class Sweep:
         away = {name: member.away for name, member in there.items() if member.away}
         if not nodes:
             why = "; ".join(by_reason(away)) or "there is none"
-            raise InputError(f"{self._request.where.name}: no node takes jobs now ({why})")
+            raise InputError(f"{self._request.where.name}: no node accepts jobs now ({why})")
         joined = dict.fromkeys(there.keys() - {*nodes} - away.keys(), "not there when this sweep began")
         self._groups = _groups(nodes, there, self._request.by)
         runs = SweepRuns(nodes, self._groups, left_out=away | joined)
@@ -146,7 +146,7 @@ class Sweep:
         return runs
 
     def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
-        """The nodes of the newest unfinished sweep of the same that this call goes on with."""
+        """The nodes of the newest unfinished sweep of the same kind, which this call resumes."""
         from assay.cluster import sweep
         from assay.run.request import plan_of
         from assay.rundir.session import sessions_of
@@ -157,7 +157,7 @@ class Sweep:
             try:
                 kept = read_json(session.path / "systems.yaml")
                 nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
-            except (InputError, AttributeError, KeyError, TypeError):  # somebody's own suite of this name
+            except (InputError, AttributeError, KeyError, TypeError):  # a user's own suite of this name
                 continue
             if self._request.named and {*nodes} != {*there}:
                 continue
@@ -190,7 +190,7 @@ class Sweep:
         return SweepPart(partial(sweep.nodes_suite, disk=self._request.disk), order.alone(nodes))
 
     def _fits(self, ring: Group, runs: SweepRuns) -> bool:
-        """Whether no more nodes are busy than may be; what does not fit is noted."""
+        """Whether no more nodes are in use than allowed; what does not fit is noted."""
         if len(ring) <= self._most_nodes(runs.nodes):
             return True
         share = math.ceil(100 * len(ring) / len(runs.nodes))
@@ -203,7 +203,7 @@ class Sweep:
         """The part as `run_suite` takes it.
 
         nodes        of the whole sweep
-        begun_since  a session that was begun before the sweep's first is of another sweep
+        begun_since  a session that started before the sweep's first belongs to another sweep
         """
         from assay.cluster.sweep import GROUPS_FILE, systems
         from assay.run.concurrency import Concurrency
@@ -233,22 +233,21 @@ class Sweep:
         )
 
     def _take(self, runs: SweepRuns, part: SweepPart, completed: CompletedSession) -> None:
-        """What the part gave, and which of its trials are left for the next call."""
+        """The part's results, and which of its trials remain for the next call."""
         from assay.analyse.sweeps.figures import SweepSession, figures_of
         from assay.cluster.sweep import systems
-        from assay.read import is_result
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))
         runs.measured.append(SweepSession(completed.session.id, figures, groups))
-        runs.failures.extend(r for r in completed.results if not is_result(r))
-        met = {trial.id for trial in completed.left}  # of a node that can't run them: that is its finding
+        runs.failures.extend(r for r in completed.results if not r.counts)
+        met = {trial.id for trial in completed.left}  # on a node that can't run them, which is its finding
         for trial in (trial for trial in completed.unbegun if trial.id not in met):
             runs.complete = False
             runs.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
 
     def _where_not(self, nodes: Sequence[str]) -> Mapping[str, str]:
-        """Why no job is begun on some of the nodes, as it is now."""
+        """Why no job can be started on some of the nodes right now."""
         there = {member.name: member for member in self._ask()}
         why = {name: _why_not(there.get(name)) for name in nodes}
         self._away = {name: words for name, words in why.items() if words}
@@ -269,11 +268,11 @@ class Sweep:
 
 
 def _why_not(member: Member | None) -> str:
-    return "it is not there any more" if member is None else member.away or member.used
+    return "it no longer exists" if member is None else member.away or member.used
 
 
 def by_reason(why: Mapping[str, str]) -> list[str]:
-    """Node → why, one line a reason: `not ready: n1, n2 and 30 more`."""
+    """Node → reason, one line per reason: `not ready: n1, n2 and 30 more`."""
     nodes: dict[str, list[str]] = {}
     for node, words in sorted(why.items()):
         nodes.setdefault(words, []).append(node)
@@ -286,7 +285,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[str, str]:
-    """Node → what it shares. Raises InputError where the label does not tell that of each."""
+    """Node → what it shares. Raises InputError if the label does not exist on each."""
     if not by:
         return {}
     lacking = [node for node in nodes if node not in there or by not in there[node].shared]
@@ -301,9 +300,9 @@ def _metrics(completed: CompletedSession) -> Callable[[Run], Mapping[str, Metric
 
 
 def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, set[str]]:
-    """What a baseline's sessions gave together, and which those are; None where none is named.
+    """The combined results of a baseline's sessions, and these sessions; None if none is named.
 
-    Raises InputError where one gave nothing.
+    Raises InputError if one has no results.
     """
     from assay.analyse.sweeps.figures import figures_of
 
@@ -312,7 +311,7 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
     for found in run_sets(runs_dir, references):
         its = figures_of(found.results, found.metrics())
         if not its:
-            raise InputError(f"--baseline {found.reference}: none of its runs gave a figure")
+            raise InputError(f"--baseline {found.reference}: none of its runs has a result")
         figures |= its
         sessions |= {f"{result.run.suite}/{result.run.session}" for result in found.results}
     return figures or None, sessions

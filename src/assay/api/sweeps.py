@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What came of `sweep`.
+    """The result of `sweep`.
 
-    runs      what was measured by now, and what is left for the next call
+    runs      what was measured so far, and what remains for the next call
     verdicts  what is slow
-    keep_off  ways to keep jobs off the slow nodes, as commands that nobody ran
+    keep_off  ways to keep jobs off the slow nodes, as commands that Assay did not run
     """
 
     runs: SweepRuns
@@ -56,29 +56,29 @@ def sweep(
     noted: Callable[[str], None] | None = None,
     command_line: Sequence[str] = (),
 ) -> SweepResult:
-    """Each node alone, then pairs in rounds, then rings, judged, as `assay sweep SYSTEM`.
+    """Each node alone, then pairs in rounds, then rings, judged, like `assay sweep SYSTEM`.
 
     system        its name, or the system itself
-    systems       the file that has a system of this name; None: systems.yaml here
+    systems       the file with a system of this name; None: systems.yaml here
     rounds        of pairs; 0: neither pairs nor rings
     repeats       runs of each
-    seconds       timed in each run
+    seconds       measured in each run
     device        auto, cpu or cuda
-    nodes         these only; none named: all
-    idle          begin nothing on nodes that others use now
-    share         of the nodes that may be busy at once, above 0 to 1
-    for_s         no trial is begun after so long; None: no limit
+    nodes         only these; empty: all
+    idle          start nothing on nodes that others are using
+    share         maximum share of the nodes to use at once, above 0 to 1
+    for_s         start no trial after this many seconds; None: no limit
     by            label of what nodes share, to judge that and its rings, too; "": none
-    disk          directory on each node, reading in which is measured; "": none
+    disk          directory on each node, from which reading is measured; "": none
     baseline      runs of an earlier sweep of the same nodes, of one name or several
-    margin        loss against it that is borne, as a share; None is 5 %
-    new           begin again although a sweep is unfinished
-    runs          directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
-    progress      makes who is told the events of each session; None: nobody
-    noted         takes what there is to say of the sweep as a whole; None: nobody
-    command_line  what was typed, as the sessions keep it
+    margin        tolerated loss relative to it, as a share; None means 5 %
+    new           start again even if a sweep is unfinished
+    runs          directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    progress      creates the receiver of each session's events; None: nobody
+    noted         takes messages about the sweep as a whole; None: nobody
+    command_line  as typed, recorded in the sessions
 
-    Raises InputError where the system can't be swept or a baseline does not fit, and what `run` raises.
+    Raises InputError if the system can't be swept or a baseline does not match, and what `run` raises.
     """
     from assay.analyse.sweeps.figures import BORNE_BEFORE
     from assay.analyse.sweeps.verdicts import judge_sweep
@@ -108,7 +108,8 @@ def sweep(
     measured = Sweep(request, progress or Silence, noted or _nobody).run()
     if sessions & {one.session for one in measured.measured}:
         raise InputError(
-            f"--baseline {', '.join(references)} is the sweep that went on here; add --new, or name another"
+            f"--baseline {', '.join(references)} is the sweep that was resumed here; add --new, or name "
+            "another"
         )
     alone, *together = measured.measured
     verdicts = judge_sweep(
@@ -125,4 +126,4 @@ def sweep(
 
 
 def _nobody(_words: str) -> None:
-    """Takes what nobody listens to."""
+    """Ignores messages."""

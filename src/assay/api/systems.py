@@ -1,4 +1,4 @@
-"""Systems by their names in systems.yaml, for questions about one without a suite."""
+"""Systems by their names in systems.yaml, for commands about one without a suite."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ File = str | PathLike[str] | None
 
 
 def system_named(name: str | None = None, file: File = None) -> System:
-    """The system of this name; without a name, this machine.
+    """The system with this name; without a name, this machine.
 
-    file  that holds it; None: systems.yaml here, if there is one
+    file  with the system; None: systems.yaml here, if it exists
 
-    Raises InputError where there is none of this name, or the file can't be used.
+    Raises InputError if there is none with this name, or the file can't be used.
     """
     from assay.run.request import read_systems
     from assay.suite.findings import unknown
@@ -31,7 +31,7 @@ def system_named(name: str | None = None, file: File = None) -> System:
     written = file is not None or (name is not None and path.exists())
     found = read_systems(path if written else None).by_name
     if name is None and file is not None:
-        raise InputError(f"--systems names a file; say which system of it: {', '.join(found)}")
+        raise InputError(f"--systems names a file; also name one of its systems: {', '.join(found)}")
     name = name or THIS_MACHINE
     if name not in found:
         raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
@@ -48,14 +48,14 @@ def every_system(file: File = None) -> list[System]:
 
 
 def on_command_line(name: str, file: File) -> str:
-    """The words that name a system of this file to a command, as a shell takes them."""
+    """The words that name a system of this file in a command, quoted for a shell."""
     return shlex.join([name, *(["--systems", str(file)] if file is not None else [])])
 
 
 def kubernetes_options(name: str | None, file: File) -> KubernetesSystem:
-    """The options of a system on Kubernetes; without a name what holds where nothing is written.
+    """The options of a system on Kubernetes; without a name, the defaults.
 
-    Raises InputError where there is none of this name, or it is reached otherwise.
+    Raises InputError if there is none with this name, or it uses another launcher.
     """
     from assay.launch.kubernetes.options import KubernetesSystem
 
@@ -63,5 +63,7 @@ def kubernetes_options(name: str | None, file: File) -> KubernetesSystem:
         return KubernetesSystem.model_validate({})
     system = system_named(name, file)
     if not isinstance(system.options, KubernetesSystem):
-        raise InputError(f"{system.name} is reached through {system.launcher}, and this is about Kubernetes")
+        raise InputError(
+            f"{system.name} uses the launcher {system.launcher}, but this command is for Kubernetes"
+        )
     return system.options

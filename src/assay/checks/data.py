@@ -1,4 +1,4 @@
-"""Whether the trials' data can be read, and as fast as was asked. Pure; the facts: data_speed.py."""
+"""Whether the trials' data can be read, and fast enough. Pure; data_speed.py collects the facts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from assay.checks.check import Check, Facts, State, number, text
 from assay.units import human
 
 NAME = "data"
-FEWEST_ROUNDS = 3  # that a verdict stands on
-MEASURE_MORE = "assay run with the workload `disk` measures more exactly"
+FEWEST_ROUNDS = 3  # needed for a verdict
+MEASURE_MORE = "for a more precise measurement, use assay run with the workload `disk`"
 
 
 def speed(facts: Facts, at_least: float | None) -> Check:
-    """The speed at which a directory's files were read, beside the one that is asked, bytes/s."""
+    """The speed at which a directory's files were read, compared with the required one, bytes/s."""
     where, error, rate = (facts.get(f"data.{name}") for name in ("directory", "error", "rate"))
     if error is not None:
-        remedy = "look where the trials run: the system's volumes say what is mounted there"
+        remedy = "check the path where the trials run: the system's volumes define what is mounted there"
         return Check(NAME, "fail", str(error), remedy)
     low, high = number(facts, "data.rate_low"), number(facts, "data.rate_high")
     if not isinstance(rate, int | float) or low is None or high is None:
@@ -27,17 +27,17 @@ def speed(facts: Facts, at_least: float | None) -> Check:
     evidence = f"{human(rate, 'B/s')} ({spread}), {read}"
     if at_least is None:
         return Check(NAME, "ok", evidence)
-    evidence += f"; asked {human(at_least, 'B/s')}"
+    evidence += f"; required {human(at_least, 'B/s')}"
     if (number(facts, "data.rates") or 0) < FEWEST_ROUNDS:
         remedy = "name a directory that takes longer to read"
-        return Check(NAME, "unknown", f"{evidence}: too few rounds for a verdict", remedy)
+        return Check(NAME, "unknown", f"{evidence}: too few rounds to decide", remedy)
     if low >= at_least:
-        return Check(NAME, "ok", f"{evidence}: enough in every round")
+        return Check(NAME, "ok", f"{evidence}: fast enough in every round")
     state: State = "fail" if high < at_least else "warn"
-    verdict = "too slow in every round" if state == "fail" else "in some rounds less: not decided"
+    verdict = "too slow in every round" if state == "fail" else "too slow in some rounds: undecided"
     return Check(NAME, state, f"{evidence}: {verdict}", MEASURE_MORE)
 
 
 def _files(facts: Facts) -> str:
-    more = "" if facts.get("data.files_all_listed", True) else " that were listed first"
+    more = "" if facts.get("data.files_all_listed", True) else " listed first"
     return f"{facts.get('data.files')} files{more}"

@@ -1,4 +1,4 @@
-"""Every check that `assay doctor` makes, in the order in which people mend things. Pure."""
+"""Every check that `assay doctor` makes, in the order in which people fix things. Pure."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CHECKS = (*SOFTWARE, *MACHINE)
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
-    """All checks over one table of facts: what trials run with, the machine, its way to its hardware."""
+    """All checks of one table of facts: the software of trials, the machine, and its access to hardware."""
     return (*(placed(facts, check(facts)) for check in SOFTWARE), *examine_machine(facts))
 
 
 def examine_machine(facts: Facts) -> tuple[Check, ...]:
-    """Those that ask nothing of the interpreter."""
+    """The checks that need nothing from the interpreter."""
     made = (*(check(facts) for check in MACHINE), *host.examine(facts))
     return tuple(placed(facts, check) for check in made)

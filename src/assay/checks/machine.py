@@ -1,4 +1,4 @@
-"""Checks of the machine itself: what slows or disturbs trials, and what they are not allowed."""
+"""Checks of the machine itself: what slows or disturbs trials, and what limits them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from assay.checks.check import Check, Facts, State, fitting, number, text
 from assay.units import human
 
 GIB = 2**30
-LITTLE_MEMORY_BYTES, TOO_LITTLE_MEMORY_BYTES = 4e9, 2e9  # one process that trains ResNet-50 holds 2 to 4 GB
+LITTLE_MEMORY_BYTES, TOO_LITTLE_MEMORY_BYTES = 4e9, 2e9  # a process that trains ResNet-50 uses 2 to 4 GB
 LITTLE_DISK_BYTES, TOO_LITTLE_DISK_BYTES = 10e9, 1e9
 LITTLE_FILES, TOO_FEW_FILES = 1024, 256
 BUSY_LOAD_PER_CORE = 0.25
@@ -18,29 +18,29 @@ CLOCK_FILE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def cores(facts: Facts) -> Check:
-    """Cores that a process may use, and whether a quota throttles it on them."""
+    """Cores that a process may use, and whether a quota throttles it."""
     logical, allowed = number(facts, "cpu.logical"), number(facts, "cpu.allowed")
     quota = number(facts, "cpu.quota")
     if allowed is None:
-        return Check("cores", "unknown", "how many are allowed could not be read")
+        return Check("cores", "unknown", "the number of allowed cores could not be read")
     evidence = f"{allowed:g} allowed" + ("" if logical is None else f" of {logical:g}")
     if quota is not None and quota < allowed:
         remedy = fitting(
             facts,
-            here="give whole cores in place of a share of time: docker --cpuset-cpus, or cpuset.cpus",
-            container="give the system `cpuset: 0-7` in place of cpus in systems.yaml",
-            pod="give the system `pin_cpus: true` and a whole number of cpu under resources; it takes nodes "
-            "with the static CPU manager",
+            here="allot whole cores instead of a share of time: docker --cpuset-cpus, or cpuset.cpus",
+            container="set `cpuset: 0-7` instead of cpus for the system in systems.yaml",
+            pod="set `pin_cpus: true` for the system, and a whole number for cpu under resources; needs "
+            "nodes with the static CPU manager",
         )
-        return Check("cores", "warn", f"{evidence}, throttled to {quota:g} cores' worth of time", remedy)
+        return Check("cores", "warn", f"{evidence}, throttled to the time of {quota:g} cores", remedy)
     if allowed < 2:
-        remedy = "allow more cores; until then measure with one worker only (`shapes: [1x1]`)"
+        remedy = "allow more cores; until then, measure with one worker only (`shapes: [1x1]`)"
         return Check("cores", "warn", f"{evidence}: two processes would share it", remedy)
     return Check("cores", "ok", evidence)
 
 
 def memory(facts: Facts) -> Check:
-    """Memory that a process may fill, and how much of it is free now."""
+    """Memory that a process may use, and how much of it is free now."""
     total, limit = number(facts, "memory.total_bytes"), number(facts, "memory.limit_bytes")
     free = number(facts, "memory.available_bytes")
     if total is None:
@@ -54,7 +54,7 @@ def memory(facts: Facts) -> Check:
     usable = allowed if free is None else min(allowed, free)
     if usable < LITTLE_MEMORY_BYTES:
         state: State = "fail" if usable < TOO_LITTLE_MEMORY_BYTES else "warn"
-        remedy = "see what uses it: ps aux --sort=-rss | head; raise the cgroup's limit, or lower batch_size"
+        remedy = "see what uses it: ps aux --sort=-rss | head; raise the cgroup's limit, or reduce batch_size"
         return Check("memory", state, evidence, remedy)
     return Check("memory", "ok", evidence)
 
@@ -64,30 +64,28 @@ def load(facts: Facts) -> Check:
     average, allowed = number(facts, "load.1min"), number(facts, "cpu.allowed")
     if average is None or allowed is None:
         return Check("load", "unknown", "the load average could not be read")
-    evidence = f"{average:g} over the last minute, {allowed:g} cores"
+    evidence = f"{average:g} over the last minute on {allowed:g} cores"
     if average > BUSY_LOAD_PER_CORE * allowed:
-        return Check("load", "warn", f"{evidence}: something else is at work", "ps aux --sort=-pcpu | head")
+        return Check("load", "warn", f"{evidence}: something else is running", "ps aux --sort=-pcpu | head")
     return Check("load", "ok", evidence)
 
 
 def clock_source(facts: Facts) -> Check:
-    """Whether reading the clock is quick, or a call into the kernel or a slow timer."""
+    """Whether reading the clock is fast, or needs a system call or a slow timer."""
     source = text(facts, "clock.source")
     if source in READ_WITHOUT_SYSTEM_CALL:
         return Check("clock source", "ok", source)
     if source not in SLOW_CLOCKS:
-        return Check(
-            "clock source", "unknown", f"{source or 'could not be read'}; its speed is not known here"
-        )
+        return Check("clock source", "unknown", f"{source or 'could not be read'}; its speed is unknown")
     if "tsc" in (text(facts, "clock.available") or "").split():
         remedy = f"as root: echo tsc > {CLOCK_FILE}"
     else:
         remedy = "the kernel refuses tsc: dmesg | grep -i tsc says why"
-    return Check("clock source", "warn", f"{source}: each reading of the time costs microseconds", remedy)
+    return Check("clock source", "warn", f"{source}: each clock reading takes microseconds", remedy)
 
 
 def governor(facts: Facts) -> Check:
-    """Whether the cores keep their highest frequency."""
+    """Whether the cores stay at their highest frequency."""
     name, found, under = "cpu governor", text(facts, "cpu.governor"), text(facts, "virtualisation")
     if found == "performance":
         return Check(name, "ok", found)
@@ -95,25 +93,27 @@ def governor(facts: Facts) -> Check:
         remedy = "as root: cpupower frequency-set --governor performance"
         return Check(name, "warn", f"{found}: the frequency follows the load", remedy)
     if under not in (None, "none"):
-        remedy = "ask whoever runs the host for the governor `performance`"
-        return Check(name, "unknown", f"not visible in a virtual machine ({under}); its host decides", remedy)
-    return Check(name, "unknown", "the kernel names none")
+        remedy = "ask the host's administrator for the governor `performance`"
+        return Check(
+            name, "unknown", f"not visible in a virtual machine ({under}); the host controls it", remedy
+        )
+    return Check(name, "unknown", "the kernel does not report a governor")
 
 
 def smt(facts: Facts) -> Check:
-    """Whether two hardware threads share a core."""
+    """Whether hardware threads share cores."""
     active, logical, physical = facts.get("cpu.smt"), number(facts, "cpu.logical"), number(facts, "cpu.cores")
     if active is None:
         return Check("smt", "unknown", "the kernel does not say whether threads share a core")
     if active is False:
-        return Check("smt", "ok", "off: each thread has a core of its own")
+        return Check("smt", "ok", "off: each thread has its own core")
     shared = "on" if logical is None or physical is None else f"on: {logical:g} threads on {physical:g} cores"
-    remedy = "give the system `pin_cpus: true`; or as root: echo off > /sys/devices/system/cpu/smt/control"
+    remedy = "set `pin_cpus: true` for the system; or as root: echo off > /sys/devices/system/cpu/smt/control"
     return Check("smt", "warn", f"{shared}, so processes may slow each other", remedy)
 
 
 def disk(facts: Facts) -> Check:
-    """Space where runs are kept."""
+    """Free space where runs are kept."""
     free, kind = number(facts, "disk.free_bytes"), text(facts, "disk.filesystem")
     if free is None:
         return Check("disk", "unknown", "the free space where runs are kept could not be read")
@@ -121,13 +121,13 @@ def disk(facts: Facts) -> Check:
     if free < LITTLE_DISK_BYTES:
         state: State = "fail" if free < TOO_LITTLE_DISK_BYTES else "warn"
         return Check(
-            "disk", state, evidence, "free some, or keep runs elsewhere: export ASSAY_RUNS=/path/to/runs"
+            "disk", state, evidence, "free up space, or keep runs elsewhere: export ASSAY_RUNS=/path/to/runs"
         )
     return Check("disk", "ok", evidence)
 
 
 def open_files(facts: Facts) -> Check:
-    """Files and sockets that a process may hold open."""
+    """Files and sockets that a process may have open."""
     soft, hard = number(facts, "limits.nofile"), number(facts, "limits.nofile_hard")
     if facts.get("limits.nofile") == "unlimited":
         return Check("open files", "ok", "unlimited")
@@ -139,11 +139,13 @@ def open_files(facts: Facts) -> Check:
     if hard is not None and hard < LITTLE_FILES:
         remedy = "as root: echo '* - nofile 65536' >> /etc/security/limits.conf, then log in again"
     state: State = "fail" if soft < TOO_FEW_FILES else "warn"
-    return Check("open files", state, f"{soft:,.0f} allowed; many processes open more sockets", remedy)
+    return Check(
+        "open files", state, f"{soft:,.0f} allowed; jobs with many processes open more sockets", remedy
+    )
 
 
 def locked_memory(facts: Facts) -> Check:
-    """Memory that may be locked: InfiniBand and RoCE register every buffer they send from."""
+    """Memory that may be locked: InfiniBand and RoCE register every buffer they use."""
     limit = facts.get("limits.memlock_bytes")
     if limit is None:
         return Check("locked memory", "unknown", "the limit could not be read")
@@ -157,14 +159,14 @@ def locked_memory(facts: Facts) -> Check:
     remedy = fitting(
         facts,
         here=of_host if text(facts, "container") is None else by_hand,
-        container="give the system `ulimits: {memlock: -1}` in systems.yaml",
-        pod="give the system `capabilities: [IPC_LOCK]` in systems.yaml",
+        container="set `ulimits: {memlock: -1}` for the system in systems.yaml",
+        pod="set `capabilities: [IPC_LOCK]` for the system in systems.yaml",
     )
     return Check("locked memory", "fail", f"{evidence}, but InfiniBand locks every buffer it uses", remedy)
 
 
 def shared_memory(facts: Facts) -> Check:
-    """Size of /dev/shm, through which the processes of a node exchange data."""
+    """Size of /dev/shm, which processes on a node use to exchange data."""
     size, free = number(facts, "shm.size_bytes"), number(facts, "shm.free_bytes")
     name = "/dev/shm"  # noqa: S108 - a word on the screen
     if size is None or free is None:
@@ -180,19 +182,19 @@ def shared_memory(facts: Facts) -> Check:
     remedy = fitting(
         facts,
         here=of_host if text(facts, "container") is None else f"docker run --shm-size={gib}g …",
-        container=f"give the system `shm_size: {gib}g` in systems.yaml",
-        pod=f"give the system `shm: {gib}Gi` in systems.yaml, and memory that allows it",
+        container=f"set `shm_size: {gib}g` for the system in systems.yaml",
+        pod=f"set `shm: {gib}Gi` for the system in systems.yaml, with enough memory for it",
     )
-    return Check(name, "warn", f"{evidence}; processes that exchange through it may fail", remedy)
+    return Check(name, "warn", f"{evidence}; processes that exchange data through it may fail", remedy)
 
 
 def surroundings(facts: Facts) -> Check:
-    """What lies between the trials and the hardware: noted, because it is part of what is measured."""
+    """What is between the trials and the hardware; recorded because it is part of what is measured."""
     under, container = text(facts, "virtualisation"), text(facts, "container")
     inside = f"container ({container})" if container is not None else "no sign of a container"
     if (version := number(facts, "cgroup.version")) is not None:
         inside += f", cgroup v{version:g}"
     if under is None:
-        return Check("surroundings", "unknown", f"{inside}; whether the machine is virtual is not told")
+        return Check("surroundings", "unknown", f"{inside}; can't tell whether the machine is virtual")
     machine = "no hypervisor" if under == "none" else f"virtual machine ({under})"
     return Check("surroundings", "ok", f"{machine}, {inside}")

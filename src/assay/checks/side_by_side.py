@@ -1,4 +1,4 @@
-"""Several hosts examined side by side: each check once, as the host that does worst has it. Pure."""
+"""Several hosts examined side by side: each check once, with the worst host's result. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def placed_at(hosts: Hosts, place: str) -> Hosts:
 
 
 def each(hosts: Hosts, examine: Callable[[Facts], tuple[Check, ...]]) -> list[Check]:
-    """Each check of a machine once, as the host that does worst has it."""
+    """Each check of a machine once, with the worst host's result."""
     by_name: dict[str, list[tuple[str, Check]]] = {}
     for host, facts in hosts.items():
         for check in examine(facts):
             by_name.setdefault(check.name, []).append((host, check))
     found = []
-    for made in by_name.values():  # a check that does not arise on a host is not made there
+    for made in by_name.values():  # a check that does not apply to a host is absent there
         host, worst = min(made, key=lambda one: _ORDER.index(one[1].state))
         like = sum(check.state == worst.state for _, check in made)
         on = f"{host}: " if like == 1 and len(hosts) > 1 else ""

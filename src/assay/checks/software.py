@@ -1,4 +1,4 @@
-"""Checks of what trials run with: the interpreter, torch, and torch's match with the GPUs."""
+"""Checks of the software of trials: the interpreter, torch, and whether torch matches the GPUs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import shlex
 from assay.checks.check import PLACE, Check, Facts, fitting, number, text
 from assay.units import human_seconds
 
-OLDEST_PYTHON = (3, 10)  # of the releases that current torch still supports
+OLDEST_PYTHON = (3, 10)  # the oldest release that current torch supports
 SLOW_IMPORT_S = 20.0
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CHOOSE_BUILD = "https://pytorch.org/get-started/locally"
 
 # Oldest driver that runs programs built with a CUDA toolkit of this major version
-# Source: NVIDIA, CUDA Compatibility, table "Minor Version Compatibility"; 11 as its footnote says
+# Source: NVIDIA, CUDA Compatibility, table "Minor Version Compatibility"; 11 from its footnote
 OLDEST_DRIVER = {11: (450, 80, 2), 12: (525,), 13: (580,)}
 
 
 def interpreter(facts: Facts) -> Check:
-    """The Python that the trials run in."""
+    """The Python that runs the trials."""
     error, version = text(facts, "python.error"), text(facts, "python.version")
-    other = "name another interpreter for the system: `python: /path/to/python` in systems.yaml"
+    other = "set another interpreter for the system: `python: /path/to/python` in systems.yaml"
     if error is not None:
         return Check("python", "fail", error, other)
     if version is None:
@@ -34,7 +34,7 @@ def interpreter(facts: Facts) -> Check:
 
 
 def torch_import(facts: Facts) -> Check:
-    """Whether torch is there and imports, and how long that takes."""
+    """Whether torch is installed and imports, and how long the import takes."""
     error, installed = text(facts, "torch.import_error"), text(facts, "python.torch")
     if error is not None and installed is None:
         where = text(facts, "python.executable") or "the trials' interpreter"
@@ -44,10 +44,10 @@ def torch_import(facts: Facts) -> Check:
         return Check("torch", "fail", f"{installed} is installed but does not import: {error}", again)
     version, seconds = text(facts, "torch.version"), number(facts, "torch.import_s")
     if version is None or seconds is None:
-        return Check("torch", "unknown", "its import could not be tried")
+        return Check("torch", "unknown", "its import could not be tested")
     evidence = f"{version}, imports in {human_seconds(seconds)}, {facts.get('torch.threads')} threads"
     if seconds > SLOW_IMPORT_S:
-        remedy = "move the environment to a local disk; every trial waits for this before it starts"
+        remedy = "move the environment to a local disk; every trial waits for the import before it starts"
         return Check("torch", "warn", evidence, remedy)
     return Check("torch", "ok", evidence)
 
@@ -58,22 +58,22 @@ def torchvision(facts: Facts) -> Check:
     if version is not None:
         return Check("torchvision", "ok", version)
     if error is None:
-        return Check("torchvision", "unknown", "its import could not be tried")
-    evidence = f"does not import, and the resnet50 workload needs it: {error}"
+        return Check("torchvision", "unknown", "its import could not be tested")
+    evidence = f"does not import, but the resnet50 workload needs it: {error}"
     return Check("torchvision", "warn", evidence, _install(facts, "torchvision"))
 
 
 def communication(facts: Facts) -> Check:
-    """Whether processes can talk: gloo is tried for real, NCCL only asked for."""
+    """Whether processes can communicate: gloo is tried, NCCL is only looked up."""
     name, gloo = "communication", facts.get("torch.gloo")
     if gloo is None:
-        return Check(name, "unknown", "torch could not be asked")
+        return Check(name, "unknown", "torch could not be queried")
     if gloo is False:
         evidence = "torch was built without gloo: trials of more than one process can't run on CPUs"
         return Check(name, "fail", evidence, _install(facts, "--force-reinstall torch torchvision"))
     if not facts.get("torch.gloo_works"):
         host = text(facts, "host") or "HOSTNAME"
-        loopback = "give the system `env: {GLOO_SOCKET_IFNAME: lo}` in systems.yaml"
+        loopback = "set `env: {GLOO_SOCKET_IFNAME: lo}` for the system in systems.yaml"
         by_name = f"as root: echo '127.0.0.1 {host}' >> /etc/hosts; or {loopback}"
         remedy = fitting(facts, here=by_name, container=loopback, pod=loopback)
         return Check(name, "fail", f"gloo does not start: {text(facts, 'torch.gloo_error')}", remedy)
@@ -85,24 +85,28 @@ def communication(facts: Facts) -> Check:
 
 
 def gpu(facts: Facts) -> Check:
-    """Whether the GPUs of this machine are used by torch, and none is overlooked."""
+    """Whether torch uses all GPUs of this machine."""
     count = int(number(facts, "gpu.count") or 0)
     if not count:
         return _gpu_without_driver(facts)
     found = f"{count} × {text(facts, 'gpu.0.name') or 'NVIDIA GPU'}"
     version, usable = text(facts, "torch.version"), number(facts, "torch.gpus")
     if version is None or usable is None:
-        return Check("gpu", "unknown", f"{found}; torch could not be asked whether it uses them")
+        return Check("gpu", "unknown", f"{found}; torch could not be queried whether it uses them")
     if text(facts, "torch.cuda") is None:
         remedy = _install(facts, "--force-reinstall torch torchvision")
         return Check("gpu", "fail", f"{found}, but torch {version} is built without CUDA", remedy)
     error = text(facts, "torch.gpu_error")
     if error is not None:
-        return Check("gpu", "fail", f"{found}, but a sum on one fails: {error}", "nvidia-smi -q")
+        return Check(
+            "gpu", "fail", f"{found}, but an addition on one of them fails: {error}", "nvidia-smi -q"
+        )
     if not usable:
         visible = text(facts, "env.CUDA_VISIBLE_DEVICES")
-        remedy = "unset CUDA_VISIBLE_DEVICES" if visible is not None else "nvidia-smi, and see `gpu driver`"
-        return Check("gpu", "fail", f"{found}, but torch {version} can use none", remedy)
+        remedy = (
+            "unset CUDA_VISIBLE_DEVICES" if visible is not None else "run nvidia-smi, and see `gpu driver`"
+        )
+        return Check("gpu", "fail", f"{found}, but torch {version} can't use any", remedy)
     seen = "" if usable == count else f"; torch uses {usable:g} of them"
     return Check("gpu", "ok", found + seen)
 
@@ -110,7 +114,9 @@ def gpu(facts: Facts) -> Check:
 def _gpu_without_driver(facts: Facts) -> Check:
     nvidia, amd = number(facts, "pci.nvidia_gpus"), number(facts, "pci.amd_gpus")
     if nvidia:
-        evidence = f"{nvidia:g} NVIDIA GPU on the PCI bus, but no driver answers: trials would run on the CPU"
+        evidence = (
+            f"{nvidia:g} NVIDIA GPU on the PCI bus, but no driver responds: trials would run on the CPU"
+        )
         if text(facts, "container") is not None:
             return Check("gpu", "warn", evidence, gpu_for_container(facts))
         return Check("gpu", "warn", evidence, "as root: install the driver, https://www.nvidia.com/drivers")
@@ -123,12 +129,12 @@ def _gpu_without_driver(facts: Facts) -> Check:
 
 
 def gpu_for_container(facts: Facts) -> str:
-    """How the container that the facts are from gets GPUs."""
+    """How the container that the facts come from can get GPUs."""
     return fitting(
         facts,
         here="start the container with the GPUs: docker run --gpus all …",
-        container="give the system `devices: [nvidia.com/gpu=all]` in systems.yaml",
-        pod="give the system `resources: {accelerator: {nvidia.com/gpu: 1}}` in systems.yaml",
+        container="set `devices: [nvidia.com/gpu=all]` for the system in systems.yaml",
+        pod="set `resources: {accelerator: {nvidia.com/gpu: 1}}` for the system in systems.yaml",
     )
 
 
@@ -137,16 +143,16 @@ def gpu_driver(facts: Facts) -> Check:
     name, driver, build = "gpu driver", text(facts, "gpu.driver"), text(facts, "torch.cuda")
     if driver is None:
         if number(facts, "pci.nvidia_gpus"):
-            return Check(name, "unknown", "no driver answers")
+            return Check(name, "unknown", "no driver responds")
         return Check(name, "ok", "no NVIDIA GPU, none needed")
     if build is None:
-        return Check(name, "unknown", f"{driver}; torch names no CUDA version to match it with")
+        return Check(name, "unknown", f"{driver}; torch reports no CUDA version to compare it with")
     evidence = f"{driver}, torch is built for CUDA {build}"
-    if number(facts, "torch.gpus"):  # seen at work, be it through a forward-compatibility package
+    if number(facts, "torch.gpus"):  # they work, perhaps through a forward-compatibility package
         return Check(name, "ok", evidence)
     oldest = OLDEST_DRIVER.get(_numbers(build)[0]) if _numbers(build) else None
     if oldest is None:
-        return Check(name, "unknown", f"{evidence}; the driver that this needs is not known here")
+        return Check(name, "unknown", f"{evidence}; Assay does not know which driver this needs")
     if _numbers(driver) < oldest:
         needed = ".".join(map(str, oldest))
         remedy = (
@@ -158,21 +164,23 @@ def gpu_driver(facts: Facts) -> Check:
 
 
 def _install(facts: Facts, what: str) -> str:
-    """The command that installs packages where the trials look for them."""
+    """The command that installs packages where the trials import them from."""
     index = (
         "" if number(facts, "gpu.count") or number(facts, "pci.nvidia_gpus") else f" --index-url {CPU_INDEX}"
     )
     place = text(facts, PLACE)
-    if place in ("container", "pod"):  # what is installed inside is gone with it
+    if place in ("container", "pod"):  # anything installed inside is lost with it
         return (
-            "name another image in the system: `assay stack containerfile WORKLOAD > Containerfile` writes "
+            "set another image for the system: `assay stack containerfile WORKLOAD > Containerfile` writes "
             f"one; or add to yours: pip install {what}{index}"
         )
-    where = {"ssh": "on that host: ", "node": "once, on a disk that the nodes share: "}.get(place or "", "")
+    where = {"ssh": "on that host: ", "node": "once, on a disk that all nodes share: "}.get(place or "", "")
     python = shlex.quote(text(facts, "python.executable") or "python3")
-    if facts.get("python.virtual_environment") is False:  # a system's Python refuses, or should
+    if (
+        facts.get("python.virtual_environment") is False
+    ):  # the operating system's Python refuses this, or should
         make = f"{where}{python} -m venv .venv && .venv/bin/pip install {what}{index}"
-        return f"{make}; then give the system in systems.yaml `python:` with the full path of that python"
+        return f"{make}; then set `python:` for the system in systems.yaml to the full path of that python"
     return f"{where}{python} -m pip install {what}{index}"
 
 

@@ -1,10 +1,11 @@
-"""The command line: one file a command group, loaded when it is called, each command a few lines.
+"""The command line: one file per command group, loaded on demand, each command a few lines.
 
-The one place that catches `AssayError` and turns it into a message and an exit code.
+This is the only place that catches `AssayError` and turns it into a message and an exit code.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -18,31 +19,32 @@ import click
 from assay import __version__
 from assay.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, AssayError, ReaderGoneError
 
-NARROWEST = 40  # columns that tables are laid out for, whatever the terminal says
+COLLECT_EVERY = 50_000  # new containers; Python's 700 makes the collector scan all imports again and again
+NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
 # command → (module in this package, one line for --help); the module is imported only when it is called,
-# so that `assay --help` stays quick
+# so that `assay --help` is fast
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a starter suite for this machine."),
-    "doctor": ("doctor", "Say what is missing here, and the command that fixes it."),
-    "clean": ("clean", "Find and remove what killed or abandoned runs left."),
-    "cluster": ("cluster", "Grant what runs on Kubernetes or OpenShift need, and no more."),
-    "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
-    "run": ("run", "Run a suite, live; run it again to go on."),
+    "doctor": ("doctor", "Check what is missing here, and show the command that fixes it."),
+    "clean": ("clean", "Find and remove what killed or abandoned runs left behind."),
+    "cluster": ("cluster", "Grant runs on Kubernetes or OpenShift the rights they need."),
+    "plan": ("plan", "Show the trials of a suite and exactly what each would submit."),
+    "run": ("run", "Run a suite and show progress; run it again to resume."),
     "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
-    "import": ("import_", "Take in logs and runs that others made."),
+    "import": ("import_", "Import logs, spreadsheets, and runs made elsewhere."),
     "score": ("score", "Score MLPerf training logs by the rules of their round."),
-    "submit": ("submit", "Compose a submission to MLPerf training from runs, and check it."),
+    "submit": ("submit", "Prepare an MLPerf training submission from runs, and check it."),
     "list": ("list_", "List runs and imported sets."),
     "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
     "diff": ("diff", "Show what differs between two runs' machines and software."),
-    "compare": ("compare", "Say whether B is as fast as A, with an interval and a verdict."),
-    "gate": ("gate", "Say by exit code whether A is no worse than its baseline, for CI."),
+    "compare": ("compare", "Compare B with A: ratio, interval and verdict."),
+    "gate": ("gate", "Check in CI, by exit code, that A is no worse than its baseline."),
     "history": ("history", "Show a metric over sessions, and where it stepped."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
-    "stack": ("stack", "Put together the software that a workload needs, as a container file."),
-    "explain": ("explain", "Say what a doubt means and what to do about it."),
-    "report": ("report", "Make one page that can be sent to someone."),
+    "stack": ("stack", "Write a container file with the software that a workload needs."),
+    "explain": ("explain", "Explain what a doubt means and what to do about it."),
+    "report": ("report", "Write a self-contained report page to share."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),
     "index": ("index", "Rebuild the index of run directories."),
     "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),
@@ -50,14 +52,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """Commands by name, imported when they are used."""
+    """Commands by name, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order in which people meet them."""
+        """Names in the order in which users typically need them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself, or None where there is none of this name."""
+        """The command itself; None if there is no command with this name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}")
@@ -67,7 +69,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names; the nearest one is proposed where there is none."""
+        """The command that the first word names; for an unknown one, an error with the nearest name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -88,19 +90,19 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="assay")
 @click.pass_context
 def assay(context: click.Context) -> None:
-    """Is this cluster as fast as it should be, how far does it scale, and where is the time lost.
+    """Is this cluster as fast as it should be, how far does it scale, and where is time lost?
 
     \b
-    A first run:
-      assay doctor                 is this machine ready
-      assay init                   a starter suite
-      assay run suite.yaml         run it, live
-      assay compare A B            the verdict
+    First steps:
+      assay doctor                 is this machine ready?
+      assay init                   write a starter suite
+      assay run suite.yaml         run it and show progress
+      assay compare A B            get the verdict
 
     \b
-    Exit codes: 0 fine; 1 the answer is no (a trial failed, a requirement does not hold);
-    2 wrong usage; 3 undecided; 4 input can't be used; 5 this machine can't do it; 6 busy;
-    130 interrupted; 141 whatever reads the output has gone, as after `| head`.
+    Exit codes: 0 success; 1 the answer is no (a trial failed, a requirement does not hold);
+    2 usage error; 3 undecided; 4 unusable input; 5 this machine can't do it; 6 busy;
+    130 interrupted; 141 the reader of the output is gone, as after `| head`.
     """
     from assay.cli.messages import messages
 
@@ -110,19 +112,21 @@ def assay(context: click.Context) -> None:
 def main() -> NoReturn:
     """Entry point: run a command, print an error as its message, exit with its code.
 
-    Whatever it prints loses its secrets on the way: those on the command line, in the user's files, and those
-    that have the shape of one.
+    Secrets are removed from everything it prints: those on the command line, those in the user's files, and
+    anything that looks like one.
     """
-    if sys.stdout is None or sys.stderr is None:  # closed by whoever started this
-        nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as this process)
+    gc.set_threshold(COLLECT_EVERY)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, as some daemons leave it, exit codes are lost
+    if sys.stdout is None or sys.stderr is None:  # closed by the parent process
+        nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (open for the life of this process)
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     if isinstance(sys.stdout, TextIOWrapper):  # standard error escapes what its encoding lacks
         sys.stdout.reconfigure(errors="replace")
-    if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands holds no secret, and is quick
+    if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands has no secrets and must be fast
         _hide_secrets()
     if 0 < (columns := _columns()) < NARROWEST:
         os.environ["COLUMNS"] = str(NARROWEST)
-    elif not columns:  # the terminal tells how wide it is
+    elif not columns:  # the terminal reports its width
         os.environ.pop("COLUMNS", None)
     code: object = EXIT_READER_GONE
     try:
@@ -148,7 +152,7 @@ def main() -> NoReturn:
 
 
 def _columns() -> int:
-    """What $COLUMNS says; 0 where it says nothing."""
+    """The value of $COLUMNS; 0 if it is not set."""
     said = os.environ.get("COLUMNS", "")
     return int(said) if said.isdecimal() else 0
 
@@ -163,7 +167,7 @@ def _hide_secrets() -> None:
 
 
 def _example(context: click.Context | None) -> str:
-    """The first example in the help of the command that was called; "" if there is none."""
+    """The first example in the help of the current command; "" if there is none."""
     if context is None:
         return ""
     lines = map(str.strip, (context.command.help or "").splitlines())
@@ -171,10 +175,10 @@ def _example(context: click.Context | None) -> str:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit; a Ctrl-C that comes while the interpreter shuts down changes nothing of how it ended."""
+    """Exit; Ctrl-C during the interpreter's shutdown does not change the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sys.stdout.flush()
-    except (AssayError, ReaderGoneError):  # said already; the interpreter would try once more
+    except (AssayError, ReaderGoneError):  # already reported; the interpreter would try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`assay cluster`: what Kubernetes or OpenShift has to grant and to be given."""
+"""`assay cluster`: what Kubernetes or OpenShift must grant and provide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.cli.systems import SYSTEMS
 
 @click.group()
 def command() -> None:
-    """Grant what runs on Kubernetes or OpenShift need, and no more; prepare a cluster for them."""
+    """Grant runs on Kubernetes or OpenShift the rights they need, and prepare a cluster for them."""
 
 
 command.add_command(prepare)
@@ -30,15 +30,15 @@ command.add_command(smoke)
 @click.option(
     "--doctor",
     is_flag=True,
-    help="Also the rights, read-only, by which `assay doctor` and provenance tell more of namespace and "
-    "cluster. A run does without.",
+    help="Also print the read-only rights with which `assay doctor` and provenance report more about the "
+    "namespace and cluster. Runs work without them.",
 )
 @options.JSON
 def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: bool) -> None:
     """Print the ServiceAccount, Role and RoleBinding that runs on SYSTEM need.
 
-    Something fails without each verb, and none is cluster-wide. SYSTEM's `kind` and `namespace` count;
-    without SYSTEM, kind auto in the current context's namespace. Asks the cluster nothing.
+    Each verb is needed for something, and none is cluster-wide. SYSTEM's `kind` and `namespace` apply;
+    without SYSTEM, kind auto in the current context's namespace. Sends nothing to the cluster.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: b
       assay cluster rbac lab --json | jq -r '.rights[] | "\\(.verb) \\(.resource): \\(.why)"'
 
     \b
-    Exit codes: 0 printed; 4 no such system, or no kubeconfig that says its namespace.
+    Exit codes: 0 printed; 4 no such system, or no kubeconfig that states its namespace.
     """
     from assay.api.grants import rbac as granted
     from assay.launch.kubernetes.manifests import as_yaml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from assay.analyse.rankings.ranking import Ranking
     from assay.api.comparisons import Comparisons
-    from assay.records import Comparison, Verdict
+    from assay.records import Verdict
 
 EXIT_CODES: dict[Verdict, int] = {
     "equivalent": EXIT_OK,
@@ -34,15 +34,17 @@ EXIT_CODES: dict[Verdict, int] = {
 @click.option(
     "--baseline",
     metavar="SYSTEM",
-    help="Of A alone: what its other systems are held against. [default: its own]",
+    help="With A alone: what to compare its other systems with. [default: its own]",
 )
-@click.option("--layouts", is_flag=True, help="Also 16x1 against 2x8: shapes of equally many accelerators.")
+@click.option(
+    "--layouts", is_flag=True, help="Also compare shapes with equal accelerators, such as 16x1 and 2x8."
+)
 @click.option(
     "--reference",
     "references",
     multiple=True,
     metavar="SET",
-    help="Hold the convergence of both sides against these runs; may be given several times.",
+    help="Compare the convergence of both sides with these runs; repeatable.",
 )
 @RUNS
 @JSON
@@ -58,40 +60,40 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
+    """Compare B with A: a ratio, its 95 % interval from the runs, and a verdict.
 
-    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` that
-    one, `suite:system` all of a system's finished runs since the suite last changed; or an imported set. With
-    A alone, its other systems are held against its baseline. The ratio is B over A, of geometric means. More
-    than four systems without a baseline of their own, such as an imported round, are ranked: in total, per
-    accelerator, and which of them may be the best, at 95 % for all together.
+    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` is that
+    session, `suite:system` is all of a system's finished runs since the suite last changed; or an imported
+    set. With A alone, its other systems are compared with its baseline. The ratio is B/A, of geometric means.
+    More than four systems without a baseline, such as an imported round, are ranked: in total, per
+    accelerator, and by which of them may be the best, at 95 % for all jointly.
 
     \b
     Examples:
-      assay compare quickstart                                   all systems against the baseline
+      assay compare quickstart                                   all systems with the baseline
       assay compare v4.0                                         a round: a ranking for each benchmark
       assay compare v4.0 --baseline dgxh100_ngc24.04_pytorch
       assay compare resnet50:bare-metal resnet50:openshift
       assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
       assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
       assay compare nccl:pods-of-8 nccl:pods-of-1 --layouts --metric busbw
-      assay compare pod-sizes --layouts                         2x8 against 16x1 of one system
+      assay compare pod-sizes --layouts                         2x8 with 16x1 of one system
       assay compare one-node two-nodes --reference reference-256 --reference reference-512
 
     \b
-    Verdicts: equivalent, the interval lies within the margin; faster or slower, it excludes 1;
-    undecided, neither, and then it says why. JSON holds every metric. Where a benchmark's primary metric was
-    measured on one side only, it has no verdict, whatever else was compared.
+    Verdicts: equivalent, the interval is within the margin; faster or slower, it excludes 1;
+    undecided, neither, with the reason. JSON contains every metric. If a benchmark's primary metric was
+    measured on only one side, it has no verdict, whatever else was compared.
 
-    An exchange measured at several sizes is one line, with the sizes where B is slower; its intervals hold
-    at all sizes together. --all shows each size.
+    An exchange measured at several sizes is one line, with the sizes at which B is slower; its intervals hold
+    at all sizes jointly. --all shows each size.
 
-    Below them the time to train of trainings to a target is split into convergence (how many epochs, the
+    For trainings to a target, the time to train is split into convergence (how many epochs: the
     seed's luck and the recipe) and system (time per epoch), with what is not like for like.
 
     \b
-    Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
-    undecided or was measured on one side only; 4 there is nothing to compare. A ranking ends with 0.
+    Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 otherwise, one is
+    undecided or was measured on only one side; 4 nothing to compare. A ranking exits with 0.
     """
     from assay.api.comparisons import compare, rank
 
@@ -110,7 +112,9 @@ def command(
         runs=runs_dir,
     )
     if as_json:
-        echo_json(_document(found) | _time_to_train(found))
+        from assay.documents.comparisons import document
+
+        echo_json(document(found))
     else:
         _show(found, every=every)
         _show_splits(found)
@@ -142,7 +146,7 @@ def _show(found: Comparisons, *, every: bool) -> None:
         Console().print(terminal.whys(found.primary, found.sides, found.margin), end="")
     if len(found.comparisons) > len(shown):
         more = len(found.comparisons) - len(shown)
-        click.echo(f"{more} more comparisons of other metrics: --all or --metric NAME.")
+        click.echo(f"{more} more comparisons of other metrics; show them with --all or --metric NAME.")
     for point, why in found.not_compared:
         place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
         click.echo(f"Not compared: {place}: {why}.")
@@ -156,63 +160,3 @@ def _show_splits(found: Comparisons) -> None:
     from assay.report.terminal import split as split_terminal
 
     Console().print(split_terminal.splits(found.time_to_train, found.not_split, found.convergence))
-
-
-def _time_to_train(found: Comparisons) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    return {
-        "time_to_train": [to_plain(split) for split in found.time_to_train],
-        "time_to_train_not_split": [to_plain(left) for left in found.not_split],
-        "convergence": [to_plain(one) for one in found.convergence],
-    }
-
-
-def _document(found: Comparisons) -> dict[str, Any]:
-    from assay.records import to_plain
-    from assay.report.sentences import exchange as exchange_words
-    from assay.report.sentences import why as why_words
-
-    leading = {id(comparison) for comparison in found.primary}
-    return {
-        "schema": "assay.compare/1",
-        "margin": found.margin,
-        "comparisons": [_plain(c, primary=id(c) in leading) for c in found.comparisons],
-        "curves": exchange_words.plain(found.primary),
-        "slower": why_words.plain(found.primary, found.sides, found.margin),
-        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in found.not_compared],
-        "open": to_plain(found.open),
-    }
-
-
-def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    points = {"benchmark": c.point.benchmark, "shape": c.point.shape, "labels": dict(c.point.labels)}
-    ratio = {"value": c.ratio.value, "low": c.ratio.low, "high": c.ratio.high}
-    return {
-        "a": c.a,
-        "b": c.b,
-        "metric": c.point.metric,
-        "primary": primary,
-        "unit": c.point.unit,
-        "better": c.point.better,
-        "points": points,
-        "means": [c.mean_a, c.mean_b],
-        "ratio": ratio | {"confidence": c.ratio.confidence},
-        "n": list(c.n),
-        "method": c.method,
-        "margin": c.margin,
-        "verdict": c.verdict,
-        "reason": c.reason,
-        "smallest_visible": c.smallest_visible,
-        "by_margin": c.by_margin,
-        "replication": c.replication,
-        "sessions": list(c.sessions),
-        "lost_to_others": list(c.lost_to_others),
-        "runs_needed": None if c.runs_needed is None else to_plain(c.runs_needed),
-        "rank": None if c.rank is None else to_plain(c.rank),
-        "deciding": {"low": c.deciding.low, "high": c.deciding.high},
-        "family": None if c.family is None else to_plain(c.family),
-        "doubts": to_plain(c.doubts),
-    }

@@ -1,13 +1,12 @@
-"""`assay diff`: what differs between the machines and the software of two runs."""
+"""`assay diff`: differences between the machines and the software of two runs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,49 +27,38 @@ _UNITS = {"_bytes": "B", "_hz": "Hz"}
 @click.command()
 @click.argument("a", metavar="RUN")
 @click.argument("b", metavar="RUN")
-@click.option("--all", "everything", is_flag=True, help="Show facts that are equal or only momentary, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show facts that are equal or only momentary.")
 @options.RUNS
 @options.JSON
 def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> None:
-    """Show what differs between two runs' machines and software.
+    """Show the differences between two runs' machines and software.
 
-    A reference may name several runs, and a run several nodes: then a fact that is not the same in all of
-    them varies, and all its values are shown. Which of many equal machines it was, and what was so only at
-    that moment (load, clocks, temperatures, free space), is set apart and does not count as a difference.
+    A reference may name several runs, and a run several nodes: a fact that is not the same in all of
+    them varies, and all its values are shown. Which of many equal machines was used, and momentary facts
+    (load, clocks, temperatures, free space), are listed separately and don't count as differences.
 
     \b
     Examples:
       assay diff quickstart:bare-metal quickstart:openshift
       assay diff acceptance/20260301-101500 acceptance       what changed since March
-      assay diff a b --all                                   equal facts, too
+      assay diff a b --all                                   also equal facts
 
     \b
-    Exit codes: 0 nothing that matters differs; 1 something does;
-    3 not known: the runs of a side say nothing of their machines; 4 no such run.
+    Exit codes: 0 no relevant difference; 1 relevant differences;
+    3 unknown: the runs of a side don't describe their machines; 4 no such run.
     """
     from assay.api.differences import diff
 
     found = diff(a, b, runs=runs_dir)
     if as_json:
-        options.echo_json(_document(found, everything=everything))
+        from assay.documents.differences import document
+
+        options.echo_json(document(found, everything=everything))
     else:
         _show(found, everything=everything)
     if not found.known:
         sys.exit(EXIT_UNDECIDED)
     sys.exit(EXIT_WORSE if found.matter else EXIT_OK)
-
-
-def _document(found: Differences, *, everything: bool) -> dict[str, Any]:
-    shown = [fact for fact in found.facts if everything or fact.differs]
-    return {
-        "schema": "assay.diff/1",
-        **{
-            name: {"reference": side.reference, "runs": side.runs, "runs_known": len(side.known)}
-            for name, side in (("a", found.a), ("b", found.b))
-        },
-        "differs": found.matter if found.known else None,
-        "facts": [{**asdict(fact), "matters": fact.matters} for fact in shown],
-    }
 
 
 def _show(found: Differences, *, everything: bool) -> None:
@@ -82,7 +70,7 @@ def _show(found: Differences, *, everything: bool) -> None:
         console.print(f"{name}  {_described(side)}", soft_wrap=True, markup=False)
     if not found.known:
         silent = " and ".join(name for name, side in sides if not side.known)
-        console.print(f"\nNot known: no run of {silent} says what machine it ran on.", soft_wrap=True)
+        console.print(f"\nUnknown: no run of {silent} describes the machine it ran on.", soft_wrap=True)
         return
     shown = [fact for fact in found.facts if everything or (fact.differs and fact.group != "momentary")]
     if shown:
@@ -96,12 +84,12 @@ def _described(side: RunMachines) -> str:
     if nodes and nodes != {1}:
         words.append(f"{' or '.join(map(str, sorted(nodes)))} nodes each")
     if side.known and len(side.known) < side.runs:
-        words.append(f"{side.runs - len(side.known)} of them say nothing of their machine")
+        words.append(f"{side.runs - len(side.known)} of them don't describe their machine")
     return f"{side.reference}  ({', '.join(words)})"
 
 
 def _table(facts: Sequence[Fact]) -> RenderableType:
-    """Facts under the headings of their groups, the values of both sides beside each other."""
+    """Facts grouped under headings, with the values of both sides next to each other."""
     from rich.table import Table
     from rich.text import Text
 
@@ -122,7 +110,7 @@ def _table(facts: Sequence[Fact]) -> RenderableType:
 
 
 def texts(fact: Fact) -> tuple[str, str]:
-    """Both sides as people read them; in full where rounding would hide that they differ."""
+    """Both sides formatted for people; unrounded if rounding would hide a difference."""
     left, right = (_values(fact.name, values) for values in (fact.a, fact.b))
     if left == right and fact.differs:
         return _values("", fact.a), _values("", fact.b)
@@ -151,9 +139,9 @@ def _summary(facts: Sequence[Fact], *, everything: bool) -> str:
     words = [
         f"{mattering} {'fact differs' if mattering == 1 else 'facts differ'}"
         if mattering
-        else "Nothing that matters differs",
+        else "No relevant difference",
         f"{equal} are equal",
     ]
     if momentary:
-        words.append(f"{momentary} more differ only in what was so at that moment")
+        words.append(f"{momentary} differ only momentarily")
     return ", ".join(words) + ("." if everything else "; --all shows every fact.")

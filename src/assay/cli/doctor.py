@@ -26,28 +26,27 @@ _SYMBOLS = {
 
 
 class Rate(click.ParamType[float]):
-    """A speed as a person writes it, in bytes a second."""
+    """A speed in a user's notation, in bytes per second."""
 
     name = "speed"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Ends with a usage error for what is none."""
-        from assay.units import convert, parse_quantity
+        """Raises a usage error for an invalid speed."""
+        from assay.units import rate
 
         try:
-            written = parse_quantity(value)
-            return convert(written.value, written.unit, "B/s")
+            return rate(value)
         except ValueError as error:
-            self.fail(f"{error}; write a speed like 2GB/s", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 @click.command()
 @click.argument("system", required=False)
 @SYSTEMS
 @options.RUNS
-@click.option("--deep", is_flag=True, help="On Kubernetes: also run pods, and look from inside them.")
-@click.option("--data", metavar="DIR", help="Read files of DIR for five seconds, where the trials run.")
-@click.option("--at-least", type=Rate(), help="Fail where DIR is read more slowly, like 2GB/s.")
+@click.option("--deep", is_flag=True, help="On Kubernetes: also run pods, and check from inside them.")
+@click.option("--data", metavar="DIR", help="Read files in DIR for five seconds, where the trials run.")
+@click.option("--at-least", type=Rate(), help="Fail if DIR is read more slowly, such as 2GB/s.")
 @options.JSON
 def command(
     system: str | None,
@@ -58,14 +57,15 @@ def command(
     at_least: float | None,
     as_json: bool,
 ) -> None:
-    """Say what is missing here, and the command that fixes it.
+    """Check what is missing here, and show the command that fixes it.
 
-    Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
-    the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm or LSF it looks at the cluster, and runs
-    one job there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of
-    them; of Kubernetes, at what its API shows this user, and with --deep or --data from inside a pod.
+    Checks this machine and the interpreter that trials would use: that of SYSTEM in systems.yaml, or else
+    the one that runs Assay. Changes nothing. For a SYSTEM on Slurm or LSF, it checks the cluster and runs
+    one job there that ends within seconds; for containers, it checks from inside one; for hosts behind ssh,
+    on each of them; for Kubernetes, what its API shows this user, and with --deep or --data from inside a
+    pod.
 
-    --data reads past the page cache, in a pod through SYSTEM's volumes, and tells the speed of ten rounds.
+    --data reads past the page cache, in a pod through SYSTEM's volumes, and reports the speed of ten rounds.
 
     \b
     Examples:
@@ -76,19 +76,19 @@ def command(
       assay doctor --json                   checks and the facts they judged
 
     \b
-    ✓ fine   ! figures may suffer   ✗ trials can't run or would mislead   ? nothing tells
+    ✓ fine   ! results may suffer   ✗ trials can't run or would mislead   ? unknown
 
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
     """
     if at_least is not None and data is None:
-        raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
+        raise click.UsageError("--at-least applies to what --data DIR reads; add --data DIR")
     if data is not None and not data.startswith("/"):
-        raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as the trials see it")
+        raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as trials see it")
     from rich.console import Console
 
     from assay.api.checkups import doctor
 
-    with Console(stderr=True).status("") as line:  # shows nothing where standard error is a file
+    with Console(stderr=True).status("") as line:  # shows nothing if standard error is a file
         found = doctor(
             system,
             systems=systems_file,
@@ -116,14 +116,14 @@ def _show(checks: Sequence[Check]) -> None:
         symbol, style = _SYMBOLS[check.state]
         line = Text.assemble((symbol, style), f" {check.name:{width}}  {check.evidence}")
         console.print(line, soft_wrap=True)
-        if check.remedy:  # never folded here: a command that is cut by line ends can't be copied
+        if check.remedy:  # never wrapped here: a command split over lines can't be copied
             console.print(Text(f"  {'':{width}}  → {check.remedy}", "bold"), soft_wrap=True)
     console.print(Text(f"\n{_summary(checks)}"), soft_wrap=True)
 
 
 def _summary(checks: Sequence[Check]) -> str:
     counts = {state: sum(check.state == state for check in checks) for state in _SYMBOLS}
-    words = {"fail": "to fix", "warn": "to consider", "unknown": "not known", "ok": "fine"}
+    words = {"fail": "to fix", "warn": "to consider", "unknown": "unknown", "ok": "fine"}
     told = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
     if counts["fail"]:
         return f"Not ready: {told}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -15,7 +14,7 @@ from assay.cli.options import JSON, echo_json
 @click.argument("code", required=False)
 @JSON
 def command(code: str | None, as_json: bool) -> None:
-    """Say what the doubt CODE means, what it may do to the result, and the remedy; without CODE, list all.
+    """Explain what the doubt CODE means, its possible effect, and the remedy; without CODE, list all doubts.
 
     \b
     Examples:
@@ -27,40 +26,26 @@ def command(code: str | None, as_json: bool) -> None:
 
     found = explain(code)
     if as_json:
-        echo_json({"schema": "assay.explain/1", "doubts": [_plain(name) for name in found]})
+        from assay.documents.explanations import document
+
+        echo_json(document(found))
         return
     click.echo("\n".join(_all() if code is None else _page(code)))
 
 
-def _plain(code: str) -> dict[str, Any]:
-    from assay.analyse.doubts import KINDS
-    from assay.analyse.doubts.detection import POWER
-
-    kind = KINDS[code]
-    plain: dict[str, Any] = {"code": code, "severity": kind.severity, "means": kind.means}
-    plain |= {"effect": kind.effect, "remedy": kind.remedy, "rates": kind.rates}
-    if code in POWER:
-        found = POWER[code]
-        plain["detection"] = {
-            "false_alarm": dict(found.false_alarm),
-            "troubles": [{"trouble": name, "power": dict(power)} for name, power in found.troubles()],
-        }
-    return plain
-
-
 def _all() -> Iterator[str]:
-    """Each subject with its doubts, a line each."""
+    """Each subject with its doubts, one line each."""
     from assay.analyse.doubts import KINDS, of_subject
     from assay.records import SUBJECTS
 
     width = max(map(len, KINDS))
     for subject, title in SUBJECTS.items():
-        yield from ("" if subject != next(iter(SUBJECTS)) else "Doubts, with how grave each is.\n", title)
+        yield from ("" if subject != next(iter(SUBJECTS)) else "Doubts and their severity.\n", title)
         for kind in of_subject(subject):
             lines = textwrap.wrap(kind.means, 96 - width - 11)
             yield f"  {kind.code:{width}} {kind.severity:7} {lines[0]}"
             yield from (" " * (width + 11) + line for line in lines[1:])
-    yield "\n`assay explain CODE` says more."
+    yield "\nFor details, run `assay explain CODE`."
 
 
 def _page(code: str) -> Iterator[str]:
@@ -70,14 +55,14 @@ def _page(code: str) -> Iterator[str]:
 
     it = KINDS[code]
     yield f"{code} ({it.severity}: {SEVERITIES[it.severity]})"
-    parts = {"What": it.means, "Effect": it.effect, "Remedy": it.remedy, "Errs": it.rates}
+    parts = {"What": it.means, "Effect": it.effect, "Remedy": it.remedy, "Error rates": it.rates}
     for title, text in parts.items():
         if text:
             yield ""
             yield from textwrap.wrap(f"{title}: {text}", 96, subsequent_indent="  ")
     if code in POWER:
         found = POWER[code]
-        yield "\nRaised, simulated" + " " * 43 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
+        yield "\nRate, simulated" + " " * 43 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
         for name, power in [
             (f"nothing wrong: {found.clean}", found.false_alarm),
             *found.troubles(),

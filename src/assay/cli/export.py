@@ -20,9 +20,9 @@ _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
     "--format",
     "form",
     type=click.Choice(["csv", "parquet", "json"]),
-    help="By default what the file's ending says, else csv.",
+    help="By default, the file name's extension decides, else csv.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
     "-o",
     "--output",
@@ -37,11 +37,11 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     Columns: system, benchmark, workload, shape, metric, unit, run, suite, session, block, value, labels (as
     JSON: swept parameters and the measurement's own), file, line, better, started_at, conditions (as JSON:
     how the runs were ordered and what the kernels counted). Runs without a result have no rows.
-    `assay import` takes such a CSV in again.
+    `assay import` can import such a CSV.
 
     In CSV, a text that a spreadsheet would take for a formula (its first character is =, +, -, @, a tab or
-    the end of a line) begins with an apostrophe, which `assay import` removes. Numbers stay numbers, and
-    JSON and Parquet have the texts unchanged.
+    a line break) is prefixed with an apostrophe, which `assay import` removes. Numbers stay numbers, and
+    JSON and Parquet contain the texts unchanged.
 
     \b
     Examples:

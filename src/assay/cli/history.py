@@ -6,15 +6,14 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
 
 if TYPE_CHECKING:
-    from assay.analyse.history import LevelShift
-    from assay.report.sentences.history import AnnotatedHistory, FactChange
+    from assay.report.sentences.history import AnnotatedHistory
 
 _BAR = 24  # characters of the widest bar
 _MOST_CHANGES = 12
@@ -30,7 +29,7 @@ _MOST_CHANGES = 12
     "--report",
     "report_file",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write it as one HTML page there, too.",
+    help="Also write it to this file as an HTML page.",
 )
 @RUNS
 @JSON
@@ -46,9 +45,9 @@ def command(
 ) -> None:
     """Show METRIC over sessions, where it stepped, and what changed there.
 
-    Each session counts once, with the mean of its runs. From 6 sessions on steps are looked for; in 5 % of
-    histories without any, one is told falsely (more where sessions depend on the one before, or where single
-    sessions are far off). A step has two sessions on each side at least: one session alone is none.
+    Each session counts once, with the mean of its runs. Steps are detected from 6 sessions on; 5 % of
+    histories without a step show a false one (more if sessions depend on the previous one, or if there are
+    outliers). A step has at least two sessions on each side: a single session is not a step.
 
     \b
     Examples:
@@ -60,9 +59,9 @@ def command(
 
     found = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
     if as_json:
-        echo_json(
-            {"schema": "assay.history/1", "metric": metric, "histories": [_plain(one) for one in found]}
-        )
+        from assay.documents.histories import document
+
+        echo_json(document(metric, found))
     else:
         click.echo("\n\n".join("\n".join(_lines(one)) for one in found))
     if report_file is not None:
@@ -101,14 +100,14 @@ def _lines(one: AnnotatedHistory) -> Iterator[str]:
 
 
 def _bars(values: Sequence[float]) -> list[str]:
-    """From the least to the most; a scale that does not begin at 0 is drawn as a place, not as a length."""
+    """From minimum to maximum; a scale that does not start at 0 is drawn as a position, not as a length."""
     low, high = min(values), max(values)
     width = (high - low) or 1.0
     return [" " * round((value - low) / width * (_BAR - 1)) + "•" for value in values]
 
 
 def _step(one: AnnotatedHistory, at: int) -> Iterator[str]:
-    """What happened, where it may have, and what else changed there."""
+    """What happened, where it may have happened, and what else changed there."""
     from assay.report.sentences import history as words
 
     history, step, changes = one.history, one.history.steps[at], one.changes[at]
@@ -116,57 +115,7 @@ def _step(one: AnnotatedHistory, at: int) -> Iterator[str]:
     if began := words.began(history, step):
         yield f"   {began}"
     old, new = words.around(history, step)
-    yield f"   changed from {old.session} to {new.session}:{'' if changes else ' nothing that is recorded'}"
+    yield f"   changed from {old.session} to {new.session}:{'' if changes else ' nothing on record'}"
     yield from (f"     {change}" for change in changes[:_MOST_CHANGES])
     if len(changes) > _MOST_CHANGES:
-        yield f"     and {len(changes) - _MOST_CHANGES} more; --json has all"
-
-
-# JSON ----------------------------------------------------------------------------------------------------
-
-
-def _plain(one: AnnotatedHistory) -> dict[str, Any]:
-    from assay.analyse.history import FALSE_ALARM
-    from assay.records import to_plain
-
-    history = one.history
-    return {
-        "suite": history.suite,
-        "system": history.system,
-        "point": to_plain(history.point),
-        "false_alarm_rate": FALSE_ALARM,
-        "spread": history.spread,
-        "reason": history.reason,
-        "dropped": history.dropped,
-        "undated": list(history.undated),
-        "levels": [{"mean": level, "sessions": count} for level, count in history.levels],
-        "sessions": [
-            {
-                "session": e.session,
-                "at": e.at if e.dated else None,
-                "value": e.value,
-                "runs": [r.run.id for r in e.results],
-            }
-            for e in history.entries
-        ],
-        "steps": [
-            _plain_step(one, step, changes) for step, changes in zip(history.steps, one.changes, strict=True)
-        ],
-    }
-
-
-def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
-    from assay.records import to_plain
-    from assay.report.sentences.history import around
-
-    entries = one.history.entries
-    return {
-        "after": entries[step.after].session,
-        "before": entries[step.before].session,
-        "earliest": entries[step.earliest].session,
-        "latest": entries[step.latest].session,
-        "ratio": to_plain(step.ratio),
-        "better": step.better,
-        "compared": [entry.session for entry in around(one.history, step)],
-        "changes": list(map(str, changes)),
-    }
+        yield f"     and {len(changes) - _MOST_CHANGES} more; --json lists all"

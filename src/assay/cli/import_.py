@@ -1,4 +1,4 @@
-"""`assay import`: logs and runs that others made."""
+"""`assay import`: logs, spreadsheets, and runs made elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.imports import FORMATS
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
@@ -28,27 +29,19 @@ def _shape(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from None
 
 
-# As `logs.tools` has them, which is too slow to import for a help text; tested to be the same.
-TOOLS = (
-    *("nccl-tests", "perftest", "iperf3", "param-comms", "nvbandwidth", "gpu-burn"),
-    *("horovod", "timm", "deeplearningexamples"),
-)
-FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOLS)
-
-
 @click.command()
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path, exists=True)
 )
-@click.option("--name", help="For logs: the name to keep them under, for `assay compare` and the others.")
+@click.option("--name", help="For logs: the name of the imported set, for `assay compare` and others.")
 @click.option("--system", help="For logs: what they ran on. [default: the folder or its system JSON]")
 @click.option(
     "--shape",
     callback=_shape,
-    help="For logs: nodes x accelerators. [default: as the log or the system JSON says]",
+    help="For logs: nodes x accelerators. [default: from the log or the system JSON]",
 )
 @click.option(
-    "--round", "round_", help="For logs: MLPerf round, like v3.1. [default: the log or its folders]"
+    "--round", "round_", help="For logs: MLPerf round, such as v3.1. [default: from the log or its folders]"
 )
 @click.option("--benchmark", help="For logs that don't name it. [default: the folder]")
 @click.option(
@@ -57,7 +50,7 @@ FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOLS)
     type=click.Choice(FORMATS),
     metavar="NAME",
     default="auto",
-    help=f"For logs: whose they are, {', '.join(FORMATS[1:])}. [default: auto, by what stands in them]",
+    help=f"For logs: the tool, {', '.join(FORMATS[1:])}. [default: auto, by content]",
 )
 @RUNS
 @JSON
@@ -72,24 +65,24 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Take in logs and runs that others made.
+    """Import logs, spreadsheets, and runs made elsewhere.
 
-    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt), runs of MLPerf inference
-    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) or logs of tf_cnn_benchmarks, and
+    PATHs are MLPerf training results (any tree whose leaves contain result_*.txt), MLPerf inference runs
+    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) or logs of tf_cnn_benchmarks, which
     need a --name; or run directories of another Assay (a session, a suite's or a whole runs directory),
-    which keep theirs and merge with what is here by their suite; or spreadsheets of any figures as CSV,
-    named as their file without a --name. Files are copied; importing the same again adds nothing.
+    which keep their names and are merged with those here by suite; or spreadsheets of any measurements as
+    CSV, named after their file without a --name. Files are copied; importing the same again adds nothing.
 
     Logs and reports of nccl-tests, perftest, iperf3, PARAM, nvbandwidth, gpu-burn, Horovod's synthetic
-    benchmark, timm and DeepLearningExamples are taken in as well, one file a run. Whose a file is shows in
-    its lines; it is said, and how many lines were not understood.
+    benchmark, timm and DeepLearningExamples can be imported as well, one file per run. Assay recognizes the
+    tool by the log's content, and reports it together with the number of lines that it did not understand.
 
-    A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
-    shape (like 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and
-    started_at (like 2026-11-22T09:30:00: without it, drift and dependence of runs can't be tested).
-    device, device_name, precision and global_batch_size say how a run was made; doubts rest on them.
-    Every other column is a label that tells figures apart. An empty value is a run that gave none. A CSV of
-    `assay export` is known by its own columns and compares as the runs did.
+    A spreadsheet has one measurement per row. Columns: system, metric, run, value; and, as needed, workload,
+    shape (such as 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and
+    started_at (such as 2026-11-22T09:30:00: without it, drift and dependence of runs can't be tested).
+    device, device_name, precision and global_batch_size describe how a run was made; doubts rest on them.
+    Every other column is a label that distinguishes measurements. An empty value is a run without a value. A
+    CSV from `assay export` is recognized by its columns and compares as the original runs did.
 
     \b
     Examples:
@@ -136,18 +129,18 @@ def _plain(one: ImportedSession) -> dict[str, Any]:
 
 def _show(done: dict[str, Any]) -> None:
     what = f"{done['runs']} runs" if done["runs"] != 1 else "1 run"
-    click.echo(f"{done['session']}: {what}{'' if done['added'] else ', here already: nothing added'}")
+    click.echo(f"{done['session']}: {what}{'' if done['added'] else ', already present: nothing added'}")
     for failure in done["failed"]:
-        click.echo(f"  {failure['run']} is no result: {failure['cause']}")
+        click.echo(f"  {failure['run']} has no result: {failure['cause']}")
     alike: dict[str, list[str]] = {}
     for note in done["notes"]:
         alike.setdefault(_without_file_and_figures(note), []).append(note)
     for first, *others in alike.values():
-        more = f" (and {counted(len(others), 'note')} like it: --json has all)" if others else ""
+        more = f" (and {counted(len(others), 'note')} like it; --json lists all)" if others else ""
         click.echo(f"  note: {first}{more}")
 
 
 def _without_file_and_figures(note: str) -> str:
-    """What a note says, without the path that it may begin with."""
+    """A note's text, without the path that it may start with."""
     head, _, rest = note.partition(": ")
     return re.sub(r"[\d.,]+", "#", rest if rest and " " not in head else note)

@@ -1,4 +1,4 @@
-"""`assay index`: the index made to agree with the run directories."""
+"""`assay index`: bring the index in line with the run directories."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from assay.units import counted
 
 
 @click.command()
-@click.option("--rebuild", is_flag=True, help="Begin with an empty index and read every run directory.")
+@click.option("--rebuild", is_flag=True, help="Start with an empty index and read every run directory.")
 @RUNS
 @JSON
 def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
-    """Make the index agree with the run directories: take in what is new, drop what is gone.
+    """Bring the index in line with the run directories: add what is new, remove what is gone.
 
-    `assay run` and `assay import` do this themselves. It is needed after run directories were copied in,
-    changed or deleted by hand. The index holds nothing of its own: deleting it loses nothing.
+    `assay run` and `assay import` do this themselves. It is only needed after run directories were copied,
+    changed or deleted by hand. The index contains no data of its own: deleting it loses nothing.
 
     \b
     Examples:
       assay index
       assay index --rebuild
 
-    Exits with 1 when a run directory could not be read, or a session lacks a file; each is named, with what
+    Exits with 1 if a run directory can't be read, or if a session lacks a file; each is named, with what
     to do.
     """
     from assay.api.indexes import index
@@ -46,7 +46,7 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
             }
         )
     else:
-        anew = f"; made anew: {found.made_anew}" if found.made_anew else ""
+        anew = f"; rebuilt: {found.made_anew}" if found.made_anew else ""
         click.echo(f"{found.path}: {counted(found.runs, 'run')}, {found.read} read, {found.gone} gone{anew}")
     for problem in found.problems:
         click.echo(f"assay: {problem}", err=True)

@@ -12,13 +12,13 @@ from assay.cli.options import JSON, echo_json
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
-@click.option("--force", is_flag=True, help="Overwrite the two files where they exist.")
+@click.option("--force", is_flag=True, help="Overwrite the two files if they exist.")
 @JSON
 def command(directory: Path, force: bool, as_json: bool) -> None:
-    """Write suite.yaml and systems.yaml to DIRECTORY (made where it is missing; by default here).
+    """Write suite.yaml and systems.yaml to DIRECTORY (created if missing; default: here).
 
     The suite fits this machine: its shapes and threads follow from the cores or GPUs that Assay may use. It
-    compares this machine with itself, which shows the smallest difference that its runs can tell.
+    compares this machine with itself, which shows the smallest difference that its runs can detect.
 
     \b
     Examples:
@@ -27,7 +27,7 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
       assay run my-suite/suite.yaml
 
     \b
-    Exit codes: 0 written; 4 a file is there already and --force is not given; 5 it can't be written.
+    Exit codes: 0 written; 4 a file already exists and --force is not given; 5 a file can't be written.
     """
     from assay.api.starters import init
 
@@ -39,4 +39,7 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
     for path in files:
         click.echo(f"Wrote {path}")
     quoted = shlex.quote(str(suite))
-    click.echo(f"Next:\n  assay plan {quoted}    what it would run\n  assay run {quoted}     run it, live")
+    click.echo(
+        f"Next:\n  assay plan {quoted}    what it would run\n  assay run {quoted}     run it and show "
+        "progress"
+    )

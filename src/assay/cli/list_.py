@@ -1,4 +1,4 @@
-"""`assay list`: what there is, newest first. Quick with 100,000 runs: only what changed is read."""
+"""`assay list`: runs and imported sets, newest first. Fast with 100,000 runs: only changes are read."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from assay.api.evidence import catch_up, ready, warn_of_lost_files
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
-
-if TYPE_CHECKING:
-    from assay.store import Filter
 
 
 @click.command()
 @click.option("--suite", help="Only runs of this suite or imported set.")
 @click.option("--system", help="Only runs on this system.")
 @click.option("--workload", help="Only runs of this workload.")
-@click.option("--benchmark", help="Only runs of this benchmark of their suite.")
+@click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option(
-    "--state", type=click.Choice(["submitting", "running", "finished", "failed"]), help="Only runs in it."
+    "--state",
+    type=click.Choice(["submitting", "running", "finished", "failed"]),
+    help="Only runs in this state.",
 )
 @SINCE
-@click.option("--trials", is_flag=True, help="One line a run instead of one a session and system.")
-@click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Lines at most.")
+@click.option("--trials", is_flag=True, help="One line per run instead of one per session and system.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Maximum number of lines."
+)
 @RUNS
 @JSON
 def command(
@@ -44,7 +44,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """List what there is, newest first: each line begins with what `show` and `compare` take.
+    """List runs and imported sets, newest first: each line begins with what `show` and `compare` accept.
 
     \b
     Examples:
@@ -52,45 +52,29 @@ def command(
       assay list --suite resnet50-scaling --since 7d
       assay list --trials --state failed
     """
-    from assay.run.answered import answered
+    from assay.api.listings import list_
     from assay.store import Filter
 
-    ready(runs_dir)
     only = Filter(suite, system, workload, benchmark, state, since)
-    rows, changed = answered(runs_dir, lambda: _listed(runs_dir, only, limit, trials=trials))
-    warn_of_lost_files(runs_dir, lambda session: suite in (None, session.partition("/")[0]))
+    found = list_(only, limit=limit, trials=trials, runs=runs_dir)
+    rows = found.rows
     if as_json:
         named = "runs" if trials else "sets"
-        echo_json({"schema": "assay.list/1", named: rows, "changed_since": changed})
+        echo_json({"schema": "assay.list/1", named: rows, "changed_since": found.changed})
         return
     if not rows:
-        click.echo("No runs. `assay run SUITE` makes some." if only == Filter() else "No runs like that.")
+        click.echo(
+            "No runs yet. To make some, run `assay run SUITE`." if only == Filter() else "No matching runs."
+        )
         return
     heading, lines = (_RUN, map(_run, rows)) if trials else (_SET, map(_set, rows))
     for line in _columns([heading, *lines], _width()):
         click.echo(line)
     if len(rows) == limit:
-        click.echo(f"The newest {limit}; --limit shows more.", err=True)
+        click.echo(f"Showing the newest {limit}; --limit shows more.", err=True)
 
 
-def _listed(
-    runs_dir: Path, only: Filter, limit: int, *, trials: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows, and the runs that changed since the index was made, where it can't be written."""
-    from assay.run.index_stamps import outdated
-    from assay.store import known, listed_runs, listed_sets
-
-    listed = listed_runs if trials else listed_sets
-    rows = listed(runs_dir, only, limit)
-    shown = {f"{row['suite']}/{row['session']}" for row in rows}
-    indexed = {run.rpartition("/")[0] for run in known(runs_dir)}
-    changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
-    if catch_up(runs_dir, changed):
-        return listed(runs_dir, only, limit), []
-    return rows, changed
-
-
-_NARROW = 24  # columns; a last cell with fewer is put below its row
+_NARROW = 24  # columns; a last cell with fewer is placed below its row
 _SET = ("reference", "ok", "failed", "open", "when (UTC)", "benchmarks")
 _RUN = ("run", "state", "shape", "took", "when (UTC)", "why")
 
@@ -118,14 +102,14 @@ def _when(at: float) -> str:
 
 
 def _width() -> int | None:
-    """Columns of the terminal; None where the output is none."""
+    """Columns of the terminal; None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Aligned; plain text, because a table library would double the time that this command takes.
+    """Aligned plain text, because a table library would double the time that this command takes.
 
-    width  where the last cell of a row is folded, below its column or, where that is narrow, below the row
+    width  at which the last cell of a row wraps, below its column or, if that is narrow, below the row
     """
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
     indent = sum(widths) + 2 * len(widths)

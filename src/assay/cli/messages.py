@@ -10,7 +10,7 @@ import click
 
 
 class _Messages(logging.Handler):
-    """Prints each record as one line, where standard error is at that moment."""
+    """Prints each record as one line on the current standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(f"assay: {record.getMessage()}", err=True)
@@ -18,7 +18,7 @@ class _Messages(logging.Handler):
 
 @contextmanager
 def messages() -> Iterator[None]:
-    """Print what the library reports, for as long as a command runs."""
+    """Print what the library reports for the duration of a command."""
     log, handler = logging.getLogger("assay"), _Messages()
     level = log.level
     log.addHandler(handler)

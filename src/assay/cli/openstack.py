@@ -17,15 +17,15 @@ from assay.cli import options
     type=click.Choice(["commands", "heat", "nova"]),
     default="commands",
     show_default=True,
-    help="Commands of the openstack client; a Heat template; what nova.conf and the hosts need.",
+    help="Commands of the openstack client; a Heat template; settings for nova.conf and the hosts.",
 )
 @options.JSON
 def openstack(file: Path, form: str, as_json: bool) -> None:
-    """Print what makes the machines that FILE describes: flavor, image, server group, servers.
+    """Print what creates the machines that FILE describes: flavor, image, server group, servers.
 
-    PCI passthrough or vGPU, NUMA nodes, dedicated CPUs, huge pages. Asks no cloud and changes nothing. The
-    machines are then hosts of a system with launcher ssh, and `assay doctor` looks from inside whether each
-    GPU lies beside its CPUs, whether huge pages are there, and whether the hypervisor hides.
+    PCI passthrough or vGPU, NUMA nodes, dedicated CPUs, huge pages. Contacts no cloud and changes nothing.
+    The machines are then hosts of a system with launcher ssh, and `assay doctor` checks from inside whether
+    each GPU is near its CPUs, whether huge pages are available, and whether the hypervisor hides itself.
 
     \b
     Examples:

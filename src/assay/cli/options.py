@@ -1,20 +1,17 @@
-"""Options that many commands share, so that each word means the same everywhere."""
+"""Options shared by many commands, so that each name means the same everywhere."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from assay.api.evidence import runs_directory
-from assay.units import margin_of, seconds
+from assay.units import margin_of, moment, seconds
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -25,27 +22,27 @@ RUNS = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=runs_directory,
     show_default="$ASSAY_RUNS or ./runs",
-    help="Directory that holds the runs.",
+    help="Directory for the runs.",
 )
 
 
 def form_of(output: Path | None, form: str | None, endings: Mapping[str, str], default: str) -> str:
-    """The format to write: the one that was named, else what the file's ending says, else the default.
+    """The format to write: the named one, else by the file name's extension, else the default.
 
-    endings  ending → format, as `.md` → markdown
+    endings  extension → format, such as `.md` → markdown
 
-    Raises click.BadParameter where the file ends like one of a format that can't be written.
+    Raises click.BadParameter if the extension belongs to a format that can't be written.
     """
     ending = "" if output is None else output.suffix.lower()
     if form is not None or ending in endings:
         return form or endings[ending]
-    if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 ends in no format
+    if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 has no extension
         raise click.BadParameter(f"{output}: {ending} can't be written; write {' or '.join(endings)}")
     return default
 
 
 def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """An option's callback: seconds from a time like 90min."""
+    """An option's callback: seconds from a time such as 90min."""
     try:
         return None if text is None else seconds(text)
     except ValueError as error:
@@ -63,33 +60,24 @@ MARGIN = click.option(
     "--margin",
     callback=_margin,
     metavar="SHARE",
-    help="What counts as equal, like 2%. [default: the suite's, or 2%]",
+    help="Difference that counts as equal, such as 2%. [default: the suite's, or 2%]",
 )
-
-
-_AGES_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Seconds since the epoch from a date or an age."""
-    if text is None:
-        return None
-    age = re.fullmatch(r"(\d+)([hdw])", text)
-    if age is not None:
-        return time.time() - int(age[1]) * _AGES_S[age[2]]
     try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a date like 2026-03-01 nor an age like 7d") from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        return None if text is None else moment(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 SINCE = click.option(
-    "--since", callback=_since, metavar="WHEN", help="Only newer ones: 2026-03-01 (UTC), 7d, 12h."
+    "--since", callback=_since, metavar="WHEN", help="Only newer runs: 2026-03-01 (UTC), 7d, 12h."
 )
 
 
 def echo_json(value: Any) -> None:
-    """One JSON document on standard output; plain data only. What an encoding lacks is escaped, not lost."""
+    """One JSON document on standard output; plain data only. Unencodable characters are escaped, not lost."""
     whole = sys.stdout.encoding.lower().startswith("utf")
     click.echo(json.dumps(value, indent=2, ensure_ascii=not whole, allow_nan=False))

@@ -1,11 +1,10 @@
-"""`assay plan`: what a suite would run, in which order, and exactly what each trial would send."""
+"""`assay plan`: what a suite would run, in which order, and exactly what each trial would submit."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +15,9 @@ from assay.errors import LaunchError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from assay.api.plans import SuitePlan
     from assay.launch.check import PartCheck
     from assay.records import Plan, RenderedJob, Trial
-    from assay.run.duration import DurationEstimate
     from assay.run.interim_looks import Limits
 
 
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
     "--systems",
     "systems_file",
     type=click.Path(path_type=Path),
-    help="The systems' file.  [default: systems.yaml beside the suite]",
+    help="The systems file.  [default: systems.yaml next to the suite]",
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Plan only this system; repeatable.")
 @until_options
 @RUNS
-@click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would send.")
-@click.option("--validate", is_flag=True, help="With --show: have the platform check it, as a dry run there.")
+@click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would submit.")
+@click.option("--validate", is_flag=True, help="With --show: have the platform check it in a dry run.")
 @JSON
 def command(
     suite: Path,
@@ -48,34 +47,32 @@ def command(
     validate: bool,
     as_json: bool,
 ) -> None:
-    """Show the trials of SUITE in their order, and exactly what each would send.
+    """Show the trials of SUITE in their order, and exactly what each would submit.
 
-    This is the dry run: what `assay run` with the same options sends is what is printed here, with the looks
-    and the level of the intervals where it runs until decided. It starts nothing and writes nothing.
-    The duration rests on earlier runs of the same trials, or on what their parameters set, or is unknown.
-    --validate sends it to the API server of a Kubernetes system as a server-side dry run, with a pod of it,
-    so that quota, Pod Security and webhooks are asked too, and prints what the server says.
+    This is the dry run: it prints what `assay run` submits with the same options, including the looks
+    and the confidence level for a run until decided. It starts nothing and writes nothing.
+    The duration is estimated from earlier runs of the same trials or from their parameters, or is unknown.
+    --validate sends the trial and one of its pods to the API server of a Kubernetes system as a server-side
+    dry run, so that quota, Pod Security and webhooks check it too, and prints the server's answer.
 
     \b
     Examples:
       assay plan suite.yaml
       assay plan suite.yaml --show train-2x1-r01    command, environment and files of one trial
       assay plan suite.yaml --show train-2x1-r01 --validate
-      assay plan suite.yaml --system here           one side only
+      assay plan suite.yaml --system here           only one side
       assay plan suite.yaml --until decided --max-repeats 32
       assay plan suite.yaml --json | jq -r '.trials[].id'
 
     \b
-    Exit codes: 0 the suite can be run; 4 it can't: every problem is named with its file and line;
-    5 the platform refuses the trial, or can't be asked.
+    Exit codes: 0 the suite can be run; 4 it can't: every problem is listed with its file and line;
+    5 the platform rejects the trial, or can't be reached.
     """
     if validate and shown is None:
         raise click.UsageError("--validate checks one trial: name it with --show")
     check_limits(until, max_repeats, max_time)
     from assay.api.plans import plan
-    from assay.records import to_plain
-    from assay.run import duration
-    from assay.rundir.files import without_secrets
+    from assay.documents import plans
 
     found = plan(
         suite,
@@ -86,34 +83,29 @@ def command(
         max_time=max_time,
         runs=runs_dir,
     )
-    planned, asked = found.plan, found.limits
     if shown is None:
-        durations = found.durations()
         if as_json:
-            looked = None if asked is None else _until(planned, asked)
-            document = {"schema": "assay.plan/1", **without_secrets(planned), "until": looked}
-            echo_json({**document, "duration": _durations(durations)})
+            echo_json(plans.document(found))
         else:
-            _print_plan(planned, asked, duration.lines(planned, durations))
+            _print_plan(found)
         return
     trial = found.trial(shown)
-    says = found.checked(trial) if validate else []
-    rendered = found.sent(trial)
+    answers = found.checked(trial) if validate else None
     if as_json:
-        document = {"schema": "assay.trial/1", "trial": without_secrets(trial), "sends": to_plain(rendered)}
-        echo_json({**document, "platform_says": to_plain(says)} if validate else document)
+        echo_json(plans.trial_document(found, trial, answers))
     else:
-        click.echo("\n".join([_sent(trial, rendered), *(f"# {_said(one)}" for one in says)]))
-    if any(one.refusal for one in says):
-        raise LaunchError(f"trial {trial.id} would be refused")
+        said = [f"# {_said(one)}" for one in answers or ()]
+        click.echo("\n".join([_sent(trial, found.sent(trial)), *said]))
+    if any(one.refusal for one in answers or ()):
+        raise LaunchError(f"trial {trial.id} would be rejected")
 
 
 def _said(one: PartCheck) -> str:
-    return f"{one.part}: {'accepted' if one.refusal is None else f'refused: {one.refusal}'}"
+    return f"{one.part}: {'accepted' if one.refusal is None else f'rejected: {one.refusal}'}"
 
 
 def _sent(trial: Trial, rendered: RenderedJob) -> str:
-    """Command, environment and files, as a person copies them."""
+    """Command, environment and files, ready to copy."""
     head = (
         f"# trial {trial.id}: {trial.workload} on {trial.system}, {_count(trial.shape.ranks, 'rank')},"
         f" seed {trial.seed}, at most {trial.timeout_s:g} s"
@@ -132,35 +124,15 @@ def _sent(trial: Trial, rendered: RenderedJob) -> str:
     return "\n".join(lines)
 
 
-def _until(planned: Plan, limits: Limits) -> dict[str, Any]:
-    """How one looks, and at which level: that of every interval at every look."""
-    from assay.analyse.statistics.sequential import nominal_p
-
-    p = nominal_p(limits.max_repeats, paired=planned.interleaved)
-    return {
-        "max_repeats": limits.max_repeats,
-        "max_time_s": limits.max_time_s,
-        "looks": list(planned.looks),
-        "nominal_p": p,
-        "confidence": 1 - p,
-    }
-
-
-def _durations(of_systems: Mapping[str, DurationEstimate]) -> dict[str, Any]:
-    from assay.records import to_plain
-    from assay.run.duration import total
-
-    systems = {name: to_plain(of_system) for name, of_system in of_systems.items()}
-    return {"systems": systems, "total": to_plain(total(of_systems.values()))}
-
-
-def _print_plan(planned: Plan, limits: Limits | None, duration: Iterable[str]) -> None:
+def _print_plan(found: SuitePlan) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, width=400)  # never folded: an id that is cut can't be typed
-    console.print(_table(planned))
-    console.print(_design(planned, limits), markup=False, soft_wrap=True)
-    for line in duration:
+    from assay.run import duration
+
+    console = Console(highlight=False, width=400)  # never wrapped: an id that is cut can't be typed
+    console.print(_table(found.plan))
+    console.print(_design(found), markup=False, soft_wrap=True)
+    for line in duration.lines(found.plan, found.durations()):
         console.print(line, markup=False, soft_wrap=True)
 
 
@@ -177,10 +149,11 @@ def _table(planned: Plan) -> Table:
     return table
 
 
-def _design(planned: Plan, limits: Limits | None) -> str:
-    """The design in words: what an analysis rests on."""
+def _design(found: SuitePlan) -> str:
+    """The design as text: what an analysis rests on."""
+    planned, limits = found.plan, found.limits
     points = len({(t.benchmark, t.shape, str(t.varied)) for t in planned.trials})
-    order = "interleaved: systems take turns within each block" if planned.interleaved else "not interleaved"
+    order = "interleaved: systems alternate within each block" if planned.interleaved else "not interleaved"
     if len(planned.systems) == 1:
         order = "one system, nothing to interleave"
     baseline = f", baseline {planned.baseline}" if planned.baseline else ""
@@ -193,14 +166,14 @@ def _design(planned: Plan, limits: Limits | None) -> str:
             f"Margin: {100 * planned.margin:.3g} %.",
             *_tried_again(planned),
             *_asked(planned),
-            *([] if limits is None else _looks(planned, limits)),
+            *([] if limits is None else _looks(found, limits)),
             f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
         ]
     )
 
 
 def _tried_again(planned: Plan) -> list[str]:
-    """How often each benchmark's trials are tried again, those with the same number together."""
+    """How often each benchmark's trials are retried, grouped by number."""
     benchmarks: dict[int, dict[str, None]] = {}
     for trial in planned.trials:
         benchmarks.setdefault(trial.retries, {})[trial.benchmark] = None
@@ -209,7 +182,7 @@ def _tried_again(planned: Plan) -> list[str]:
         + (f" ({', '.join(of)})" if len(benchmarks) > 1 else "")
         for most, of in benchmarks.items()
     ]
-    return [f"A trial that the platform lost is tried again {'; '.join(parts)}; one that failed is not."]
+    return [f"A trial that the platform lost is retried {'; '.join(parts)}; a failed trial is not."]
 
 
 def _asked(planned: Plan) -> list[str]:
@@ -221,22 +194,21 @@ def _asked(planned: Plan) -> list[str]:
     return [f"Required: {'; '.join(requirements)}."] if requirements else []
 
 
-def _looks(planned: Plan, limits: Limits) -> list[str]:
-    """When one looks and at which level, and what ends the run."""
+def _looks(found: SuitePlan, limits: Limits) -> list[str]:
+    """The looks, their confidence level, and what ends the run."""
     from assay.units import human_seconds
 
-    how = _until(planned, limits)
     late = (
         ""
         if limits.max_time_s is None
-        else f"; no block begins after {human_seconds(limits.max_time_s)} of trials"
+        else f"; no block starts after {human_seconds(limits.max_time_s)} of trials"
     )
-    looks, level = ", ".join(map(str, planned.looks)), f"{100 * how['confidence']:.4g} %"
+    looks, level = ", ".join(map(str, found.plan.looks)), f"{100 * (1 - found.nominal_p):.4g} %"
     return [
-        f"Until decided: looks after {looks} blocks, ends at the first that leaves no primary comparison"
+        f"Until decided: looks after {looks} blocks, ends at the first look that leaves no primary comparison"
         f" undecided{late}.",
-        f"Level: at each look {level} intervals (p {how['nominal_p']:g}), so that 95 % hold at all looks"
-        " together; claims that are made together share it.",
+        f"Level: {level} intervals at each look (p {found.nominal_p:g}), so that 95 % hold at all looks"
+        " jointly; joint claims share it.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""`assay cluster prepare`: what a cluster is given, shown, checked, brought and taken back."""
+"""`assay cluster prepare`: show, check, apply and revert what a cluster needs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
 ACTIONS: dict[Action, str] = {
     "print": "Print the objects as YAML, for `kubectl apply` or a repository, and do nothing else.",
-    "validate": "Say of each object whether the API server would take it.",
-    "apply": "Show the plan, ask, and bring it to the cluster.",
-    "revert": "Show what would be taken back, ask, and take it back.",
-    "check": "Say whether what the parts bring is there and ready.",
+    "validate": "Check for each object whether the API server would accept it.",
+    "apply": "Show the plan, ask, and apply it to the cluster.",
+    "revert": "Show what would be removed, ask, and remove it.",
+    "check": "Check whether what the parts install is present and ready.",
 }
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,23 +45,23 @@ def _actions(function: F) -> F:
     "names",
     multiple=True,
     metavar="NAME",
-    help="Only this part; repeatable. By default all that stand below `prepare` in SYSTEM, and `pods`.",
+    help="Only this part; repeatable. Default: all parts below `prepare` in SYSTEM, and `pods`.",
 )
 @click.option(
     "--for",
     "platform",
     type=click.Choice(["kubernetes", "openshift"]),
-    help="What the cluster is; by default it is asked.",
+    help="The kind of cluster. [default: ask the cluster]",
 )
 @click.option(
-    "--rdma", is_flag=True, help="Allow pods to lock memory (IPC_LOCK), as InfiniBand and RoCE need."
+    "--rdma", is_flag=True, help="Allow pods to lock memory (IPC_LOCK), which InfiniBand and RoCE require."
 )
 @_actions
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.option(
     "--restart-nodes",
     is_flag=True,
-    help="Agree to node settings of OpenShift, for which every node of a pool is drained and restarted.",
+    help="Agree to OpenShift node settings that drain and restart every node of a pool.",
 )
 @options.JSON
 @click.pass_context
@@ -78,12 +78,12 @@ def prepare(
     as_json: bool,
     **does: bool,
 ) -> None:
-    """Prepare a cluster for SYSTEM: operators, node settings, storage, and what its pods may do.
+    """Prepare a cluster for SYSTEM: operators, node settings, storage, and rights of its pods.
 
-    Shows what would change, by the API server's own dry run. --apply brings it by server-side apply with
-    field manager `assay`; where a field belongs to another manager with another value, or the server refuses
-    one object, nothing at all is changed. --revert deletes what --apply made and gives up what it added to
-    what was there; a namespace that holds others' pods or claims stays. Needs rights over the cluster.
+    Shows what would change, by the API server's own dry run. --apply uses server-side apply with
+    field manager `assay`; if another manager owns a field with a different value, or the server rejects
+    an object, nothing at all is changed. --revert deletes what --apply created and removes what it added to
+    existing objects; a namespace with others' pods or claims stays. Requires admin rights for the cluster.
 
     \b
     Examples:
@@ -94,28 +94,28 @@ def prepare(
       assay cluster prepare lab --revert
 
     \b
-    Exit codes: 0 done; 1 --check: something is missing; 2 wrong usage; 4 no such system or part, or a field
-    is another's, or the server refuses; 5 the cluster does not answer; 130 the answer was no.
+    Exit codes: 0 done; 1 --check: something is missing; 2 usage error; 4 no such system or part, or a field
+    belongs to another manager, or the server rejects something; 5 the cluster does not answer; 130 declined.
     """
     from assay.api import preparations
 
     action = _action(does)
     if as_json and action in ("apply", "revert") and not yes:
-        raise click.UsageError(f"--json can't ask: add --yes to --{action}")
+        raise click.UsageError(f"--json can't ask for confirmation: add --yes to --{action}")
     found = preparations.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
     if action == "print":
         _print(found.wanted, as_json)
         return
     code = _carry_out(action, found, as_json=as_json, yes=yes, may_restart=restart_nodes)
     if found.lacks and action in ("plan", "apply") and not as_json:
-        click.echo(f"next: write into {system} of the systems' file: {found.lacks}")
+        click.echo(f"next: add to {system} in the systems file: {found.lacks}")
     context.exit(code)
 
 
 def _action(does: dict[str, bool]) -> Action:
     given = [action for action in ACTIONS if does[f"does_{action}"]]
     if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{action}' for action in given)}: say one of them")
+        raise click.UsageError(f"{' and '.join(f'--{action}' for action in given)}: use only one of them")
     return given[0] if given else "plan"
 
 
@@ -145,7 +145,7 @@ def _carry_out(
         if not may_restart:
             refuse_restarts(steps)
         if not (yes or not steps):
-            click.confirm("do it?", abort=True)
+            click.confirm("Apply?", abort=True)
         steps = found.revert() if action == "revert" else found.apply()
     if as_json:
         done = {"applied": action == "apply", "reverted": action == "revert"}
@@ -155,7 +155,7 @@ def _carry_out(
             {"schema": "assay.prepare/1", **_told(wanted), **done, "steps": steps_told, "objects": objects}
         )
     elif action == "plan":
-        click.echo("nothing was changed: --apply does it, --print shows the objects")
+        click.echo("nothing was changed; --apply makes the changes, --print shows the objects")
     refused = action == "validate" and any(step.does in HINDERS for step in steps)
     return EXIT_INPUT if refused else EXIT_OK
 
@@ -174,13 +174,13 @@ def _told(wanted: Preparation) -> dict[str, Any]:
 
 
 def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectChange]) -> None:
-    """The steps, and with the parts what people have to do themselves."""
+    """The steps, and for the parts what people have to do themselves."""
     for part in () if wanted is None else wanted.parts:
         click.echo(f"{part.name}: {part.about}")
         assert wanted is not None
         for reference in part.references(wanted.target):
             if part.sign is not None and part.sign[1] in cluster.kinds(part.sign[0]):
-                click.echo(f"  {reference.of} is there: the cluster has {part.sign[1]} of {part.sign[0]}")
+                click.echo(f"  {reference.of} is present: the cluster has {part.sign[1]} of {part.sign[0]}")
             else:
                 click.echo(f"  first, {reference.of} ({reference.pin}):\n    {reference.command}")
         for file in part.node_files(wanted.target):
@@ -190,7 +190,7 @@ def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectCh
     for step in steps:
         click.echo(f"{step.does:9}{step.called}")
         if step.restarts:
-            click.echo(f"         restarts every node of pool {step.pool}, one after the other")
+            click.echo(f"         restarts every node of pool {step.pool}, one at a time")
         for line in step.about:
             click.echo(f"         {line}")
 

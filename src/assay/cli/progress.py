@@ -1,4 +1,4 @@
-"""What a person sees while a suite runs: a line a trial, and a live one below where there is a terminal."""
+"""Progress of a running suite: one line per trial, and a live line on a terminal."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 
 def teller(quiet: bool) -> Tell:
-    """Who shows the progress, on standard error."""
+    """The progress display, on standard error."""
     if quiet:
         return Silence
     return partial(ProgressScreen if sys.stderr.isatty() else ProgressLines, stream=sys.stderr)
 
 
 class ProgressLines:
-    """One line a trial, for logs and pipes; failures with the last lines of their log."""
+    """One line per trial, for logs and pipes; failures with the last lines of their log."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
         self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
-        self._told: set[str] = set()  # what the running trial was said to wait for
-        going_on = f", {len(done)} done: going on" if done else ""
-        most = f" at most, looked at after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
+        self._told: set[str] = set()  # the reasons for waiting that were reported for the running trial
+        going_on = f", {len(done)} done: resuming" if done else ""
+        most = f" at most, checked after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
         self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{most}{going_on}")
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """Only what is unusual about the attempt: it is adopted, or not the first."""
+        """Report only what is unusual about the attempt: it is adopted, or not the first."""
         self._told.clear()
         if adopted:
-            self.say(f"{self._place()} {trial.id}: taken over from an Assay that was stopped")
+            self.say(f"{self._place()} {trial.id}: taken over from a stopped Assay process")
         elif attempt > 1:
             self.say(f"{self._place()} {trial.id}: attempt {attempt}")
 
     def printed(self, output: Output) -> None:
-        """Nothing: a line a trial is enough for a log."""
+        """Do nothing: one line per trial is enough for a log."""
 
     def waited(self, why: str) -> None:
-        """What it waits for, once."""
+        """Report what it waits for, once."""
         if why and why not in self._told:
             self._told.add(why)
-            self.say(f"{self._place()} waits: {why}")
+            self.say(f"{self._place()} waiting: {why}")
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """The trial's figure and duration, or why it failed."""
+        """Report the trial's result and duration, or why it failed."""
         run, place = result.run, self._place()
         if settled:
             self._pace.settled(run)
@@ -70,14 +70,14 @@ class ProgressLines:
                 self.say(f"        | {line}")
 
     def noted(self, words: str) -> None:
-        """The words, as they are."""
+        """Print the text unchanged."""
         self.say(words)
 
     def close(self) -> None:
-        """Nothing to tidy."""
+        """Do nothing: there is nothing to clean up."""
 
     def say(self, line: str) -> None:
-        """One line, now."""
+        """Print one line immediately."""
         print(line, file=self._stream, flush=True)
 
     def _place(self) -> str:
@@ -87,17 +87,17 @@ class ProgressLines:
 
 
 class ProgressScreen(ProgressLines):
-    """The same lines, with a live one below: what runs, its last figure, time taken and about left."""
+    """The same lines, with a live one below: what runs, its latest value, elapsed and remaining time."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._console = Console(file=stream, highlight=False)
-        self._running: dict[str, tuple[Trial, float]] = {}  # by id: since when; the last one is shown
+        self._running: dict[str, tuple[Trial, float]] = {}  # by id: start time; the last one is shown
         self._figure, self._waits_for = LastFigure("", ""), ""
         self._session_at = time.monotonic()
-        self._drawn = 0  # cells of the live line as it was drawn last
+        self._drawn = 0  # cells of the live line when last drawn
         super().__init__(session, plan, done, stream=stream)
         self._live = Live(
             get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
@@ -113,22 +113,22 @@ class ProgressScreen(ProgressLines):
         self._figure = LastFigure(metric, units.get(metric, ""))
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """Take it out of the live line."""
+        """Remove it from the live line."""
         super().trial_ended(result, attempt, settled=settled)
         self._running.pop(result.run.trial.id, None)
 
     def printed(self, output: Output) -> None:
-        """Take its newest figure."""
+        """Show its latest value."""
         self._waits_for = ""
         self._figure.feed(output)
 
     def waited(self, why: str) -> None:
-        """Show it in the live line, and above, where it stays to be read."""
+        """Show it in the live line, and above, where it stays visible."""
         super().waited(why)
         self._waits_for = why
 
     def close(self) -> None:
-        """Take the live line away."""
+        """Remove the live line."""
         self._live.stop()
 
     def say(self, line: str) -> None:
@@ -145,7 +145,7 @@ class ProgressScreen(ProgressLines):
         return text
 
     def _erase_broken_line(self) -> None:
-        """Erase all but the first row of a live line that a narrower terminal has broken into several."""
+        """Erase all but the first row of a live line that a narrower terminal has wrapped."""
         from rich.control import Control
         from rich.segment import ControlType
 
@@ -166,14 +166,14 @@ class ProgressScreen(ProgressLines):
         text.append(f"{self._place()} block {trial.block} ", style="dim")
         text.append(trial.id, style="bold")
         text.append(f" and {len(running) - 1} more" if len(running) > 1 else "", style="dim")
-        doing = f"waits: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
+        doing = f"waiting: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
         text.append(f"  {doing}", style="yellow" if self._waits_for else "cyan")
         text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
         text.append(self._left(trial, running_s), style="dim")
         return text
 
     def _left(self, trial: Trial, running_s: float) -> str:
-        """How long it will take; until decided at most so long, and so long to the next look."""
+        """The remaining time; for a run until decided, at most that, and the time to the next look."""
         left_s = self._pace.left_s(running_s)
         if left_s is None:
             return ""
@@ -185,10 +185,10 @@ class ProgressScreen(ProgressLines):
 
 
 def _again(run: Run) -> str:
-    if run.job is not JobState.LOST or run.adopted:  # it was interrupted, or nobody watched it
-        return "; it will be tried again"
+    if run.job is not JobState.LOST or run.adopted:  # it was interrupted, or unobserved
+        return "; it will be retried"
     most = "once" if run.trial.retries == 1 else f"{run.trial.retries} times"
-    return f"; the platform lost it, not the program: it will be tried again, at most {most}"
+    return f"; the platform lost it, the program did not fail: it will be retried, at most {most}"
 
 
 def _duration(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""`assay report`: one page that can be sent to someone."""
+"""`assay report`: a self-contained page to share."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ ENDINGS = {suffix: form for form, suffix in SUFFIXES.items()}
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where to write it; `-` is standard output. [default: <suite>-<session> here]",
+    help="File to write; `-` is standard output. [default: <suite>-<session> here]",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(SUFFIXES)),
-    help="By default what the output's name says, or html.",
+    help="By default, the output name's extension decides, or html.",
 )
 @click.option(
     "--with-logs",
     is_flag=True,
-    help="Put each run's logs into a folder next to the page, with links to them.",
+    help="Copy each run's logs into a folder next to the page, and link them.",
 )
 @click.option(
     "--with-identity",
     is_flag=True,
-    help="Keep host names, user names, home directories and boot ids.",
+    help="Keep host names, user names, home directories and boot IDs.",
 )
 @click.option(
     "--baseline",
     metavar="SYSTEM",
-    help="What the others are compared with. [default: the suite's, else the first of at most four]",
+    help="What to compare with. [default: the suite's, else the first of at most four]",
 )
 @MARGIN
 @RUNS
@@ -59,14 +59,14 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Make one page of RUNs that can be sent to someone.
+    """Write a self-contained page about RUNs.
 
-    It holds a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce. Names of
-    machines and people are left out unless --with-identity keeps them; secrets are always hidden.
+    It contains a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce the runs.
+    Names of machines and people are left out unless you use --with-identity; secrets are always hidden.
 
     RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The others are compared
-    with the baseline, else with the first; more than four sides without a baseline are ranked instead.
-    The page needs no network and nothing beside itself.
+    with the baseline, or else with the first; more than four sides without a baseline are ranked instead.
+    The page needs no network and no other files.
 
     \b
     Examples:
@@ -81,10 +81,12 @@ def command(
     from assay.durable import deliver
 
     if as_json and str(output) == "-":
-        raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
+        raise click.UsageError(
+            "--json prints the location of the report: name a file with -o, or omit --json"
+        )
     form = cast("Form", form_of(output, form, ENDINGS, "html"))
     if with_logs and (form != "html" or str(output) == "-"):
-        raise click.UsageError("--with-logs puts a folder next to an HTML page: name the page with -o")
+        raise click.UsageError("--with-logs creates a folder next to an HTML page: name the page with -o")
     made = report(*references, margin=margin, baseline=baseline, with_identity=with_identity, runs=runs_dir)
     path = output if output is not None else Path(f"{made.name}{SUFFIXES[form]}")
     if with_logs:

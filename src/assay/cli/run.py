@@ -1,4 +1,4 @@
-"""`assay run`: a suite, live, to its verdict."""
+"""`assay run`: run a suite, with progress, to its verdict."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from assay.api.runs import Outcome, RunResult
-    from assay.records import Comparison, Doubt, Result
+    from assay.records import Comparison
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
-    from assay.run.interim_looks import Look
 
 EXIT_CODES: dict[Outcome, int] = {
     "good": EXIT_OK,
@@ -43,18 +42,20 @@ EXIT_CODES: dict[Outcome, int] = {
     "--systems",
     "systems_file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Where to run; by default systems.yaml beside the suite.",
+    help="Where to run. [default: systems.yaml next to the suite]",
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Run only this system; repeatable.")
-@click.option("--new", is_flag=True, help="Begin a new session although one is unfinished.")
-@click.option("--failed", is_flag=True, help="Repeat the failed trials of the newest session, in it.")
+@click.option("--new", is_flag=True, help="Start a new session even if one is unfinished.")
+@click.option(
+    "--failed", is_flag=True, help="Repeat the failed trials of the newest session in that session."
+)
 @until_options
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @click.option(
     "--report",
     "report_file",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the HTML page there, too.",
+    help="Also write the HTML page to this file.",
 )
 @RUNS
 @JSON
@@ -72,35 +73,35 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Run SUITE, live, and end with its verdict; run it again to go on where it was stopped.
+    """Run SUITE with live progress, and end with its verdict; run it again to resume.
 
-    Finished trials are kept, a job that still runs is taken over, a lost one is tried again. When all is
-    done, the next run begins a new session; --failed repeats what failed in the newest one, with the same
-    suite, systems and options, and keeps the attempts before. Progress goes to standard error, results to
-    standard output.
+    Finished trials are kept, a job that is still running is taken over, and a lost one is retried. When all
+    trials are done, the next run starts a new session; --failed repeats what failed in the newest one, with
+    the same suite, systems and options, and keeps the previous attempts. Progress goes to standard error,
+    results to standard output.
 
     \b
     Examples:
       assay run suite.yaml
       assay run suite.yaml --system bare-metal      one side; the other may follow later, elsewhere
-      assay run suite.yaml --failed                 after the cause of a failure was fixed
+      assay run suite.yaml --failed                 after you fixed the cause of a failure
       assay run suite.yaml --report page.html
       assay run suite.yaml --json > results.json
       assay run suite.yaml --until decided --max-repeats 32 --max-time 8h
 
     Until decided, the number of runs is not the suite's `repeats`: blocks are added until each primary
-    comparison is equivalent, faster or slower. One looks after 3, 5, 8, 12, 20, … blocks only, and every
-    interval allows for all looks up to the most (95 % hold at all of them together), so that stopping early
-    misleads no more often. A larger --max-repeats later is a new test that begins with no runs.
+    comparison is equivalent, faster or slower. Assay looks only after 3, 5, 8, 12, 20, … blocks, and every
+    interval allows for all looks up to the maximum (95 % hold at all of them jointly), so that stopping early
+    does not mislead more often. A larger --max-repeats later is a new test that starts without runs.
 
     \b
     Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
     requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
-    5 a platform or a system can't be used: its trials are left and don't count as failed, run again when
-    that is fixed; 130 stopped by Ctrl-C, run again to go on.
+    5 a platform or a system can't be used: its trials remain and don't count as failed; fix it and run again;
+    130 stopped by Ctrl-C; run again to resume.
     """
     if new and failed:
-        raise click.UsageError("--failed repeats trials of a session that is there; --new begins another")
+        raise click.UsageError("--failed repeats trials of an existing session; --new starts another one")
     form_of(report_file, None, {".html": "html"}, "html")
     check_limits(until, max_repeats, max_time)
     from assay.api.runs import run
@@ -120,7 +121,9 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     if as_json:
-        echo_json(_document(found))
+        from assay.documents.sessions import document
+
+        echo_json(document(found))
     else:
         _show(found)
     if report_file is not None:
@@ -129,7 +132,7 @@ def command(
 
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
-    """What to do, then each verdict with why it is so."""
+    """What to do, then each verdict with its reason."""
     from assay.report.terminal import verdicts as terminal
 
     if primary or contents.requirements or contents.open:
@@ -159,7 +162,7 @@ def _show(found: RunResult) -> None:
     if not (contents.comparisons or contents.curves or contents.requirements):
         for line in _alone(contents):
             console.print(line, markup=False, soft_wrap=True)
-    if doubted := _doubts(found):
+    if doubted := found.doubts:
         console.print(terminal.doubts_in_short(doubted))
     if contents.requirements:
         console.print(terminal.requirements(contents.requirements))
@@ -172,20 +175,9 @@ def _show(found: RunResult) -> None:
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
     session = completed.session
-    console.print(f"\nKept in {session.path}", markup=False, soft_wrap=True)
+    console.print(f"\nStored in {session.path}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
         console.print(f"  {line}", markup=False, soft_wrap=True)
-
-
-def _doubts(found: RunResult) -> list[Doubt]:
-    """The doubts of all figures, each once, less those that stand beside a requirement."""
-    contents = found.contents
-    doubted = [d for c in found.primary for d in c.doubts]
-    doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
-    doubted += [d for study in contents.studies for d in study.doubts]
-    required = {d.code for requirement in contents.requirements for d in requirement.doubts}
-    doubted += [d for _, alone in contents.alone for d in alone if d.code not in required]
-    return list(dict.fromkeys(doubted))
 
 
 def _failed(completed: CompletedSession) -> Iterator[str]:
@@ -196,25 +188,25 @@ def _failed(completed: CompletedSession) -> Iterator[str]:
 
 
 def _held(completed: CompletedSession) -> Iterator[str]:
-    """What hinders the trials that are left, and how many each."""
+    """What blocks the remaining trials, and how many each."""
     from assay.run.extents import called, within
 
     for run in completed.held:
         left = sum(within(run.extent, run.trial, trial) for trial in completed.left)
         number = "1 trial is" if left == 1 else f"{left} trials are"
-        yield f"{called(run.extent, run.trial)}: {number} left, because {run.cause}"
+        yield f"{called(run.extent, run.trial)}: {number} not run, because {run.cause}"
     if completed.held:
-        yield "Fix that and run the same command again: it resumes this session, and what finished is kept."
+        yield "Fix that and run the same command again: it resumes this session and keeps finished trials."
 
 
 def _done_again(completed: CompletedSession) -> Iterator[str]:
-    """Each trial that was done again because the platform lost it: how often each, and why the last time."""
+    """Each trial that was repeated because the platform lost it: how often each, and the last reason."""
     for result in completed.results:
         lost = completed.lost(result)
         again = sum(run.attempt < result.run.attempt for run in lost)
         if not again:
             continue
-        done = "done again" if again == len(lost) else f"done again {_times(again)}"
+        done = "repeated" if again == len(lost) else f"repeated {_times(again)}"
         yield f"{result.run.trial.id}: lost by the platform {_times(len(lost))} and {done} ({lost[-1].cause})"
 
 
@@ -223,7 +215,7 @@ def _times(number: int) -> str:
 
 
 def _alone(contents: Contents) -> Iterator[str]:
-    """A line a point, and one a curve over sizes, where there is nothing to hold them against."""
+    """One line per point, and one per curve over sizes, if there is nothing to compare with."""
     from assay.analyse.statistics.bands import SIZE
     from assay.report.sentences import exchange as exchange_words
 
@@ -237,7 +229,7 @@ def _alone(contents: Contents) -> Iterator[str]:
 
 
 def _line(summary: Any) -> str:
-    """One point where there is nothing to hold it against: mean, interval, n."""
+    """One point if there is nothing to compare with: mean, interval, n."""
     from assay.report import figures
     from assay.units import human
 
@@ -264,69 +256,8 @@ def _next_commands(completed: CompletedSession) -> list[str]:
     return found
 
 
-def _document(found: RunResult) -> dict[str, Any]:
-    """What `--json` prints."""
-    from assay.records import to_plain
-    from assay.report.sentences import why as why_words
-
-    completed, contents = found.completed, found.contents
-
-    return {
-        "schema": "assay.run/1",
-        "session": completed.session.id,
-        "path": str(completed.session.path),
-        "suite": completed.plan.suite,
-        "suite_digest": completed.plan.suite_digest,
-        "until": None if completed.look is None else _until(completed.look),
-        "trials": [_trial(result, completed) for result in completed.results],
-        "failures": [
-            {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
-            for r in completed.failures
-        ],
-        "held": [
-            {"trial": run.trial.id, "extent": run.extent.value, "cause": run.cause} for run in completed.held
-        ],
-        "left": [trial.id for trial in completed.left],
-        "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
-        "slower": why_words.plain(found.primary, contents.sides, contents.margin),
-        "scaling": [to_plain(curve) for curve in contents.curves],
-        "requirements": [to_plain(requirement) for requirement in contents.requirements],
-        "doubts": [to_plain(doubt) for doubt in _doubts(found)],
-    }
-
-
-def _until(look: Look) -> dict[str, Any]:
-    return {
-        "blocks": look.blocks,
-        "max_repeats": look.most,
-        "looks": list(look.looks),
-        "ended": look.ended,
-        "open": list(look.open),
-    }
-
-
-def _trial(result: Result, completed: CompletedSession) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    run = result.run
-    return {
-        "trial": run.trial.id,
-        "benchmark": run.trial.benchmark,
-        "system": run.trial.system,
-        "shape": str(run.trial.shape),
-        "block": run.trial.block,
-        "attempt": run.attempt,
-        "lost": [{"attempt": lost.attempt, "cause": lost.cause} for lost in completed.lost(result)],
-        "state": run.state.value,
-        "adopted": run.adopted,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "measurements": [to_plain(measurement) for measurement in result.reading.measurements],
-    }
-
-
 def _write_report(completed: CompletedSession, file: Path, runs_dir: Path) -> None:
-    """The page as `assay report` makes it: it has provenance and the recipe, too."""
+    """The page as `assay report` makes it, including provenance and the recipe."""
     from assay.api.reports import report
     from assay.durable import deliver
 

@@ -1,4 +1,4 @@
-"""`assay scale`: what more workers bring."""
+"""`assay scale`: what more workers gain."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("references", metavar="RUN…", nargs=-1, required=True)
 @click.option(
-    "--metric", multiple=True, help="Whose curves; by default each benchmark's primary one that scales."
+    "--metric", multiple=True, help="Metric of the curves. [default: each primary metric that scales]"
 )
 @click.option(
-    "--at", type=click.IntRange(min=1), multiple=True, help="Predict for so many ranks.  [2×, 4× the largest]"
+    "--at", type=click.IntRange(min=1), multiple=True, help="Predict for N ranks.  [2×, 4× the largest]"
 )
 @click.option(
     "--price-per-accelerator-hour",
     type=click.FloatRange(min=0, min_open=True),
-    help="In your currency: gives the cost of a result.",
+    help="In your currency; adds the cost of a result.",
 )
 @click.option(
     "--power-w",
     type=click.FloatRange(min=0, min_open=True),
-    help="Watts that an accelerator draws: gives the energy of a result.",
+    help="Power of an accelerator, watts: adds the energy of a result.",
 )
 @click.option(
     "--group",
     type=click.Choice(["name", "accelerator", "none"]),
-    help="Which systems of one RUN are sizes of one machine: of one submitter and name but for the count, or "
-    "accelerator.  [default: name for imported sets, else none]",
+    help="Which systems of one RUN are sizes of one machine: same submitter and name except for the count, "
+    "or same accelerator.  [default: name for imported sets, else none]",
 )
 @RUNS
 @JSON
@@ -53,14 +53,14 @@ def command(
 ) -> None:
     """Show throughput, speed-up and efficiency of RUN over worker counts, what limits them, what they cost.
 
-    Efficiency is the speed-up over the ratio of ranks. Times are inverted, so that above 1 is faster.
-    Metrics that have no ideal in proportion to the ranks (bus bandwidth, latency) have no curve.
-    A training's step is compared with an all-reduce benchmark where its sessions have one in the same shape.
-    Several RUNs, such as imported sets of one machine at several sizes, are one curve. The systems of one
-    imported RUN, such as a whole round, are grouped: each machine's sizes are a curve.
+    Efficiency is the speed-up divided by the ratio of ranks. Times are inverted, so that above 1 is faster.
+    Metrics without an ideal in proportion to the ranks (bus bandwidth, latency) have no curve.
+    A training's step is compared with an all-reduce benchmark if its sessions have one in the same shape.
+    Several RUNs, such as imported sets of one machine at several sizes, form one curve. The systems of one
+    imported RUN, such as a whole round, are grouped: each machine's sizes form a curve.
 
-    A size that is faster than the next smaller one by more than its ranks says that the smaller lost speed:
-    how much at least, and what to repeat, comes first. Sizes with another batch are left out of the law.
+    If a size is faster than the next smaller one by more than its ranks, the smaller one lost speed:
+    at least how much, and what to repeat, comes first. Sizes with another batch size are left out of the law.
 
     \b
     Examples:
@@ -98,11 +98,11 @@ def command(
 
 
 def _grouping(found: ScalingCurves) -> str:
-    """How the systems of one reference were grouped into curves; "" where they were not."""
+    """How the systems of one reference were grouped into curves; "" if they were not."""
     by = found.grouped_by
     if by == "none":
         return ""
     what = "name without its count" if by == "name" else "accelerator"
     others = "--group accelerator or none" if by == "name" else "--group name or none"
     curves = len({study.curve.system for study in found.studies})
-    return f"Sizes of {counted(curves, 'machine')}, by submitter and {what}; {others} groups otherwise."
+    return f"Sizes of {counted(curves, 'machine')}, by submitter and {what}; {others} groups differently."

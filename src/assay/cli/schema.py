@@ -1,4 +1,4 @@
-"""`assay schema`: what may stand in suite.yaml and systems.yaml, for editors."""
+"""`assay schema`: the JSON Schema of suite.yaml and systems.yaml, for editors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.cli.options import JSON, echo_json
 @click.command()
 @click.argument("file", type=click.Choice(["suite", "systems"]))
 @JSON
-def command(file: Literal["suite", "systems"], as_json: bool) -> None:  # noqa: ARG001 it is JSON either way
+def command(file: Literal["suite", "systems"], as_json: bool) -> None:  # noqa: ARG001 the output is JSON either way
     """Print the JSON Schema of suite.yaml or systems.yaml, so that an editor completes and checks them.
 
     \b

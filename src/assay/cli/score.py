@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,10 +15,9 @@ from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.mlperf.score import ScoredSet
-    from assay.records import InferenceRun, TrainingRun
+    from assay.records import InferenceRun
 
-SCHEMA = "assay.score/1"
-SILENT_S = 2.0  # reading that takes longer says how far it is
+SILENT_S = 2.0  # reading that takes longer reports its progress
 
 
 def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
@@ -34,15 +32,17 @@ def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> s
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--round", "round_", callback=_round, help="Round where neither log nor folder says it, like v3.1."
+    "--round", "round_", callback=_round, help="Round, if neither log nor folder states it, such as v3.1."
 )
 @click.option(
     "--stated",
     metavar="MIN|CSV",
-    help="A published score: of the one set in minutes, or of several in a CSV of system,benchmark,minutes.",
+    help=(
+        "A published score: of the only set, in minutes, or of several in a CSV of system,benchmark,minutes."
+    ),
 )
-@click.option("--runs-table/--no-runs-table", default=True, show_default=True, help="Show the single runs.")
-@click.option("--rules", is_flag=True, help="Show the rule used and each check: of the set, of each log.")
+@click.option("--runs-table/--no-runs-table", default=True, show_default=True, help="Show individual runs.")
+@click.option("--rules", is_flag=True, help="Show the rules used and each check: of the set, of each log.")
 @JSON
 def command(
     paths: tuple[Path, ...],
@@ -55,14 +55,14 @@ def command(
     """Score MLPerf logs: time to train by the rules of benchmark and round, inference by its scenario.
 
     PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
-    files is a set. Its score is the mean of its runs without the fastest and the slowest, where it has as
-    many runs as the rules ask for; else there is none, and the doubts say why. Nothing is written anywhere.
+    files is a set. Its score is the mean of its runs without the fastest and the slowest, if it has as
+    many runs as the rules require; otherwise it has no score, and the doubts state why. Nothing is written.
 
-    With --stated the published score is held against the one that follows from the logs, scaling factor
-    included, as rounded; where they differ the doubt `score-contradicts` is raised.
+    --stated compares the published score with the one that follows from the logs, including the scaling
+    factor, after rounding; if they differ, the doubt `score-contradicts` is raised.
 
-    A folder with LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt is a run of inference; so is a
-    log that is named outright and holds the result line of MLPerf's reference app.
+    A folder with LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt is an inference run; so is a
+    log that you name directly and that contains the result line of MLPerf's reference app.
 
     \b
     Examples:
@@ -75,21 +75,20 @@ def command(
       assay score resnet50/Server/performance/run_1 --rules
 
     \b
-    Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …),
-    inference is no valid result, with --rules a check fails, or a stated score does not follow; 4 a path
-    doesn't exist or holds no results.
+    Exit codes: 0 every file is a complete log; 1 a file is not (empty, cut short, without run_stop, …),
+    an inference run is not a valid result, a check fails (--rules), or a stated score does not follow;
+    4 a path doesn't exist or contains no results.
     A run that did not converge is a complete log.
     """
-    from assay.analyse.mlperf.rules import NOT_VERIFIED
     from assay.api.scores import score
 
     waiting = _WaitNotice()
     found = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
     waiting.close()
     if as_json:
-        sets = {"sets": [_set_json(scored) for scored in found.sets]}
-        runs = {"inference": [_inference_json(run, rules=rules) for run in found.inference]}
-        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, **sets, **runs})
+        from assay.documents.scores import document
+
+        echo_json(document(found, rules=rules))
     else:
         _print(found.sets, found.inference, with_runs=runs_table, rules=rules)
     if not found.sound:
@@ -97,7 +96,7 @@ def command(
 
 
 class _WaitNotice:
-    """A line about how far it is, where a person waits for long."""
+    """A progress line, if the user has to wait."""
 
     def __init__(self) -> None:
         self._began, self._shown = time.monotonic(), False
@@ -109,7 +108,7 @@ class _WaitNotice:
             self._shown = True
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             click.echo("\r\x1b[K", nl=False, err=True)
 
@@ -136,93 +135,3 @@ def _print(
         console.print(inference_run(run, doubts_of_inference(run), checks))
     if any(run.figures for run in inference) or any(s.score.mean is not None for s in sets):
         console.print(NOT_VERIFIED)
-
-
-def _set_json(scored: ScoredSet) -> dict[str, Any]:
-    score = scored.score
-    return {
-        "set": scored.name,
-        "benchmark": scored.benchmark,
-        "round": scored.round,
-        "system": scored.system,
-        "score_minutes": score.minutes,
-        "official_rule_minutes": score.official,
-        "scaled_score_minutes": score.scaled,
-        "scaling_factor": scored.scaling_factor,
-        "stated_minutes": scored.stated_minutes,
-        "mean_minutes": score.mean,
-        "std_minutes": score.std,
-        "runs_required": score.rule.runs if score.rule else None,
-        **_rules_json(scored),
-        "runs": [_run_json(run) for run in scored.runs],
-        "doubts": [asdict(doubt) for doubt in scored.doubts],
-    }
-
-
-def _rules_json(scored: ScoredSet) -> dict[str, Any]:
-    """The rule and its checks, where they were asked for."""
-    if scored.rules is None:
-        return {}
-    rule = scored.rules.runs
-    return {
-        "rule": str(scored.rules),
-        "runs_dropped_each_side": rule.dropped if rule else None,
-        "failures_allowed": rule.failures if rule else None,
-        "targets": [asdict(target) for target in scored.rules.targets],
-        "checks": [asdict(check) for check in scored.checks],
-    }
-
-
-def _run_json(run: TrainingRun) -> dict[str, Any]:
-    return {
-        "file": run.file,
-        "status": run.status,
-        "problem": run.problem or None,
-        "minutes": run.minutes,
-        "epochs": run.epochs,
-        "minutes_per_epoch": run.minutes_per_epoch,
-        "samples": run.samples,
-        "samples_per_s": run.samples_per_s,
-        "global_batch_size": run.global_batch_size,
-        "train_samples": run.train_samples,
-        "data_set_samples": run.data_set_samples,
-        "target_reached": run.target_reached,
-        "training_samples_per_s": run.training_samples_per_s,
-        "tracked_samples_per_s": run.tracked_samples_per_s,
-        "init_minutes": run.init_minutes,
-        "phases": None if run.phases is None else asdict(run.phases),
-        "evaluations": [list(point) for point in run.evaluations],
-        "notes": list(run.notes),
-    }
-
-
-def _inference_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
-    """A run as plain data: its score and figures, what it was run with, doubts and checks."""
-    from assay.analyse.doubts.inference import doubts_of_inference
-    from assay.analyse.mlperf.inference_rules import check_inference
-
-    document = {
-        "run": run.name,
-        "files": list(run.files),
-        "place": asdict(run.place) if run.place else None,
-        "scenario": run.scenario,
-        "mode": run.mode,
-        "validity": run.validity,
-        "problem": run.problem or None,
-        "score": asdict(run.score) if run.score else None,
-        "figures": [asdict(figure) for figure in run.figures],
-        "accuracy": _accuracy_json(run),
-        "settings": {key: said.value for key, said in run.stated.items() if key.startswith("effective_")},
-        "doubts": [asdict(doubt) for doubt in doubts_of_inference(run)],
-    }
-    if rules:
-        document["checks"] = [asdict(check) for check in check_inference(run)]
-    return document
-
-
-def _accuracy_json(run: InferenceRun) -> dict[str, Any] | None:
-    """The accuracy run next to a run: its figures, or why it states none; None where there is none."""
-    if run.accuracy is None:
-        return None
-    figures = {metric: stated.value for metric, stated in run.accuracy.figures.items()}
-    return {"figures": figures, "problem": run.accuracy.problem or None}

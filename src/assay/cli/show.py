@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assay.api.evidence import RunSet
     from assay.records import Result
 
-# What people ask first of a machine; `assay diff` has the rest
+# What people ask first about a machine; `assay diff` shows the rest.
 _FACTS = (
     "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
     "kernel", "virtualisation", "container", "python.version", "python.torch", "python.torch_cuda",
@@ -34,8 +34,8 @@ _FACTS = (
 @RUNS
 @JSON
 def command(run: str, runs_dir: Path, as_json: bool) -> None:
-    """Show RUN, a session, an imported set, `suite:system` or one trial: numbers with their spread,
-    series, doubts, failed runs and what they ran on.
+    """Show RUN, which is a session, an imported set, `suite:system` or one trial: numbers with their spread,
+    series, doubts, failed runs and the machines.
 
     \b
     Examples:
@@ -47,7 +47,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
     found = show(run, runs=runs_dir)
     if as_json:
-        echo_json(_document(found))
+        from assay.documents.details import document
+
+        echo_json(document(found))
         return
     from rich.console import Console
 
@@ -84,34 +86,33 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
 
 def _show_rankings(console: Console, found: RunDetails) -> None:
-    """The order of many systems, failed runs and doubts; each system's own figures are a command away."""
+    """The order of many systems, failed runs and doubts; each system's own results are one command away."""
     from assay.report.sentences import ranking as ranking_words
     from assay.report.terminal.verdicts import printable
 
     console.print(ranking_words.terminal(found.rankings, every=False))
     first = found.rankings[0]
     system = [*(s.name for s in first.systems), *(s.name for s in first.not_ranked)][0]
-    console.print(f"\nOne system's figures, series and doubts: assay show {found.runs.reference}:{system}")
+    console.print(f"\nResults, series and doubts of one system: assay show {found.runs.reference}:{system}")
     for line in _failed(found.runs):
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def _heading(found: RunSet) -> str:
-    """What there is, and what was to be measured and was not: it undoes every figure below."""
-    from assay.analyse.comparison.groups import counts
+    """What exists, and what should have been measured but was not: it affects every value below."""
     from assay.report.sentences.transports import first_line
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
-    good = sum(map(counts, found.results))
-    failed = sum(r.run.state.final and not counts(r) for r in found.results)
+    good = sum(r.counts for r in found.results)
+    failed = sum(r.run.state.final and not r.counts for r in found.results)
     rest = len(found.results) - good - failed
-    words = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} not over"] * bool(rest)
+    words = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
     words += filter(None, [first_line(found.results)])
     return f"{', '.join(sessions)}: {', '.join(words)}"
 
 
 def _facts(results: Sequence[Result]) -> str:
-    """A few facts of the first node, where any run knows them; "(varies)" where runs differ."""
+    """A few facts about the first node, if any run knows them; "(varies)" if runs differ."""
     from assay.units import human
 
     tables = [p.nodes[0] for p in (r.provenance for r in results) if p is not None and p.nodes]
@@ -122,11 +123,11 @@ def _facts(results: Sequence[Result]) -> str:
             value = values.pop()
             text = human(float(value), "B") if name.endswith("_bytes") and value is not None else str(value)
             parts.append(f"{name} {text}{' (varies)' if values else ''}")
-    return " · ".join(parts) or "nothing is known of the machine"
+    return " · ".join(parts) or "nothing is known about the machine"
 
 
 def _numbers(system: SystemFigures) -> Any:
-    """One row a metric and point."""
+    """One row per metric and point."""
     from rich.table import Table
 
     from assay.report import figures
@@ -154,7 +155,7 @@ def _numbers(system: SystemFigures) -> Any:
 
 
 def _exchanges(system: SystemFigures) -> Iterator[str]:
-    """Latency, bandwidth and the size of half of it of each exchange over its size."""
+    """Latency, bandwidth and half-bandwidth size of each exchange by message size."""
     from assay.report import figures
     from assay.report.sentences import exchange as exchange_words
 
@@ -164,19 +165,19 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
 
 
 def _usage_lines(found: RunDetails) -> Iterator[str]:
-    """How the figures stand against what the hardware can do and what others reached."""
+    """The measurements compared with what the hardware can do and with published results."""
     from assay.report.sentences import expectations as expected_words
 
     lines = expected_words.words(found.usage)
     if lines:
-        yield "\nOf what is possible:"
+        yield "\nShare of the maximum:"
     yield from (f"  {line}" for line in lines)
 
 
 def _failed(found: RunSet) -> Iterator[str]:
-    from assay.analyse.comparison.groups import cause, counts
+    from assay.analyse.comparison.groups import cause
 
-    failed = [r for r in found.results if r.run.state.final and not counts(r)]
+    failed = [r for r in found.results if r.run.state.final and not r.counts]
     if failed:
         yield "\nRuns without a result:"
     for result in failed:
@@ -184,7 +185,7 @@ def _failed(found: RunSet) -> Iterator[str]:
 
 
 def _closing(found: RunDetails) -> Iterator[str]:
-    """Failed runs with their causes, doubts, and where the rest is."""
+    """Failed runs with their causes, doubts, and where to find the rest."""
     yield from _failed(found.runs)
     if found.doubts:
         yield "\nDoubts:"
@@ -195,55 +196,8 @@ def _closing(found: RunDetails) -> Iterator[str]:
 
 
 def _sources(result: Result) -> Iterator[str]:
-    """Where each figure of one run stands in its logs."""
-    yield f"\nFigures of attempt {result.run.attempt}, by line of its log:"
+    """Where each measurement of one run is in its logs."""
+    yield f"\nMeasurements of attempt {result.run.attempt}, by log line:"
     for m in result.reading.measurements:
         labels = "".join(f" {name}={value}" for name, value in m.labels.items())
         yield f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
-
-
-def _document(found: RunDetails) -> Mapping[str, Any]:
-    from assay.analyse.comparison.groups import cause, counts
-    from assay.records import to_plain
-    from assay.report.sentences import ranking as ranking_words
-
-    return {
-        "schema": "assay.show/1",
-        "reference": found.runs.reference,
-        "rankings": ranking_words.plain(found.rankings),
-        "runs": [
-            {
-                "id": r.run.id,
-                "attempt": r.run.attempt,
-                "system": r.run.trial.system,
-                "benchmark": r.run.trial.benchmark,
-                "shape": str(r.run.trial.shape),
-                "state": r.run.state.value,
-                "counts": counts(r),
-                "cause": cause(r),
-                "measurements": [to_plain(m) for m in r.reading.measurements],
-                "series": [to_plain(s) for s in r.reading.series],
-                "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
-                "facts": dict(r.reading.facts),
-                "links": [to_plain(links) for links in r.reading.links],
-                "places": list(r.run.places),
-                "nodes": [to_plain(node) for node in r.run.nodes],
-                "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
-            }
-            for r in found.runs.results
-        ],
-        "points": [
-            {
-                "system": system.name,
-                **to_plain(here.group.point),
-                "estimate": to_plain(here.estimate),
-                "spread": here.spread,
-                "values": here.group.values,
-            }
-            for system in found.systems
-            for here in system.points
-        ],
-        "exchanges": [to_plain(curve) for system in found.systems for curve in system.exchanges],
-        "usage": [to_plain(one) for one in found.usage],
-        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in found.doubts],
-    }

@@ -1,4 +1,4 @@
-"""`assay cluster smoke`: the smallest pods that use a GPU and an RDMA device, shown and checked."""
+"""`assay cluster smoke`: the smallest pods that use a GPU and an RDMA device, printed and checked."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from assay.cli.systems import SYSTEMS
 @click.argument("system", required=False)
 @SYSTEMS
 @click.option(
-    "--validate", is_flag=True, help="Also ask the API server, by its dry run, whether it takes them."
+    "--validate", is_flag=True, help="Also check with the API server's dry run whether it accepts them."
 )
 @options.JSON
 def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json: bool) -> None:
-    """Print the smoke pods of SYSTEM: a vector added on a GPU, the RDMA devices listed and opened.
+    """Print the smoke-test pods of SYSTEM: add a vector on a GPU, list and open the RDMA devices.
 
-    They have the system's own options, and one of the resource by which the cluster gives the device.
-    Nothing is sent; `assay doctor SYSTEM --deep` runs those whose device the cluster announces.
+    They have the system's own options, and request one unit of the cluster's resource for the device.
+    Nothing is sent; `assay doctor SYSTEM --deep` runs those whose device the cluster offers.
 
     \b
     Examples:
@@ -29,7 +29,7 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
       assay cluster smoke lab --validate --json
 
     \b
-    Exit codes: 0 printed; 4 no such system; 5 the cluster can't be asked, or refuses one.
+    Exit codes: 0 printed; 4 no such system; 5 the cluster can't be reached, or rejects a pod.
     """
     import sys
 
@@ -46,5 +46,5 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
     else:
         click.echo("---\n".join(pod.manifests for pod in pods), nl=False)
         for line in refused:
-            click.echo(f"# refused: {line}")
+            click.echo(f"# rejected: {line}")
     sys.exit(EXIT_ENVIRONMENT if refused else EXIT_OK)

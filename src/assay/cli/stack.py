@@ -1,4 +1,4 @@
-"""`assay stack`: the software that a workload needs, as a container image's file."""
+"""`assay stack`: the software that a workload needs, as a container file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Compose the software that a workload needs, as a container file.
+    """Write a container file with the software that a workload needs.
 
     \b
     Example:
@@ -29,20 +29,20 @@ def command() -> None:
     metavar="NAME[=IMAGE][@DIGEST]",
     default="ubuntu24.04",
     show_default=True,
-    help="Operating system: debian12, debian13, ubuntu24.04, ubi9; with its image's digest, or with an image "
-    "of yours that is like it.",
+    help="Operating system: debian12, debian13, ubuntu24.04, ubi9; with its image's digest, or with your own "
+    "compatible base image.",
 )
 @click.option(
     "--accelerator",
     metavar="NAME",
     default="cpu",
     show_default=True,
-    help="cpu, cuda, rocm, or one version: cuda13.0. Its libraries come with torch, its driver not.",
+    help="cpu, cuda, rocm, or one version: cuda13.0. Its libraries come with torch, its driver doesn't.",
 )
 @click.option(
     "--framework",
     metavar="torch[==VERSION]",
-    help="[default: the newest that fits the rest, where the workload imports torch]",
+    help="[default: the newest that fits the rest, if the workload imports torch]",
 )
 @click.option("--mpi", is_flag=True, help="Also Open MPI and an ssh server for MPIJobs, on port 2222.")
 @options.JSON
@@ -51,9 +51,9 @@ def containerfile(
 ) -> None:
     """Print the Containerfile of an image for WORKLOAD.
 
-    The image has what WORKLOAD's programs import. One part of each group is chosen, and what does not fit is
-    refused. Versions are pinned; the image runs as any user id, as OpenShift gives one. The same choices give
-    the same bytes. For workload `command`, whose program is yours: begin your own file FROM this image.
+    The image contains what WORKLOAD's programs import. One part of each group is chosen, and incompatible
+    parts are rejected. Versions are pinned; the image runs as any user ID, as on OpenShift. The same choices
+    give the same bytes. For workload `command`, whose program is yours: start your own file FROM this image.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def containerfile(
       assay stack containerfile matmul --base debian12=registry.lab/debian:12@sha256:… --mpi
 
     \b
-    Exit codes: 0 printed; 4 a part is unknown, or the parts do not fit.
+    Exit codes: 0 printed; 4 a part is unknown, or the parts are incompatible.
     """
     from assay.api.container_files import containerfile as made
 

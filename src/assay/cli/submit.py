@@ -1,11 +1,11 @@
-"""`assay submit`: a folder laid out as MLPerf training's submissions are, read by MLPerf's own checkers."""
+"""`assay submit`: a folder laid out like an MLPerf training submission, checked by MLPerf's own checkers."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,34 +13,37 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.api.submissions import Submission, SubmissionFolder
+    from assay.api.submissions import SubmissionFolder
     from assay.submission.checkers import Finding
-
-SCHEMA = "assay.submission/1"
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--round", "round_", required=True, metavar="ROUND", help="Whose rules are checked, like v5.1.")
-@click.option("--submitter", required=True, metavar="NAME", help="Who submits; the folder's name.")
+@click.option(
+    "--round", "round_", required=True, metavar="ROUND", help="Round whose rules apply, such as v5.1."
+)
+@click.option(
+    "--submitter", required=True, metavar="NAME", help="The submitter, which is also the folder's name."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=".",
     show_default=True,
-    help="Directory in which the submitter's folder is made.",
+    help="Directory in which the submitter's folder is created.",
 )
 @JSON
 @RUNS
 def command(
     sources: tuple[str, ...], round_: str, submitter: str, output: Path, as_json: bool, runs_dir: Path
 ) -> None:
-    """Compose a submission to MLPerf training from runs, and have MLPerf's own checkers read it.
+    """Prepare an MLPerf training submission from runs, and have MLPerf's own checkers check it.
 
     A SOURCE is a folder of result files, or names runs as `assay list` does. Logs become result_N.txt. Of the
-    33 fields that describe a system, those are filled in that the runs' provenance knows. The others are null
-    in systems/SYSTEM.json: write them there ("" where none applies) and call again; what you wrote stays.
+    33 fields that describe a system, those known from the runs' provenance are filled in. The others are null
+    in systems/SYSTEM.json: fill them in ("" if none applies) and run the command again; it keeps what you
+    wrote.
 
     Then mlperf-logging's package, compliance, seed, convergence and system checkers run (pip install
     mlperf-logging), and each finding is shown with how to fix it.
@@ -52,8 +55,8 @@ def command(
       assay submit round-5:dgx --round v5.1 --submitter Example --json
 
     \b
-    Exit codes: 0 nothing is missing and no checker refuses; 1 something is, or does; 4 a source can't be
-    used; 5 mlperf-logging is not installed.
+    Exit codes: 0 nothing is missing and all checkers pass; 1 something is missing or a checker fails; 4 a
+    source can't be used; 5 mlperf-logging is not installed.
     """
     from assay.api.submissions import check_round, submit
 
@@ -70,7 +73,9 @@ def command(
         composed=None if as_json else _print_folder,
     )
     if as_json:
-        echo_json(_json(found, round_))
+        from assay.documents.submissions import document
+
+        echo_json(document(found, round_))
     else:
         _print_findings(found.findings, round_)
     if not found.complete:
@@ -94,40 +99,15 @@ def _print_folder(made: SubmissionFolder) -> None:
             differ = " or ".join(map(str, description.differing.get(name, ())))
             click.echo(f"  {name:{width}}  {f'the runs differ: {differ}' if differ else FIELDS[name]}")
     for benchmark in made.without_code:
-        click.echo(f"{folder / 'benchmarks' / benchmark}: empty; put the code and its README there")
+        click.echo(f"{folder / 'benchmarks' / benchmark}: empty; add the code and its README there")
 
 
 def _print_findings(findings: Sequence[Finding], round_: str) -> None:
     if not findings:
-        click.echo(f"mlperf-logging finds nothing wrong by the rules of {round_}")
+        click.echo(f"mlperf-logging finds no problem under the rules of {round_}")
         return
-    click.echo(f"mlperf-logging finds, by the rules of {round_}:")
+    click.echo(f"mlperf-logging finds these problems under the rules of {round_}:")
     for finding in findings:
         click.echo(f"  {'error' if finding.error else 'warning'}: {finding.text}")
         if finding.remedy:
             click.echo(f"    {finding.remedy}")
-
-
-def _json(found: Submission, round_: str) -> dict[str, Any]:
-    from assay.submission.description import missing
-
-    folder = found.folder
-    return {
-        "schema": SCHEMA,
-        "folder": str(folder.path),
-        "round": round_,
-        "sets": [
-            {"system": e.system, "benchmark": e.benchmark, "runs": len(e.files)} for e in folder.entries
-        ],
-        "systems": [
-            {
-                "system": d.system,
-                "file": str(d.path),
-                "missing": missing(d.fields),
-                "differing": dict(d.differing),
-            }
-            for d in folder.descriptions
-        ],
-        "without_code": list(folder.without_code),
-        "findings": [{"error": f.error, "text": f.text, "remedy": f.remedy} for f in found.findings],
-    }

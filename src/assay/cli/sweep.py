@@ -19,11 +19,10 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import Pairs
     from assay.api.sweeps import SweepResult
     from assay.launch.keep_off import KeepOffMethod
 
-_MOST_COMMANDS = 8  # that the terminal shows of each kind
+_MOST_COMMANDS = 8  # of each kind that the terminal shows
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str) -> float:
@@ -32,62 +31,75 @@ def _share(_context: click.Context, _option: click.Parameter, text: str) -> floa
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not 0 < share <= 1:
-        raise click.BadParameter(f"{text} is not above 0 and up to 100 %; write it like 25%")
+        raise click.BadParameter(f"{text} is not above 0 and up to 100 %; write it as 25%")
     return share
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """Names at commas, but for those inside brackets, `gpu[01,03-07]`, which Slurm expands."""
+    """Names split at commas, except within brackets, `gpu[01,03-07]`, which Slurm expands."""
     return tuple(name for name in re.split(r",(?![^\[]*\])", text or "") if name)
 
 
 @click.command()
 @click.argument("system")
 @SYSTEMS
-@click.option("--rounds", type=click.IntRange(min=0), default=5, show_default=True, help="Of pairs; 0: none.")
+@click.option(
+    "--rounds", type=click.IntRange(min=0), default=5, show_default=True, help="Rounds of pairs; 0: none."
+)
 @click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Timed in each run."
+    "--seconds",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    help="Measured time of each run.",
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option("--nodes", callback=_names, metavar="A,B,…", help="These nodes only.")
-@click.option("--idle", is_flag=True, help="Begin nothing on nodes that others use now.")
+@click.option("--nodes", callback=_names, metavar="A,B,…", help="Only these nodes.")
+@click.option("--idle", is_flag=True, help="Start nothing on nodes that others are using.")
 @click.option(
     "--share",
     callback=_share,
     metavar="SHARE",
     default="25%",
     show_default=True,
-    help="Of the nodes, busy at once at most.",
+    help="Maximum share of the nodes to use at once.",
 )
 @click.option(
-    "--for", "for_s", callback=duration, metavar="TIME", help="Begin no trial after so long: 30min."
+    "--for", "for_s", callback=duration, metavar="TIME", help="Start no trial after this time, such as 30min."
 )
 @click.option(
     "--by",
     default="",
     metavar="LABEL",
-    help="Node label of the rack or switch (Slurm: `switch`): judge these and their rings, too.",
+    help="Node label of the rack or switch (Slurm: `switch`): also judge these and their rings.",
 )
 @click.option(
-    "--disk", default="", metavar="DIRECTORY", help="Of each node: measure reading there, too (1 GiB)."
+    "--disk",
+    default="",
+    metavar="DIRECTORY",
+    help="Also measure reading from this directory of each node (1 GiB).",
 )
 @click.option(
     "--baseline",
     metavar="RUN",
     multiple=True,
-    help="An earlier sweep-nodes of the same nodes, to hold them against; and a sweep-pairs.",
+    help="An earlier sweep-nodes of the same nodes to compare with; and a sweep-pairs.",
 )
 @click.option(
-    "--margin", metavar="SHARE", default="5%", show_default=True, help="Loss borne by fewer than 8 nodes."
+    "--margin",
+    metavar="SHARE",
+    default="5%",
+    show_default=True,
+    help="Tolerated loss with fewer than 8 nodes.",
 )
 @click.option(
     "--print",
     "form",
     type=click.Choice(["names", "labels", "taints", "drain"]),
-    help="Slow nodes as commands that keep jobs off them; all else goes to standard error.",
+    help="Print commands that keep jobs off slow nodes; all else goes to standard error.",
 )
-@click.option("--new", is_flag=True, help="Begin again although a sweep is unfinished.")
+@click.option("--new", is_flag=True, help="Start again even if a sweep is unfinished.")
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @RUNS
 @JSON
@@ -103,45 +115,45 @@ def command(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and name those that are slow.
+    """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and report those that are slow.
 
-    SYSTEM is a cluster of Kubernetes, Slurm or LSF, or hosts reached by ssh. Alone: arithmetic (matmul),
-    memory (membw), and a disk where --disk names a directory on it. Pairs: an all-reduce between two nodes,
-    in rounds in which each has another partner; the pairs of a round run at once as far as --share allows,
-    and load a shared fabric together. Rings: one all-reduce over all nodes, and over those of each --by
-    LABEL, where --share has room for them.
+    SYSTEM is a Kubernetes, Slurm or LSF cluster, or hosts reached by ssh. Alone: arithmetic (matmul),
+    memory (membw), and a disk if --disk names a directory on it. Pairs: an all-reduce between two nodes,
+    in rounds in which each node has a different partner; the pairs of a round run at once as far as --share
+    allows, and load a shared fabric together. Rings: one all-reduce over all nodes, and over those of each
+    --by LABEL, if --share has room for them.
 
-    The runs are ordinary sessions, sweep-nodes, sweep-pairs and sweep-rings. A sweep that was stopped, ran
-    out of time or met busy nodes is gone on with by the same command; what there is by then is judged.
+    The runs are ordinary sessions: sweep-nodes, sweep-pairs and sweep-rings. If a sweep was stopped, ran
+    out of time or met busy nodes, the same command resumes it; the results so far are judged.
 
-    From 8 nodes on they are held against each other, so that in at most 5 % of sweeps over healthy nodes any
-    is named; with fewer, each against its --baseline. Nothing on the nodes is changed, nothing is drained.
-    All nodes have to be of one kind; sweep others as another system.
+    With 8 nodes or more, they are compared with each other, such that at most 5 % of sweeps over healthy
+    nodes report any as slow; with fewer, each is compared with its --baseline. Nothing on the nodes is
+    changed or drained. All nodes must be of one kind; sweep other kinds as a separate system.
 
     \b
     Examples:
       assay sweep lab
       assay sweep lab --rounds 0 --repeats 5          nodes only
-      assay sweep lab --idle --for 30min              in a gap between jobs; again later to go on
+      assay sweep lab --idle --for 30min              in a gap between jobs; again later to resume
       assay sweep lab --share 100% --by topology.kubernetes.io/zone
-      assay sweep lab --new --baseline sweep-nodes    against the newest sweep before this one
+      assay sweep lab --new --baseline sweep-nodes    compared with the newest sweep before this one
       assay sweep lab --print taints > taints.sh      kubectl commands, for you to run
       assay sweep lab --json | jq -r '.nodes[].slow[]'
 
     \b
-    Exit codes: 0 judged, and nothing is slow; 1 something is slow, or a run gave no figure; 3 too few nodes
-    or runs to judge, or not all of it is done; 4 the system can't be swept; 130 stopped by Ctrl-C, run again
-    to go on.
+    Exit codes: 0 judged, and nothing is slow; 1 something is slow, or a run gave no result; 3 too few nodes
+    or runs to judge, or the sweep is incomplete; 4 the system can't be swept; 130 stopped by Ctrl-C; run
+    again to resume.
     """
     from assay.api.sweeps import sweep
     from assay.cli.progress import teller
     from assay.cluster.keep_off import way
 
     if form is not None and as_json:
-        raise click.UsageError("--json has every way to keep jobs off: leave --print out")
+        raise click.UsageError("--json lists every way to keep jobs off: omit --print")
     where = system_named(system, systems_file)
     if form is not None:
-        way(where.definition, {}, form)  # known before hours are spent
+        way(where.definition, {}, form)  # fails before hours are spent
     found = sweep(
         where,
         nodes=nodes,
@@ -154,7 +166,9 @@ def command(
         **wanted,
     )
     if as_json:
-        echo_json(_document(system, found))
+        from assay.documents.sweeps import document
+
+        echo_json(document(system, found))
     else:
         _show(found, beside=form is not None)
     for line in (line for one in found.keep_off if one.form == form for line in one.apply):
@@ -173,7 +187,7 @@ def _margin(text: str) -> float:
 
 
 def _show(found: SweepResult, *, beside: bool) -> None:
-    """All that was found; on standard error where something else is what was asked for."""
+    """All findings; on standard error if something else was requested on standard output."""
     from rich.console import Console
 
     from assay.analyse.comparison.groups import cause
@@ -196,68 +210,26 @@ def _show(found: SweepResult, *, beside: bool) -> None:
     told = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
     said = [f"{node}: {words}" for node, words in told]
     said += [] if beside else _ways(found.keep_off)
-    said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in runs.failures]
+    said += [f"{result.run.trial.id} gave no result: {cause(result)}" for result in runs.failures]
     said += [f"left out, {words}" for words in by_reason(runs.left_out)]
     said += [f"not run: {words}" for words in runs.too_wide]
-    said += [] if runs.complete else ["Not all of it is done: the same command goes on, --new begins again"]
+    said += (
+        [] if runs.complete else ["The sweep is incomplete: the same command resumes it, --new starts again"]
+    )
     kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in runs.measured))
-    said.append(f"Kept: `assay show sweep-nodes`; as a page with heat maps: `assay report {kept}`")
+    said.append(f"Details: `assay show sweep-nodes`; page with heat maps: `assay report {kept}`")
     for line in said:
         console.print(line, markup=False, soft_wrap=True)
 
 
 def _ways(off: Sequence[KeepOffMethod]) -> Iterator[str]:
-    """The commands that keep jobs off, where those are few; else how they are had."""
+    """The commands that keep jobs off, if there are few; else how to get them."""
     for way in off:
         if way.undo and len(way.apply) <= _MOST_COMMANDS:
-            yield f"to keep jobs off, none of it was done ({way.does}):"
+            yield f"to keep jobs off (Assay runs none of these commands; {way.does}):"
             yield from (f"  {line}" for line in way.apply)
         elif way.undo:
             yield f"--print {way.form}: {len(way.apply)} commands that keep jobs off ({way.does})"
-
-
-def _document(system: str, found: SweepResult) -> dict[str, Any]:
-    """What `--json` prints; a number that there is none of is null."""
-    from assay.analyse.comparison.groups import cause
-    from assay.records import to_plain
-
-    runs, verdicts = found.runs, found.verdicts
-    return {
-        "schema": "assay.sweep/1",
-        "system": system,
-        "sessions": [measured.session for measured in runs.measured],
-        "complete": runs.complete,
-        "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
-        "nodes": [
-            {
-                "benchmark": one.point.benchmark,
-                "metric": one.point.metric,
-                "unit": one.point.unit,
-                "slow": one.slow,
-                "judged": one.judged,
-                "crowd": to_plain(one.crowd),
-                "changes": to_plain(one.changes),
-            }
-            for one in verdicts.nodes
-        ],
-        "pairs": None if verdicts.pairs is None else _pairs_plain(verdicts.pairs),
-        "rings": to_plain(verdicts.rings),
-        "keep_off": to_plain(found.keep_off),
-        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
-    }
-
-
-def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
-    changes = to_plain(pairs.changes)
-    return {
-        "ratios": ratios,
-        "groups": dict(pairs.groups),
-        "blame": to_plain(pairs.blame),
-        "changes": changes,
-    }
 
 
 def _exit_code(found: SweepResult) -> int:

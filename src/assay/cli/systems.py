@@ -1,4 +1,4 @@
-"""The option that names the file of systems, for commands that take one without a suite."""
+"""The option for the systems file, for commands that take one without a suite."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ SYSTEMS = click.option(
     "--systems",
     "systems_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File that holds the system.  [default: systems.yaml here]",
+    help="File with the system.  [default: systems.yaml here]",
 )

@@ -1,4 +1,4 @@
-"""The options that ask for a run until decided: those of `assay run`, and of `assay plan` that shows it."""
+"""The options for a run until decided: those of `assay run`, and of `assay plan`, which shows it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _OPTIONS = (
     click.option(
         "--until",
         type=click.Choice(["decided"]),
-        help="Go on, block by block, until every primary comparison is decided.",
+        help="Continue, block by block, until every primary comparison is decided.",
     ),
     click.option(
         "--max-repeats",
         type=click.IntRange(3, 200),
-        help="With --until: blocks at most; another number is another test. [default: 20]",
+        help="With --until: maximum number of blocks; another number is another test. [default: 20]",
     ),
     click.option(
         "--max-time",
         callback=duration,
         metavar="TIME",
-        help="With --until: begin no block once the trials took so long, like 90min or 8h.",
+        help="With --until: start no block once trials have taken this long, such as 90min or 8h.",
     ),
 )
 
@@ -42,4 +42,6 @@ def until_options(command: _Command) -> _Command:
 def check_limits(until: str | None, max_repeats: int | None, max_time_s: float | None) -> None:
     """Raises UsageError for limits without --until."""
     if until is None and (max_repeats or max_time_s):
-        raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
+        raise click.UsageError(
+            "--max-repeats and --max-time limit a run with --until decided; add --until decided"
+        )

@@ -1,4 +1,4 @@
-"""Slow nodes as commands that keep jobs off them, in the cluster's own words: printed, never run. Pure."""
+"""Commands that keep jobs off slow nodes, in the cluster's own terms: printed, never run. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from assay.launch.keep_off import KeepOffMethod, Losses
 
 
 def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
-    """Each way that a system has, what keeps most jobs off last.
+    """Each way that a system has; the most effective comes last.
 
     definition  of the system in systems.yaml: its launcher, and which cluster
-    slow        node, by the name that the cluster knows it by → what it is slow in
+    slow        node, by its name in the cluster → what it is slow at
     """
     nodes = launch.PLATFORMS[definition["launcher"]].nodes
-    names = KeepOffMethod("names", "each on a line", tuple(slow))
+    names = KeepOffMethod("names", "one per line", tuple(slow))
     return (names, *(() if nodes is None else nodes.keep_off(definition, slow)))
 
 
 def way(definition: Mapping[str, Any], slow: Mapping[str, Losses], form: str) -> KeepOffMethod:
-    """One way of them. Raises InputError where the system has none such."""
+    """One of these ways. Raises InputError if the system does not have it."""
     known = {one.form: one for one in ways(definition, slow)}
     if form not in known:
-        raise InputError(
-            f"nodes reached through {definition['launcher']} have no {form}; there is {', '.join(known)}"
-        )
+        raise InputError(f"launcher {definition['launcher']} has no form {form}; use {', '.join(known)}")
     return known[form]

@@ -1,8 +1,8 @@
-"""What stands on an object that a preparation touched: whose it is, and whether it was there before. Pure.
+"""Marks on an object that a preparation touched: its owner, and whether it existed before. Pure.
 
-It is written in the request that touches the object, so that an interruption at any point leaves no object of
-unknown origin, and it needs no place of its own that could be lost. What an object held before needs no note:
-the API server keeps whose each field is, and takes out Assay's when they are given up.
+They are written in the request that touches the object, so that an interruption at any point leaves no object
+of unknown origin, and no separate record is needed that could be lost. The previous content needs no record:
+the API server tracks the owner of each field, and removes Assay's fields when they are released.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from assay.launch.kubernetes.client import FIELD_MANAGER, Object
 from assay.launch.kubernetes.order import MANAGED_BY
 
-ORIGIN = "assay.dev/prepared"  # whether the object was made by Assay or found and added to
+ORIGIN = "assay.dev/prepared"  # whether Assay created the object, or found it and added to it
 MADE, FOUND = "made", "found"
 FOR = "assay.dev/prepared-for"  # the namespace of the pods that it was prepared for
 PART = "assay.dev/part"  # the part that it belongs to
@@ -21,9 +21,9 @@ THE_SERVERS = ("managedFields", "resourceVersion", "generation", "creationTimest
 
 
 def marked(obj: Object, before: Object | None, part: str, namespace: str) -> Object:
-    """The object with its marks; those that it bears already stay.
+    """The object with its marks; existing marks stay.
 
-    before  the object as it is now; None where there is none
+    before  the object as it is now; None if it does not exist
     """
     labels = dict(obj["metadata"].get("labels", {}))
     borne = (
@@ -31,25 +31,25 @@ def marked(obj: Object, before: Object | None, part: str, namespace: str) -> Obj
     )
     marks = borne or {ORIGIN: MADE if before is None else FOUND, FOR: namespace, PART: part}
     if marks[ORIGIN] == FOUND:
-        for name in MANAGED_BY:  # it stays its owner's
+        for name in MANAGED_BY:  # it keeps its owner
             labels.pop(name, None)
     return {**obj, "metadata": {**obj["metadata"], "labels": {**labels, **marks}}}
 
 
 def nothing_of(obj: Object) -> Object:
-    """An apply of this gives up every field, and what nobody else owns goes."""
+    """Applying this releases every field; those that nobody else owns are removed."""
     metadata = {key: obj["metadata"][key] for key in ("name", "namespace") if key in obj["metadata"]}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 def labels_of(obj: Object) -> Mapping[str, str]:
-    """Its labels; none where it has none."""
+    """Its labels; empty if it has none."""
     labels: Mapping[str, str] = obj["metadata"].get("labels", {})
     return labels
 
 
 def plain(obj: Object) -> Object:
-    """Without what the server counts, and without marks."""
+    """The object without the server's counters and without marks."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in THE_SERVERS}
     labels = {key: value for key, value in metadata.pop("labels", {}).items() if key not in LABELS}
     metadata |= {"labels": labels} if labels else {}
@@ -57,7 +57,7 @@ def plain(obj: Object) -> Object:
 
 
 def others(obj: Object) -> tuple[str, ...]:
-    """Who else owns fields of the object, its status aside."""
+    """Who else owns fields of the object, except its status."""
     managers = (
         entry["manager"]
         for entry in obj["metadata"].get("managedFields", ())

@@ -1,9 +1,9 @@
-"""Brings what was prepared to a cluster and takes it back, by server-side apply.
+"""Applies a preparation to a cluster and reverts it, with server-side apply.
 
-The API server itself keeps whose each field is. Nothing is taken from another manager: where one owns a
-field with another value, that is a conflict, and nothing at all is changed. So what was there before is
-still there, under what was added; giving up Assay's fields leaves it as it was. What was touched bears marks
-(marks.py), from which it is found again.
+The API server itself tracks the owner of each field. Nothing is taken from another manager: if one owns a
+field with another value, that is a conflict, and nothing at all is changed. So whatever existed before is
+still there below the additions; releasing Assay's fields leaves it as it was. Touched objects carry marks
+(marks.py), by which they are found again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ VOLUMES = Resource("v1", "persistentvolumes")
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """What is to happen, or happened, to one object.
+    """What will happen, or happened, to one object.
 
-    does   make, change, keep; wait: its kind comes with an operator of the same preparation, apply again
-           then; lacks: the cluster does not have its kind; conflict: another manager has a field of it;
-           refused: the server says no; restore: give up Assay's fields of it; delete: Assay made it; stays:
-           it is to go, but holds what is not Assay's
-    about  fields with old and new value, or why
-    pool   of nodes that restart for it; None where none do
+    does   make, change, keep; wait: an operator of the same preparation provides its kind, apply again
+           later; lacks: the cluster does not have its kind; conflict: another manager owns one of its fields;
+           refused: the server rejects it; restore: release Assay's fields of it; delete: Assay created it;
+           stays: it should go, but contains things that are not Assay's
+    about  fields with old and new value, or the reason
+    pool   of nodes that restart for it; None if none do
     """
 
     does: Literal[
@@ -46,29 +46,29 @@ class ObjectChange:
 
     @property
     def restarts(self) -> bool:
-        """Whether nodes restart when it is done."""
+        """Whether this restarts nodes."""
         return self.pool is not None and self.does in ("make", "change", "restore", "delete")
 
 
-HINDERS = ("lacks", "conflict", "refused")  # with one of these nothing is applied
+HINDERS = ("lacks", "conflict", "refused")  # with one of these, nothing is applied
 
 
 def plan(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
-    """What `apply` would do, by the API server's own dry run. Changes nothing."""
+    """What `apply` would do, from the API server's own dry run. Changes nothing."""
     return _plan(cluster, wanted, _no_longer(cluster, wanted))
 
 
 def apply(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
-    """Make or change the objects, and take back what an earlier preparation had that is not among them.
+    """Create or change the objects, and remove those of an earlier preparation that are not among them.
 
-    Raises InputError, and has changed nothing, where a step hinders.
+    Raises InputError, without changing anything, if a step is impossible.
     """
     old = _no_longer(cluster, wanted)
     steps = _plan(cluster, wanted, old)
     hindered = [f"{step.called}: {line}" for step in steps if step.does in HINDERS for line in step.about]
     if hindered:
         raise InputError("nothing was changed:\n  " + "\n  ".join(hindered))
-    for (part, obj), step in zip(wanted.objects(), steps, strict=False):  # the rest is taken back
+    for (part, obj), step in zip(wanted.objects(), steps, strict=False):  # the rest is removed
         if step.does in ("make", "change"):
             there, wide = objects.place(cluster, obj)
             there.apply(_marked(cluster, part, obj, objects.find(cluster, obj)), everywhere=wide)
@@ -83,16 +83,16 @@ def revert_plan(cluster: Cluster, parts: Collection[str] | None = None) -> list[
 
 
 def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[ObjectChange]:
-    """Delete what Assay made for this namespace and give up what it added; reverting twice is once.
+    """Delete what Assay created for this namespace and release what it added; repeating it is harmless.
 
-    A namespace that still holds pods or claims stays, and so does a claim whose data would go with it.
+    A namespace that still contains pods or claims stays, and so does a claim whose data would be deleted.
 
-    parts  those that are taken back; None for all
+    parts  parts to revert; None for all
     """
     return [_undo(cluster, obj) for obj in _prepared(cluster, parts)]
 
 
-# There
+# Applying
 
 
 def _plan(cluster: Cluster, wanted: Preparation, old: Iterable[Object]) -> list[ObjectChange]:
@@ -106,7 +106,7 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> O
         return _unknown_kind(wanted, part, obj)
     before = objects.find(cluster, obj)
     if before is not None and objects.is_going(before):
-        return ObjectChange("refused", part, called, ("it is being deleted: apply again when it is gone",))
+        return ObjectChange("refused", part, called, ("it is being deleted: apply again once it is gone",))
     if before is None and (instead := objects.first(cluster, obj)) is not None:
         return _beside(part, obj, instead)
     try:
@@ -133,17 +133,15 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> O
 def _beside(part: str, obj: Object, instead: Object) -> ObjectChange:
     name = instead["metadata"]["name"]
     if obj["kind"] in singletons.ALIKE:
-        return ObjectChange(
-            "keep", part, objects.called(obj), (f"{name} is there already, and does the same",)
-        )
-    words = f"{name} is there already, and only one counts: change that one, or have it removed"
+        return ObjectChange("keep", part, objects.called(obj), (f"{name} already exists, and does the same",))
+    words = f"{name} already exists, and only one is effective: change that one, or have it removed"
     return ObjectChange("refused", part, objects.called(obj), (words,))
 
 
 def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
-    """What a dry run makes of an object, and what is to be said of it.
+    """The result of an object's dry run, and remarks on it.
 
-    Where its namespace is still to be made, the server is asked in the namespace that every cluster has.
+    If its namespace does not exist yet, the dry run uses the namespace that every cluster has.
     """
     there, wide = objects.place(cluster, obj)
     try:
@@ -160,7 +158,7 @@ def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, 
 def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> ObjectChange:
     kind = f"{obj['kind']} of {obj['apiVersion']}"
     if wanted.comes_later(obj["apiVersion"]):
-        words = f"the cluster gets {kind} from the operator that is subscribed to here: apply again then"
+        words = f"the operator subscribed to here provides {kind}: apply again later"
         return ObjectChange("wait", part, objects.called(obj), (words,))
     first = ", ".join(f"{of.of}, {of.pin}" for of in wanted.references(part))
     remedy = f"; install first: {first}" if first else ""
@@ -171,7 +169,7 @@ def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> 
     return marks.marked(obj, before, part, cluster.namespace)
 
 
-# and back
+# Reverting
 
 
 def _undo(cluster: Cluster, obj: Object) -> ObjectChange:
@@ -191,24 +189,24 @@ def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
     labels, called = marks.labels_of(obj), objects.called(obj)
     part = labels[marks.PART]
     if labels[marks.ORIGIN] == marks.FOUND:
-        return ObjectChange("restore", part, called, ("it was there before",), restarted_pool(obj))
+        return ObjectChange("restore", part, called, ("it existed before",), restarted_pool(obj))
     if obj["kind"] == "Namespace":
         there = cluster.within(obj["metadata"]["name"])
         held = [f"{len(found)} {of.plural}" for of in (PODS, CLAIMS) if (found := _of_others(there, of))]
         if held:
-            remedy = f"when they may go: kubectl delete namespace {there.namespace}"
-            return ObjectChange("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
+            remedy = f"if they may be deleted: kubectl delete namespace {there.namespace}"
+            return ObjectChange("stays", part, called, (f"it contains {' and '.join(held)}; {remedy}",))
     if obj["kind"] == "PersistentVolumeClaim" and (volume := _lost_with(cluster, obj)):
-        words = f"volume {volume} and the data in it would go with it; when they may go: "
+        words = f"volume {volume} and its data would be deleted too; if they may be: "
         name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
         return ObjectChange("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
     theirs = marks.others(obj)
-    about = (f"fields are also of {', '.join(theirs)}",) if theirs else ()
+    about = (f"some fields belong to {', '.join(theirs)}",) if theirs else ()
     return ObjectChange("delete", part, called, about, restarted_pool(obj))
 
 
 def _lost_with(cluster: Cluster, claim: Object) -> str | None:
-    """The volume that is deleted with its claim; None where it is kept, or there is none."""
+    """The volume that is deleted with its claim; None if it is kept, or there is none."""
     name = claim["spec"].get("volumeName")
     volume = None if name is None else cluster.find(VOLUMES, name, everywhere=True)
     deletes = volume is not None and volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
@@ -216,7 +214,7 @@ def _lost_with(cluster: Cluster, claim: Object) -> str | None:
 
 
 def _of_others(there: Cluster, of: Resource) -> list[Object]:
-    """Objects in a namespace that no preparation made."""
+    """Objects in a namespace that no preparation created."""
     return [obj for obj in there.list(of).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
 
 
@@ -227,12 +225,12 @@ def _no_longer(cluster: Cluster, wanted: Preparation) -> list[Object]:
 
 
 def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
-    """What bears this namespace's mark, the last made first."""
+    """Objects with this namespace's mark, newest first."""
     found = []
     for api_version, kind in reversed(KINDS):
         plural = cluster.kinds(api_version).get(kind)
         if plural is not None:
-            # a list leaves out what its items are
+            # a list omits the kind of its items
             whose = {"apiVersion": api_version, "kind": kind}
             found += [{**whose, **obj} for obj in _marked_of(cluster, Resource(api_version, plural))]
     return [
@@ -245,7 +243,7 @@ def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
 def _marked_of(cluster: Cluster, of: Resource) -> list[Object]:
     try:
         return cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
-    except NotFoundError:  # its definition goes at this moment, and with it all of the kind
+    except NotFoundError:  # its definition is just being deleted, and with it all objects of the kind
         return []
 
 

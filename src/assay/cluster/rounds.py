@@ -1,8 +1,8 @@
 """Which nodes of a cluster are measured together in a sweep: each alone, pairs in rounds, then rings. Pure.
 
-In a round each node has at most one partner, so that all pairs of a round can run at once without sharing
-a node; over all rounds of a tournament each two nodes meet once. A few rounds already tell a bad node from
-a bad pair: it is slow with every partner.
+In a round each node has at most one partner, so that all pairs of a round can run concurrently without
+sharing a node; over all rounds of a tournament every two nodes meet once. A few rounds are enough to tell a
+bad node from a bad pair: it is slow with every partner.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def alone(nodes: Sequence[str]) -> list[Group]:
 
 
 def pairs(nodes: Sequence[str], rounds: int | None = None, *, seed: int = 0) -> Iterator[list[Group]]:
-    """So many rounds of pairs, one after the other; all that there are where `rounds` is None.
+    """Rounds of pairs, one after the other: as many as `rounds`; all possible rounds if `rounds` is None.
 
-    Of an odd number of nodes one rests in each round, another in each. No two nodes meet twice. Which
-    nodes meet in the first rounds is shuffled by the seed, so that neighbours by name, which often share
+    With an odd number of nodes, one rests in each round, a different one each time. No two nodes meet twice.
+    The seed shuffles which nodes meet in the first rounds, so that neighbors by name, which often share
     a rack and a switch, are not preferred.
 
     Source: the circle method for round-robin tournaments (Kirkman 1847): one seat stays, the others move on.
-    Raises ValueError for more rounds than there are, or a node named twice.
+    Raises ValueError for more rounds than possible, or a node listed twice.
 
     >>> [sorted(map(sorted, one)) for one in pairs(["a", "b", "c", "d"])]
     [[['a', 'b'], ['c', 'd']], [['a', 'd'], ['b', 'c']], [['a', 'c'], ['b', 'd']]]
@@ -51,9 +51,9 @@ def pairs(nodes: Sequence[str], rounds: int | None = None, *, seed: int = 0) -> 
 
 
 def rings(nodes: Sequence[str], groups: Mapping[str, str]) -> list[Group]:
-    """The nodes of each group, and all of them, where they are three or more: two are a pair. Smallest first.
+    """The nodes of each group, and all nodes, if they are three or more: two are a pair. Smallest first.
 
-    groups  node → what it shares with others; {} where nothing is known
+    groups  node → what it shares with others; {} if unknown
 
     >>> rings(["a", "b", "c", "d", "e"], {"a": "x", "b": "x", "c": "x", "d": "y", "e": "y"})
     [('a', 'b', 'c'), ('a', 'b', 'c', 'd', 'e')]
@@ -66,7 +66,7 @@ def rings(nodes: Sequence[str], groups: Mapping[str, str]) -> list[Group]:
 
 
 def most_rounds(nodes: int) -> int:
-    """Rounds until each of so many nodes has met each other.
+    """Number of rounds until each of `nodes` nodes has met every other.
 
     >>> most_rounds(4), most_rounds(5), most_rounds(0)
     (3, 5, 0)
@@ -85,5 +85,5 @@ def _turns(seats: list[str | None], rounds: int) -> Iterator[list[Group]]:
 def _distinct(nodes: Sequence[str]) -> Sequence[str]:
     if len(set(nodes)) != len(nodes):
         twice = sorted({node for node in nodes if nodes.count(node) > 1})
-        raise ValueError(f"named twice: {', '.join(twice)}")
+        raise ValueError(f"listed twice: {', '.join(twice)}")
     return nodes

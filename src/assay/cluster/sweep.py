@@ -1,7 +1,7 @@
-"""A sweep over nodes as what Assay runs anyway: a suite, and a system for each group of nodes. Pure.
+"""A sweep over nodes, expressed as a suite and one system for each group of nodes. Pure.
 
-So a sweep's sessions are ordinary ones: they are gone on with after an interruption, shown, compared and
-exported as any other. Repeats are blocks, in which each node has its turn, so that drift falls on all alike.
+So a sweep's sessions are ordinary ones: they are resumed after an interruption, shown, compared, and
+exported like any other. Repeats are blocks, in which each node has its turn, so that drift affects all alike.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from assay.cluster.members import access
 from assay.cluster.rounds import Group
 
 NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
-GROUPS_FILE = "groups.json"  # of a session: node → what it shares with others
-_MOST_LETTERS = 40  # of a system's name
+GROUPS_FILE = "groups.json"  # file of a session: node → what it shares with others
+_MOST_LETTERS = 40  # in a system's name
 _PAYLOAD_BYTES = 2**24
 _MOST_PAYLOAD_BYTES = 2**28
 _SIZE = 2048  # rows of the matrices
-# Each node alone: workload → its parameters, beside how long it is timed and on which device
+# Each node alone: workload → its parameters, besides timing and device
 _ALONE: Mapping[str, Mapping[str, Any]] = {"matmul": {"sizes": [_SIZE], "dtypes": ["fp32"]}, "membw": {}}
 
 
 def systems(definition: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
-    """Group of nodes → the same system bound to these, by a name that tells them. `bound` reads it back."""
+    """Group of nodes → the same system bound to them, under a name for them. `bound` reads it back."""
     binding = access(definition["launcher"]).binding
     return {_name(group): binding.bind(definition, group) for group in groups}
 
 
 def bound(definition: Mapping[str, Any]) -> Group:
-    """The nodes that `systems` bound a system to. Raises InputError or KeyError where that is not so."""
+    """The nodes that `systems` bound a system to. Raises InputError or KeyError if it was not bound."""
     return access(definition["launcher"]).binding.nodes(definition)
 
 
 def nodes_suite(
     names: Sequence[str], repeats: int, device: str, seconds: float, *, disk: str = ""
 ) -> dict[str, Any]:
-    """Each node alone: arithmetic and memory; and reading in this directory of it, where one is named."""
+    """Each node alone: arithmetic and memory, and reading in this directory on it, if one is set."""
     timed = {"min_time_s": seconds, "device": device}
     benchmarks = {name: {"workload": name, "params": {**params, **timed}} for name, params in _ALONE.items()}
     if disk:
@@ -54,9 +54,9 @@ def pairs_suite(names: Sequence[str], repeats: int, device: str, seconds: float)
 def rings_suite(
     names: Sequence[str], repeats: int, device: str, seconds: float, *, nodes: int
 ) -> dict[str, Any]:
-    """So many nodes together: one rank each, an all-reduce whose steps carry what a pair's do.
+    """Several nodes together: one rank each, an all-reduce whose steps carry the payload of a pair's.
 
-    A ring cuts the payload in as many parts as it has nodes: so it grows with them, to 256 MiB at most.
+    A ring splits the payload into as many parts as it has nodes, so it grows with them, up to 256 MiB.
     """
     payload = min(_PAYLOAD_BYTES // 2 * nodes, _MOST_PAYLOAD_BYTES)
     return _suite(RINGS, names, repeats) | _allreduce(nodes, payload, device, seconds)
@@ -73,9 +73,9 @@ def _suite(name: str, names: Sequence[str], repeats: int) -> dict[str, Any]:
 
 
 def _name(group: Group) -> str:
-    """The nodes' own names where those can be a system's; else what fits of them, and a digest of them.
+    """The nodes' own names if they are valid system names; otherwise a shortened form with a digest.
 
-    It depends on these nodes alone, so that a baseline's figures are never another node's.
+    It depends only on these nodes, so that a baseline's figures are never another node's.
     """
     own = "--".join(group)
     told = re.sub(r"[^A-Za-z0-9._-]", "_", own).lstrip("._-")

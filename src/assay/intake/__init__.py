@@ -1,1 +1,1 @@
-"""Takes in what others made: training logs, tables of figures, run directories from elsewhere."""
+"""Imports what others made: training logs, tables of figures, run directories from elsewhere."""

@@ -1,4 +1,4 @@
-"""What tells a file that is taken in from another: its bytes."""
+"""What identifies an imported file: its bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.errors import InputError
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal digest of a file's bytes. Raises InputError where it can't be read."""
+    """Hexadecimal digest of a file's bytes. Raises InputError if it can't be read."""
     try:
         return durable.sha256(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs of MLPerf inference that others made → a session of finished and failed runs, logs copied and read."""
+"""Imports runs of MLPerf Inference: a session of finished and failed runs, logs copied and read."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class _InferenceLogs:
 
 
 def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
-    """Keep LoadGen's folders and the app's logs as one session; the same bytes under a name are kept once.
+    """Store LoadGen's folders and the app's logs as one session; the same bytes under a name are stored once.
 
-    Runs that measured accuracy are left out and noted. Raises InputError where the name is a suite's, or no
-    run of performance is there.
+    Accuracy runs are skipped and noted. Raises InputError if the name is a suite's, or if there is no
+    performance run.
     """
     safe_name(asked.name)
     found = [_found(path) for path in paths]
     performance = [run for run in found if not _of_accuracy(run.stated) and not _of_audit(run.stated)]
     if not performance:
         what = "accuracy" if any(_of_accuracy(run.stated) for run in found) else "for an audit test"
-        raise InputError(f"{paths[0]}: its runs measured {what}; there is no performance to keep")
+        raise InputError(f"{paths[0]}: its runs measured {what}; there is no performance run to import")
     content = _content(performance, asked)
     runs = _runs(performance, asked, content)
     return keep_logs(
@@ -63,13 +63,13 @@ def _found(path: Path) -> _InferenceLogs:
 
 
 def _of_accuracy(run: InferenceRun) -> bool:
-    """By its log, or by its folder: some hold a log of performance by mistake."""
+    """By its log or its folder: some contain a performance log by mistake."""
     in_folder = run.place is not None and run.place.mode == "accuracy"
     return in_folder or (run.mode is not None and run.mode.startswith("Accuracy"))
 
 
 def _of_audit(run: InferenceRun) -> bool:
-    """Of an audit test, or of the search for the load that a run with power begins with."""
+    """From an audit test, or from the load search at the start of a power run."""
     return run.place is not None and (run.place.audit != "" or run.place.run == "ranging")
 
 
@@ -82,19 +82,19 @@ def _content(found: Sequence[_InferenceLogs], asked: TrainingLogsRequest) -> str
 def _notes(
     found: Sequence[_InferenceLogs], kept: Sequence[_InferenceLogs], asked: TrainingLogsRequest
 ) -> list[str]:
-    """What the user should know: what was left out or not told, and what is doubted about the runs."""
+    """What the user should know: what was skipped or is unknown, and doubts about the runs."""
     notes = []
     if asked.round is not None:
-        notes.append("--round is a round of training; it says nothing about inference and was left out")
+        notes.append("--round is an MLPerf Training round; it does not apply to inference and was ignored")
     if left_out := sum(_of_accuracy(run.stated) for run in found):
-        notes.append(f"{left_out} of {len(found)} runs measured accuracy and were left out")
+        notes.append(f"{left_out} of {len(found)} runs measured accuracy and were skipped")
     if left_out := sum(_of_audit(run.stated) for run in found):
-        notes.append(f"{left_out} of {len(found)} runs are of audit tests or ranging and were left out")
+        notes.append(f"{left_out} of {len(found)} runs are from audit tests or ranging and were skipped")
     unknown = [run for run in kept if asked.shape is None and _shape(run) is None]
     if unknown:
         notes.append(
             f"no system JSON says how many accelerators took part in {len(unknown)} of {len(kept)} runs; "
-            "they are kept as 1x1. State it with --shape"
+            "they are stored as 1x1. Set it with --shape"
         )
     alike: dict[str, list[str]] = {}
     for run in kept:
@@ -102,7 +102,7 @@ def _notes(
         point = str(replace(place, run="")) if place else ""  # bert-99 and bert-99.9 may share one run
         alike.setdefault(digest_of([point, *map(sha256, run.logs)]), []).append(str(run.path))
     notes += [
-        f"{' and '.join(paths)} hold the same bytes: a copy is no repetition; remove it"
+        f"{' and '.join(paths)} have the same bytes: a copy is not a repeat; remove it"
         for paths in alike.values()
         if len(paths) > 1
     ]
@@ -114,7 +114,7 @@ def _notes(
 def _runs(
     found: Sequence[_InferenceLogs], asked: TrainingLogsRequest, content: str
 ) -> list[tuple[Run, tuple[Path, ...]]]:
-    """The runs with their logs; of one benchmark, scenario, system and shape in the order given."""
+    """The runs with their logs; those of one benchmark, scenario, system, and shape in the given order."""
     return numbered([(_run(one, asked), one.logs) for one in found], content)
 
 
@@ -140,7 +140,7 @@ def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
 
 
 def _shape(found: _InferenceLogs) -> Shape | None:
-    """Nodes x accelerators as the system's JSON has them; None where none lies where the tree keeps it."""
+    """Nodes × accelerators from the system's JSON; None if there is none at its place in the tree."""
     if found.stated.place is None or found.stated.place.audit:
         return None
     folder = found.path.resolve()

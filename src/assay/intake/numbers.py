@@ -1,4 +1,4 @@
-"""Spreadsheets of figures that others measured → sessions of finished and failed runs, rows kept."""
+"""Imports spreadsheets of figures: sessions of finished and failed runs, with their rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 
 @dataclass(frozen=True)
 class NumbersRequest:
-    """Where the figures are to be kept; `name` like a suite's."""
+    """Where to store the figures; `name` has the form of a suite's."""
 
     runs_dir: Path
     name: str
@@ -34,10 +34,10 @@ class NumbersRequest:
 
 
 def import_numbers(path: Path, asked: NumbersRequest) -> list[ImportResult]:
-    """Keep each session of the sheet as one of the runs directory; the same rows are kept once.
+    """Store each session of the sheet as one in the runs directory; the same rows are stored once.
 
-    Raises InputError with every problem of the file, where the name is a suite's, or where a session of the
-    sheet is here already with other rows.
+    Raises InputError with every problem of the file, if the name is a suite's, or if a session of the
+    sheet already exists with other rows.
     """
     safe_name(asked.name)
     table = load(path)
@@ -55,7 +55,7 @@ def import_numbers(path: Path, asked: NumbersRequest) -> list[ImportResult]:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """The file that is imported; `now` is the time of its sessions whose name is no date."""
+    """The imported file; `now` is the time of sessions whose name is not a date."""
 
     path: Path
     table: Sheet
@@ -63,23 +63,23 @@ class _Sheet:
     now: float
 
     def content(self, rows: Sequence[SheetRow]) -> str:
-        """Digest of a session's rows as they stand in the file."""
+        """Digest of a session's rows, unchanged from the file."""
         return digest_of([self.table.header.strip(), [row.text.strip() for row in rows]])
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Where each session stands in the order of the sheet."""
+        """Position of each session in the sheet."""
         return {name: at for at, name in enumerate(dict.fromkeys(row.session for row in self.table.rows))}
 
     @cached_property
     def better(self) -> dict[str, Better]:
-        """Directions that the sheet says and the metric's name doesn't tell."""
+        """Directions that the sheet states and the metric's name doesn't imply."""
         said = {row.metric: row.better for row in self.table.rows if row.better is not None}
         return {metric: better for metric, better in said.items() if direction(metric, {}) != better}
 
 
 def _refuse_equal_words(sheet: _Sheet) -> None:
-    """Names that are one and the same as part of a reference."""
+    """Names that become the same as part of a reference."""
     problems = []
     seen: dict[tuple[str, str], str] = {}
     for row in sheet.table.rows:
@@ -89,32 +89,32 @@ def _refuse_equal_words(sheet: _Sheet) -> None:
             if before != text:
                 what = f"{column} {text!r} and {before!r} would both be called {name}; rename one"
                 problems.append(Problem(f"{sheet.path}:{row.line}", what))
-                seen[column, name] = text  # so that each name is told once
+                seen[column, name] = text  # so that each name is reported once
     if problems:
         raise InputError(problems)
 
 
 def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[SheetRow]]) -> None:
-    """All or nothing: a session that was begun with other rows would count its runs twice."""
+    """All or nothing: a session stored with other rows would count its runs twice."""
     here = {s.name: s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name)}
     problems = []
     for name, rows in sessions.items():
         if name in here and here[name].header.content != sheet.content(rows):
             what = (
-                f"session {name} of {sheet.asked.name} is here already with other rows; say in a column "
-                f"`session` which are new, choose another --name, or remove {here[name].path} first"
+                f"session {name} of {sheet.asked.name} already exists with other rows; mark the new rows in "
+                f"a column `session`, choose another --name, or remove {here[name].path} first"
             )
             problems.append(Problem(f"{sheet.path}:{rows[0].line}", what))
     if any(not session.header.content for session in here.values()):
         problems = [
-            Problem(f"--name {sheet.asked.name}", "holds runs of a suite of that name; choose another name")
+            Problem(f"--name {sheet.asked.name}", "has runs of a suite with that name; choose another name")
         ]
     if problems:
         raise InputError(problems)
 
 
 def _notes(rows: Sequence[SheetRow]) -> list[str]:
-    """What the user should know: metrics without a direction, labels that leave every run alone."""
+    """What the user should know: metrics without a direction, labels that make every run unique."""
     said = {row.metric: row.better for row in rows if row.better is not None}
     undirected = sorted({row.metric for row in rows if direction(row.metric, said) is None})
     lonely = [
@@ -123,18 +123,18 @@ def _notes(rows: Sequence[SheetRow]) -> list[str]:
         if _leaves_runs_alone(rows, name)
     ]
     exported = (
-        "of `assay export`, which has no runs without a result and not what is known of the machines; "
-        "`assay import` of the run directory keeps them"
+        "from `assay export`, which lacks runs without a result and what is known about the machines; "
+        "`assay import` of the run directory keeps both"
     )
     return [
         *([exported] if rows[0].exported else []),
         *(
-            f"{metric}: not known which way is better, so no verdict of faster or slower; say higher or "
-            "lower in a column `better`"
+            f"{metric}: unknown which direction is better, so no verdict of faster or slower; write higher "
+            "or lower in a column `better`"
             for metric in undirected
         ),
         *(
-            f"column {name} tells every run apart, so none is a repetition of another; remove it where it "
+            f"column {name} differs for every run, so none is a repeat of another; remove it if it "
             "only describes the run"
             for name in lonely
         ),
@@ -142,7 +142,7 @@ def _notes(rows: Sequence[SheetRow]) -> list[str]:
 
 
 def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
-    """Whether points hold several runs without this label and none does with it."""
+    """Whether points have several runs without this label, and none does with it."""
 
     def most_runs(without: str) -> int:
         runs: dict[str, set[tuple[str, str]]] = {}
@@ -159,7 +159,7 @@ def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
 
 
 def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> ImportResult:
-    """The session, made or completed where an import was killed half way."""
+    """The session, created, or completed if an import was killed halfway."""
     content = sheet.content(rows)
     runs = _runs(sheet, name, rows, content)
     known = [s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name) if s.name == name]
@@ -184,7 +184,7 @@ def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> Impor
 def _create(
     sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[SheetRow], content: str
 ) -> rundir.Session:
-    """The session; primary is a workload's first metric with a direction, else its first."""
+    """The session; primary is a workload's first metric with a direction, otherwise its first."""
     said = sheet.better
     primary: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: direction(row.metric, said) is None):
@@ -200,7 +200,7 @@ def _create(
 
 
 def _runs(sheet: _Sheet, session: str, rows: Sequence[SheetRow], content: str) -> list[tuple[Run, str]]:
-    """Each run of a session with its own small sheet, in the order in which the file names them."""
+    """Each run of a session with its own small sheet, in file order."""
     by_run: dict[tuple[str, str], list[SheetRow]] = {}
     for row in rows:
         stem = f"{_word(row.workload, 'workload')}-{row.shape}-{_word(row.system, 'system')}"
@@ -244,12 +244,12 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, b
 
 
 def _word(text: str, column: str) -> str:
-    """A cell as part of a name; the column's own name where nothing of it can be."""
+    """A cell as part of a name; the column's name if none of it is valid."""
     return word(text) or column
 
 
 def _number(run: str) -> str:
-    """A run's name as a part of its id: `03` for 3; what had to be changed carries a digest."""
+    """A run's name as part of its ID: `03` for 3; a name that had to be changed carries a digest."""
     if run.isascii() and run.isdigit():
         return f"{int(run):02}" if len(run) < 10 else run
     plain = word(run)
@@ -257,7 +257,7 @@ def _number(run: str) -> str:
 
 
 def _date_of(session: str) -> float | None:
-    """When a session was, where its name is a date; seconds since the epoch."""
+    """When a session took place, if its name is a date; seconds since the epoch."""
     try:
         when = datetime.fromisoformat(session)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Sessions that another Assay made, taken in whole below their own suite. What they hold is not trusted.
+"""Imports sessions that another Assay made, whole, below their own suite. Their contents are not trusted.
 
-Only files of the run directory's layout are taken, plain ones, within bounds; not the readings: they are
-made again here from the logs, since a cache can say what no log does.
+Only files of the run directory's layout are imported: plain ones, within bounds. Readings are not imported
+but made again here from the logs, since a cache can claim what no log says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from assay.durable import sync_directory, sync_file, write_atomic, writing
+from assay.durable import sync, write_atomic, writing
 from assay.errors import InputError, Problem
 from assay.intake.content import sha256
 from assay.records import digest_of, to_plain
@@ -33,15 +33,15 @@ _LAYOUT = re.compile(
     rf"|{_NAME}/attempt-[1-9]\d*/((run|plan|provenance)\.json|logs/{_NAME}|outputs/.+)"
 )
 _PRINTED = re.compile(r"/attempt-[1-9]\d*/(logs|outputs)/")  # what jobs made: of any length
-_LEFT_OUT = re.compile(r"lock|jobs(/.*)?|.*/reading\.json|(.*/)?\..*")  # Assay's own, of no use elsewhere
+_LEFT_OUT = re.compile(r"lock|jobs(/.*)?|.*/reading\.json|(.*/)?\..*")  # Assay's own, useless elsewhere
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What became of a session.
+    """The outcome of importing a session.
 
-    added    False where it was here before
-    ignored  files that are not of a run directory
+    added    False if it already existed here
+    ignored  files that don't belong to a run directory
     """
 
     session: Session
@@ -50,15 +50,15 @@ class MergeResult:
 
 
 def is_run_directory(path: Path) -> bool:
-    """Whether sessions lie here: a session, a suite's directory, or a whole runs directory."""
+    """Whether this directory contains sessions: a session, a suite's directory, or a whole runs directory."""
     return bool(_sessions(path))
 
 
 def merge(path: Path, root: Path) -> list[MergeResult]:
-    """Take in every session below `path`.
+    """Import every session below `path`.
 
-    Raises InputError with every problem, before anything is written, where one is damaged, still runs, is
-    not plain files within the bounds, or is here with other content; HostError where there is no space.
+    Raises InputError with every problem, before anything is written, if a session is damaged, still running,
+    not plain files within the bounds, or already here with other content; HostError if there is no space.
     """
     checked: list[_Source] = []
     problems: list[Problem] = []
@@ -80,7 +80,7 @@ def _sessions(path: Path) -> list[Session]:
 
 @dataclass(frozen=True)
 class _Source:
-    """A session that may be taken: its files of the layout and the digest of their content."""
+    """A session that may be imported: its files and the digest of their content."""
 
     session: Session
     files: tuple[str, ...]
@@ -101,7 +101,7 @@ def _check(session: Session, root: Path) -> _Source:
             [
                 Problem(
                     str(session.path),
-                    f"{here.id} is here already with other content; rename one of the two directories",
+                    f"{here.id} already exists here with other content; rename one of the two directories",
                 )
             ]
         )
@@ -113,14 +113,15 @@ def _refuse_open_runs(session: Session) -> None:
         run = attempt.run()
         if not run.state.final:
             what = (
-                f"is {run.state.value} as far as its directory says; import it when `assay run` is done there"
+                f"is {run.state.value} according to its directory; import it when `assay run` has "
+                "finished there"
             )
             raise InputError([Problem(str(attempt.path), what)])
     session.plan()
 
 
 def _files(directory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the layout's files, sorted, and of files that are not of it. Raises InputError."""
+    """Names of the layout's files, sorted, and of files that don't belong to it. Raises InputError."""
     taken: list[str] = []
     ignored: list[str] = []
     total = 0
@@ -132,16 +133,18 @@ def _files(directory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
             continue
         where, total = str(directory / name), total + about.st_size
         if not stat.S_ISREG(about.st_mode):
-            raise InputError([Problem(where, "a link or special file; a run directory has plain files only")])
+            raise InputError(
+                [Problem(where, "a link or special file; a run directory may contain only plain files")]
+            )
         largest = LARGEST_FILE_BYTES if _PRINTED.search(name) else LARGEST_RECORD_BYTES
         if about.st_size > largest or total > LARGEST_SESSION_BYTES or len(taken) >= MOST_FILES:
-            raise InputError([Problem(where, "larger than a run directory may be that is imported")])
+            raise InputError([Problem(where, "larger than an imported run directory may be")])
         taken.append(name)
     return tuple(sorted(taken)), tuple(sorted(ignored))
 
 
 def _walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below that is no directory, by its relative name; links are not followed."""
+    """Everything below except directories, by relative name; links are not followed."""
     waiting = [PurePosixPath()]
     while waiting:
         relative = waiting.pop()
@@ -173,10 +176,10 @@ def _take(source: _Source, root: Path) -> MergeResult:
             target = made / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source.session.path / name, target, follow_symlinks=False)
-            sync_file(target)
-        # Marked as taken in: what another machine left unfinished is not gone on with on this one.
+            sync(target)
+        # Marked as imported: this machine does not resume what another left unfinished.
         marked = replace(header, content=header.content or source.content)
         write_atomic(made / "session.json", record_json(marked))
         made.rename(path)
-        sync_directory(suite)
+        sync(suite)
     return MergeResult(Session(path), added=True, ignored=source.ignored)

@@ -1,4 +1,4 @@
-"""What runs that others made become, whatever they were read from: trials, runs and a session."""
+"""Converts imported runs, from any source, to trials, runs, and a session."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of the files.
+    """The outcome of importing the files.
 
-    added  False where the same bytes had been imported under this name before
-    notes  what the user should know of how they were understood
+    added  False if the same bytes had already been imported under this name
+    notes  what the user should know about how they were interpreted
     """
 
     session: Session
@@ -36,14 +36,14 @@ class ImportResult:
 
 
 def suite_digest(name: str) -> str:
-    """Of all that is imported under a name: later imports are further sides."""
+    """The suite digest of everything imported under a name: later imports are further sides."""
     return digest_of(["imported", name])
 
 
 def imported_trial(
     suite: str, benchmark: str, workload: str, system: str, shape: Shape, params: Mapping[str, Any]
 ) -> Trial:
-    """The point that a run was made at; which repetition it was is for its importer to say."""
+    """The point at which a run was made; its importer sets which repeat it was."""
     return Trial(
         id=f"{benchmark}-{shape}-{system}",
         suite=suite,
@@ -62,7 +62,7 @@ def imported_trial(
 
 
 def imported_run(trial: Trial, source: str) -> Run:
-    """A finished run, made now and of no session yet. source: the file or folder that it was read from."""
+    """A finished run, created now and not in a session yet. source: the file or folder it was read from."""
     return Run(
         schema=SCHEMA,
         assay_version=__version__,
@@ -84,7 +84,7 @@ def imported_run(trial: Trial, source: str) -> Run:
 def numbered(
     runs: Sequence[tuple[Run, tuple[Path, ...]]], content: str
 ) -> list[tuple[Run, tuple[Path, ...]]]:
-    """The runs of one import: each point's repetitions in the order given."""
+    """The runs of one import, with each point's repeats in the given order."""
     numbers: Counter[str] = Counter()
     made = []
     for run, logs in runs:
@@ -104,16 +104,16 @@ def keep_logs(
     command_line: Sequence[str],
     notes: tuple[str, ...],
 ) -> ImportResult:
-    """Runs of one suite, at least one, with their logs as one session; equal content is kept once.
+    """Runs of one suite, at least one, with their logs as one session; equal content is stored once.
 
-    Raises InputError where the suite's name can't be one, or is that of a suite which was run.
+    Raises InputError if the suite's name is invalid, or is that of a suite that was run.
     """
     trials = [run.trial for run, _ in runs]
     name = safe_name(trials[0].suite)
     with rundir.choosing(runs_dir, name):
         here = rundir.sessions_of(runs_dir, name)
         if any(not session.header.content for session in here):
-            raise InputError(f"--name {name}: holds runs of a suite of that name; choose another name")
+            raise InputError(f"--name {name}: has runs of a suite with that name; choose another name")
         known = [session for session in here if session.header.content == content]
         if known and known[0].header.finished_at is not None:
             kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
@@ -126,7 +126,7 @@ def keep_logs(
             )
         )
         for run, logs in runs:
-            if not session.attempts_at(run.trial.id):  # there, where an import was killed half way
+            if not session.attempts_at(run.trial.id):  # exists if an import was killed halfway
                 run_id = f"{session.id}/{run.trial.id}"
                 session.add(replace(run, id=run_id, session=session.name), logs=logs)
         rundir.mark_finished(session, time.time())
@@ -146,8 +146,8 @@ def create(
 ) -> Session:
     """An empty session for these trials, at least one, of one suite.
 
-    content  digest of what is imported: it tells one import from another
-    name     the session's own; None: its start, UTC
+    content  digest of what is imported, which identifies the import
+    name     of the session; None: its start, UTC
     """
     suite = trials[0].suite
     plan = Plan(

@@ -1,4 +1,4 @@
-"""Logs of tf_cnn_benchmarks that others made → a session of finished and failed runs, copied and read."""
+"""Imports logs of tf_cnn_benchmarks: a session of finished and failed runs, copied and read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from assay.rundir.files import word
 
 
 def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
-    """Keep each log as a run of one session; the same bytes under a name are kept once.
+    """Store each log as a run of one session; the same bytes under a name are stored once.
 
-    Raises InputError where the name is a suite's.
+    Raises InputError if the name is a suite's.
     """
     said = [asked.system, str(asked.shape), asked.benchmark]
     content = digest_of(["tf-cnn-benchmarks", said, sorted(sha256(path) for path in paths)])
@@ -49,15 +49,13 @@ def _run(path: Path, asked: TrainingLogsRequest) -> Run:
 
 def _notes(paths: Sequence[Path], asked: TrainingLogsRequest) -> tuple[str, ...]:
     notes = [
-        f"{path}: taken for a log of tf_cnn_benchmarks; lines not understood: {cnn_run(path).skipped}"
+        f"{path}: read as a log of tf_cnn_benchmarks; unknown lines: {cnn_run(path).skipped}"
         for path in paths
     ]
     if asked.round is not None:
-        notes.append("--round is a round of MLPerf; it says nothing about tf_cnn_benchmarks and was left out")
+        notes.append("--round is an MLPerf round; it does not apply to tf_cnn_benchmarks and was ignored")
     if asked.shape is None:
-        notes.append("no log says on how many nodes it ran; they stand as one. Say it with --shape")
+        notes.append("no log states its number of nodes; they are stored as one node. Set it with --shape")
     if any(devices_of(cnn_run(path).facts) is None for path in paths) and asked.shape is None:
-        notes.append(
-            "logs without their batch sizes don't tell how many devices took part; they stand as 1x1"
-        )
+        notes.append("logs without batch sizes don't show how many devices took part; they are stored as 1x1")
     return tuple(notes)

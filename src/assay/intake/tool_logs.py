@@ -1,4 +1,4 @@
-"""Logs of recognised programs that others made → a session of finished and failed runs, copied and read."""
+"""Imports logs of recognized programs: a session of finished and failed runs, copied and read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
 
-_NAMES = ("model", "test", "operation")  # facts that tell what was run from what else the program can
+_NAMES = (
+    "model",
+    "test",
+    "operation",
+)  # facts that distinguish what was run from what else the program can run
 _RANKS = ("ranks", "workers", "gpus")
 
 
 @dataclass(frozen=True)
 class _Log:
-    """One file as the run that it becomes, and the metrics that it has figures of."""
+    """One file as the run that it becomes, and the metrics for which it has figures."""
 
     path: Path
     run: Run
@@ -31,9 +35,9 @@ class _Log:
 
 
 def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> ImportResult:
-    """Keep each log of one tool as a run of one session; the same bytes under a name are kept once.
+    """Store each log of one tool as a run of one session; the same bytes under a name are stored once.
 
-    Raises InputError where the name is a suite's.
+    Raises InputError if the name is a suite's.
     """
     said = [tool, asked.system, str(asked.shape), asked.benchmark]
     content = digest_of(["tool-log", said, sorted(sha256(path) for path in paths)])
@@ -64,7 +68,7 @@ def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
 
 
 def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:
-    """Rates that the program named itself, of the whole before those of a part."""
+    """Rates that the program named itself, those of the whole before those of a part."""
     if TOOLS[tool].metrics:
         return ()
     rates = dict.fromkeys(figure.metric for figure in found.figures if figure.unit.endswith("/s"))
@@ -72,7 +76,7 @@ def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:
 
 
 def _shape(found: LogFigures) -> Shape | None:
-    """Nodes × ranks of each, as the log says them; None where it doesn't."""
+    """Nodes × ranks per node from the log; None if it does not state them."""
     ranks = next((found.facts[fact] for fact in _RANKS if isinstance(found.facts.get(fact), int)), None)
     nodes = found.facts.get("nodes", 1)
     if not isinstance(ranks, int) or not isinstance(nodes, int) or ranks < 1 or ranks % nodes:
@@ -81,38 +85,36 @@ def _shape(found: LogFigures) -> Shape | None:
 
 
 def _primary(log: _Log) -> str:
-    """The first of the tool's metrics that the log has figures of."""
+    """The first of the tool's metrics for which the log has figures."""
     names = [metric.name for metric in TOOL_LOG.metrics(ToolLogParams(**log.run.trial.params))]
     measured = [name for name in names if name in log.measured] or names
     return measured[0] if measured else next(iter(log.measured), UNKNOWN)
 
 
 def _notes(logs: Sequence[_Log], tool: str, asked: TrainingLogsRequest) -> tuple[str, ...]:
-    notes = [
-        f"{log.path}: taken for a log of {tool}; lines not understood: {log.found.skipped}" for log in logs
-    ]
+    notes = [f"{log.path}: read as a log of {tool}; unknown lines: {log.found.skipped}" for log in logs]
     notes += [f"{log.path}: {note}" for log in logs for note in log.found.notes]
     if asked.round is not None:
-        notes.append(f"--round is a round of MLPerf; it says nothing about {tool} and was left out")
+        notes.append(f"--round is an MLPerf round; it does not apply to {tool} and was ignored")
     for log in logs if asked.shape is None else ():
         facts = log.found.facts
         if "ranks_listed" in facts:
             of = (
-                f"of {facts['ranks']}, as its rows say"
+                f"of {facts['ranks']}, according to its rows"
                 if "ranks" in facts
-                else "and how many ran is not known"
+                else "but how many ran is unknown"
             )
             notes.append(f"{log.path}: lists {facts['ranks_listed']} ranks {of}")
     shapes = [_shape(log.found) for log in logs if asked.shape is None]
     if unsized := shapes.count(None):
         notes.append(
-            f"{unsized} of {len(logs)} logs don't say how many devices took part; they are kept as 1x1. "
-            "State it with --shape"
+            f"{unsized} of {len(logs)} logs don't say how many devices took part; they are stored as 1x1. "
+            "Set it with --shape"
         )
     on_one = [log for log in logs if "nodes" not in log.found.facts and _shape(log.found)]
     if asked.shape is None and on_one:
         notes.append(
-            f"{len(on_one)} of {len(logs)} logs don't say on how many nodes they ran; they are kept as one. "
-            "State it with --shape"
+            f"{len(on_one)} of {len(logs)} logs don't state their number of nodes; they are stored as one "
+            "node. Set it with --shape"
         )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""MLPerf result sets that others made → a session of finished and failed runs, logs copied and read."""
+"""Imports MLPerf result sets: a session of finished and failed runs, logs copied and read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from assay.rundir.session import Session
 
 @dataclass(frozen=True)
 class TrainingLogsRequest:
-    """What the user says of the logs; None: what the logs and their folders say.
+    """What the user says about the logs; None: use what the logs and their folders say.
 
-    name   under which they are kept, like a suite's
-    shape  where no system JSON tells nodes and accelerators
+    name   under which they are stored, in the form of a suite's
+    shape  if no system JSON states nodes and accelerators
     """
 
     runs_dir: Path
@@ -42,7 +42,7 @@ class TrainingLogsRequest:
 
 @dataclass(frozen=True)
 class _Log:
-    """One result file as the run that it becomes, not yet in any session; `metrics` that it reports."""
+    """One result file as the run that it becomes, not in a session yet; `metrics` that it reports."""
 
     file: Path
     run: Run
@@ -52,9 +52,9 @@ class _Log:
 
 
 def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> ImportResult:
-    """Keep the sets as one session; the same bytes under the same name are kept once.
+    """Store the sets as one session; the same bytes under the same name are stored once.
 
-    Raises InputError where the name is a suite's, or where two sets can't be told apart.
+    Raises InputError if the name is a suite's, or if two sets can't be distinguished.
     """
     safe_name(asked.name)
     content = _content(sets, asked)
@@ -71,7 +71,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
         logs, more_notes = _logs(sets, asked)
         session = known[0] if known else _create(logs, asked, content)
         for log in logs:
-            if not session.attempts_at(log.run.trial.id):  # there, where an import was killed half way
+            if not session.attempts_at(log.run.trial.id):  # exists if an import was killed halfway
                 run_id = f"{session.id}/{log.run.trial.id}"
                 run = replace(log.run, id=run_id, session=session.name, plan_digest=content)
                 session.add(run, logs=[log.file], provenance=log.provenance)
@@ -81,7 +81,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
 
 
 def _content(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> str:
-    """Digest of the files' bytes and of what is said of them; where they lie does not matter."""
+    """Digest of the files' bytes and of what the user says about them; their location doesn't matter."""
     said = [asked.system, str(asked.shape), asked.round, asked.benchmark]
     files = [[s.benchmark, s.system, s.round, f.name, sha256(f)] for s in sets for f in s.files]
     return digest_of([said, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
@@ -90,7 +90,7 @@ def _content(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> str:
 def _refuse_a_suites_name(asked: TrainingLogsRequest) -> None:
     if any(not session.header.content for session in rundir.sessions_of(asked.runs_dir, asked.name)):
         raise InputError(
-            f"--name {asked.name}: {asked.runs_dir / asked.name} holds runs of a suite of that name; "
+            f"--name {asked.name}: {asked.runs_dir / asked.name} has runs of a suite with that name; "
             "choose another name for these logs"
         )
 
@@ -99,9 +99,9 @@ def _refuse_a_suites_name(asked: TrainingLogsRequest) -> None:
 
 
 def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, ...]]:
-    """The sets, systems of one name of which several folders have the same benchmark renamed after these.
+    """The sets; systems of one name are renamed after their folders if several have the same benchmark.
 
-    A round's measurements of power repeat a submitter's systems next to those without.
+    A round's power measurements repeat a submitter's systems next to those without power.
     """
     of_point: dict[tuple[str | None, str | None], list[ResultSet]] = {}
     for of_set in sets:
@@ -115,7 +115,8 @@ def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, 
         for of_set in sets
     ]
     return named, tuple(
-        f"{system}: {len(alike)} folders have the same benchmark of it; their systems are named after them"
+        f"{system}: {len(alike)} folders have its results of the same benchmark; the systems are named after "
+        "them"
         for system, alike in shared.items()
     )
 
@@ -140,8 +141,8 @@ def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_
             stem = log.run.trial.id
             if owners.setdefault(stem, of_set.name) != of_set.name and asked.system is None:
                 raise InputError(
-                    f"{owners[stem]} and {of_set.name} are both {stem}: import them under two names, or say "
-                    "with --system that they are one system"
+                    f"{owners[stem]} and {of_set.name} both become {stem}: import them under two names, or "
+                    "state with --system that they are one system"
                 )
             numbers[stem] += 1
             trial = replace(log.run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
@@ -149,8 +150,8 @@ def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_
             trainings += [log.training] if log.training else []
         if shape is None and not all(shape_of(training.system) for training in trainings):
             notes.append(
-                f"{of_set.name}: no system JSON or log says how many nodes and accelerators; they stand as "
-                "1x1. Say it with --shape"
+                f"{of_set.name}: no system JSON or log states the number of nodes and accelerators; stored "
+                "as 1x1. Set it with --shape"
             )
         if other := list(_contradictions(of_set, trainings)):
             notes.append(f"{of_set.name}: {'; '.join(other)}; the logs count")
@@ -158,14 +159,14 @@ def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_
 
 
 def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
-    """How the logs were understood, each thing once, and where a log contradicts itself."""
+    """How the logs were interpreted, each thing once, and where a log contradicts itself."""
     yield from dict.fromkeys(note for training in trainings for note in training.notes)
     doubted: dict[str, list[str]] = {}
     for training in trainings:
         for doubt in training.doubts:
             doubted.setdefault(doubt.code, []).append(f"{training.file}: {doubt.evidence}")
     for code, found in doubted.items():
-        yield f"{code} in {len(found)} of {len(trainings)} logs, as {found[0]}"
+        yield f"{code} in {len(found)} of {len(trainings)} logs, such as {found[0]}"
 
 
 def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogsRequest) -> _Log:
@@ -192,12 +193,12 @@ def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogs
 
 
 def _word(text: str) -> str:
-    """A name as a part of a trial's id."""
+    """A name as part of a trial's ID."""
     return word(text) or UNKNOWN
 
 
 def shape_of(facts: Mapping[str, object]) -> Shape | None:
-    """Nodes × accelerators per node as the system's JSON has them, which writes numbers as texts."""
+    """Nodes × accelerators per node from the system's JSON, which has numbers as strings."""
     counts = [str(facts.get(name, "")) for name in ("number_of_nodes", "accelerators_per_node")]
     if not all(re.fullmatch(r"[1-9]\d{0,5}", count) for count in counts):
         return None
@@ -207,7 +208,7 @@ def shape_of(facts: Mapping[str, object]) -> Shape | None:
 def _provenance(of_set: ResultSet, logged: Mapping[str, Scalar]) -> Provenance | None:
     """The system's JSON as the table of one node, and the factor by which the set's score is scaled.
 
-    What the log states wins: the run's container wrote it.
+    The log takes precedence: the run's container wrote it.
     """
     table = {f"mlperf.{name}": value for name, value in {**flat(of_set.system_facts), **logged}.items()}
     if of_set.scaling_factor not in (None, 1.0):
@@ -216,13 +217,13 @@ def _provenance(of_set: ResultSet, logged: Mapping[str, Scalar]) -> Provenance |
 
 
 def _contradictions(of_set: ResultSet, trainings: Sequence[TrainingRun]) -> Iterator[str]:
-    """Where the system's JSON states other software than the logs."""
+    """Where the system's JSON states different software than the logs."""
     described = flat(of_set.system_facts)
     for name in sorted({name for run in trainings for name in run.system if _is_software(name)}):
         logged = {str(run.system[name]) for run in trainings if name in run.system}
         stated = described.get(name)
         if stated is not None and str(stated) not in logged:
-            yield f"{name} is {stated} in the system's JSON and {' or '.join(sorted(logged))} in the logs"
+            yield f"{name} is {stated} in the system's JSON, but {' or '.join(sorted(logged))} in the logs"
 
 
 def _is_software(name: str) -> bool:
@@ -241,7 +242,7 @@ def _create(logs: Sequence[_Log], asked: TrainingLogsRequest, content: str) -> S
 
 
 def _primary(logs: Sequence[_Log], benchmark: str) -> str:
-    """Time per epoch, else throughput: the system's alone, where every result of the benchmark has it."""
+    """Time per epoch if every result of the benchmark has it, a property of the system; else throughput."""
     results = [log for log in logs if log.run.trial.benchmark == benchmark and log.metrics]
     for metric in (TIME_PER_EPOCH, THROUGHPUT):
         if all(metric.name in log.metrics for log in results):

@@ -1,4 +1,4 @@
-"""What a platform can say of a job beforehand: how it would take it best, and whether it would take it."""
+"""What a platform can say about a job in advance: how best to send it, and whether it would accept it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.records import Job, Shape
 
 @dataclass(frozen=True)
 class PartCheck:
-    """What was said of a part of a job; refusal None: accepted."""
+    """The result for one part of a job; refusal None: accepted."""
 
     part: str
     refusal: str | None
@@ -23,9 +23,9 @@ class Checker(Protocol):
     """A launcher whose platform checks a job without running it."""
 
     def check(self, job: Job) -> Iterator[PartCheck]:
-        """What the platform says of each part of the job. Changes nothing there.
+        """The platform's result for each part of the job. Changes nothing there.
 
-        Raises InputError as `render` does, LaunchError where the platform can't be asked.
+        Raises InputError as `render` does, LaunchError if the platform can't be queried.
         """
         ...
 
@@ -35,27 +35,27 @@ class Chooser(Protocol):
     """A launcher whose options can leave it to the platform how a job is sent."""
 
     def choose(self, shape: Shape) -> str:
-        """Ask the platform what is left to it for a shape: that is what is shown and sent from then on.
+        """Let the platform make the open choices for a shape; from then on they are shown and sent.
 
-        Gives what was chosen and why, for a person; "" where nothing is left to the platform, or was told
-        before. Raises LaunchError where the platform can't be asked.
+        Returns what was chosen and why, for people; "" if nothing is open, or it was already returned.
+        Raises LaunchError if the platform can't be queried.
         """
         ...
 
 
 @runtime_checkable
 class Looker(Protocol):
-    """A launcher that can see, without a platform to ask, whether what a job names is there."""
+    """A launcher that can check, without a platform to query, whether the files that a job names exist."""
 
     def look(self, job: Job) -> None:
-        """Look for what the job names: its directory, its program, its script.
+        """Check that what the job names exists: its directory, its program, its script.
 
-        Raises InputError for what is not there, each with the parameter that names it as its place, and
-        OptionsError where the system's options name it.
+        Raises InputError for what is missing, each with the parameter that names it as its place, and
+        OptionsError if the system's options name it.
         """
         ...
 
 
 def choice(launcher: Launcher, shape: Shape) -> str:
-    """What the platform chose for a shape, and why; "" of a launcher that leaves it nothing."""
+    """What the platform chose for a shape, and why; "" if the launcher leaves it no choice."""
     return launcher.choose(shape) if isinstance(launcher, Chooser) else ""

@@ -1,4 +1,4 @@
-"""How a job is shown before it is sent: what each rank runs, and with which variables."""
+"""How a job is shown before it is sent: each rank's command and variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ON_ONE_NODE = ("127.0.0.1", "<a free port>")
 
 
 def without_secrets(job: Job) -> Job:
-    """The job as it may be shown: what its arguments and variables say that is secret is replaced."""
+    """The job as it may be shown: secrets in its arguments and variables are replaced."""
     task = replace(
         job.task, argv=tuple(redact.redacted(job.task.argv)), env=redact.redacted(dict(job.task.env))
     )
@@ -23,9 +23,9 @@ def without_secrets(job: Job) -> Job:
 
 
 def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
-    """The command line of each rank, as one would type it."""
+    """The command line of each rank, as a person would type it."""
     command = shlex.join(job_spec.argv(job, python))
-    if pin_cpus:  # what it amounts to; the keeper needs no taskset
+    if pin_cpus:  # the equivalent command; the keeper needs no taskset
         command = f"taskset --cpu-list '<cores of the rank>' {command}"
     return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
 
@@ -39,11 +39,11 @@ def rendered(
     node: str = "0",
     meeting: tuple[str, str] = ON_ONE_NODE,
 ) -> RenderedJob:
-    """The command with the variables and files of every rank; what is known only later in angle brackets.
+    """The command with the variables and files of every rank; values known only later are in angle brackets.
 
-    env      the system's variables; the task's come on top
-    node     what stands for the node's number
-    meeting  address and port of rank 0 where there are several nodes
+    env      the system's variables; the task's override them
+    node     placeholder for the node's number
+    meeting  address and port of rank 0 if there are several nodes
     """
     ranks = str(job.shape.ranks // nodes)
     address, port = meeting if nodes > 1 else ON_ONE_NODE

@@ -1,4 +1,4 @@
-"""Reads the frames that relay.py writes, from a channel that may lose, repeat and cut."""
+"""Reads the frames that relay.py writes, from a channel that may lose, repeat, and truncate data."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from assay_payloads.keeping.relay import FRAME_BYTES, MARK
+from assay_payloads.keeping.relay import FRAME_BYTES, MARK, UNKEPT, WAITS
 
 _HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})( deflated)?" % MARK.encode())
 _LONGEST_HEAD_BYTES = 4096
 _LONGEST_LINE_BYTES = 1 << 16
-_LONGEST_DEFLATED_BYTES = 2 * FRAME_BYTES  # zlib adds nearly nothing to what it can't shorten, base64 a third
+_LONGEST_DEFLATED_BYTES = 2 * FRAME_BYTES  # zlib adds almost nothing to incompressible data, base64 a third
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Bytes of a stream and their place in it."""
+    """Bytes of a stream and their offset in it."""
 
     stream: str
     offset: int
@@ -29,23 +29,41 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class PlainLine:
-    """A line, without its end, that the platform printed between frames; or what is left of a cut frame."""
+    """A line, without its end, that the platform or the relay printed between frames, or the rest of a
+    truncated frame.
+    """
 
     line: bytes
+
+    def __str__(self) -> str:
+        return self.line.decode(errors="replace")
+
+    @property
+    def waits_for(self) -> str:
+        """What the keeper waits for before it starts the ranks, as reported by the relay; else ""."""
+        return self._after(WAITS)
+
+    @property
+    def unkept(self) -> str:
+        """Why the relay does not send the job's output files; "" in other lines."""
+        return self._after(UNKEPT)
+
+    def _after(self, prefix: str) -> str:
+        return str(self).removeprefix(prefix) if self.line.startswith(prefix.encode()) else ""
 
 
 class FrameReader:
     """Bytes in, frames and lines out; memory is bounded by one frame.
 
-    After a gap it goes on at the next header: a frame whose bytes don't match their checksum comes out as
-    lines, so that what is lost shows as an offset that was jumped over, never as wrong data.
+    After a gap, reading resumes at the next header: a frame whose bytes don't match their checksum comes out
+    as lines, so lost data shows as a skipped offset, never as wrong data.
     """
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame | PlainLine]:
-        """All that is whole with these bytes."""
+        """Everything that is complete with these bytes."""
         self._rest += data
         at = 0
         try:
@@ -87,7 +105,7 @@ class FrameReader:
 
 
 def _inflated(text: bytearray) -> bytes:
-    """The bytes of a deflated frame; b"" for what is none, which fits no checksum."""
+    """The bytes of a deflated frame; b"" if it is not one, which matches no checksum."""
     try:
         return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), FRAME_BYTES + 1)
     except (binascii.Error, zlib.error):
@@ -107,10 +125,10 @@ class Gap:
 
 
 class Joiner:
-    """Puts the frames of each stream together: each byte once and in order, whatever came twice.
+    """Assembles the frames of each stream: each byte once and in order, even if it arrives twice.
 
-    taken  stream → bytes that are kept already; counted up
-    gaps   what was lost; a stream ends before its gap, so that what is kept is the beginning of the truth
+    taken  stream → bytes that are already stored; counted up
+    gaps   what was lost; a stream ends before its gap, so that what is stored is a correct prefix
     """
 
     def __init__(self, taken: dict[str, int]) -> None:
@@ -118,7 +136,7 @@ class Joiner:
         self.gaps: dict[str, Gap] = {}
 
     def join(self, frame: Frame) -> bytes:
-        """The bytes of this frame that are new and follow on what is there."""
+        """The bytes of this frame that are new and continue what is stored."""
         have = self.taken.get(frame.stream, 0)
         if frame.offset > have:
             self.gaps.setdefault(frame.stream, Gap(frame.stream, have, frame.offset))
@@ -126,6 +144,6 @@ class Joiner:
         new = frame.data[have - frame.offset :]
         self.taken[frame.stream] = have + len(new)
         gap = self.gaps.get(frame.stream)
-        if gap is not None and have + len(new) >= gap.end:  # it came after all, read once more
+        if gap is not None and have + len(new) >= gap.end:  # it arrived after all, when read again
             del self.gaps[frame.stream]
         return new

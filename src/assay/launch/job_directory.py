@@ -1,4 +1,4 @@
-"""The directory that a keeper keeps a job in, as others read it (see keeper.py, which writes it)."""
+"""The directory in which a keeper keeps a job, for readers (keeper.py writes it)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, Str
 
 @dataclass(frozen=True)
 class Keeper:
-    """The process that took a job, so described that no later one is taken for it."""
+    """The process that took a job, identified so that no later process is mistaken for it."""
 
     host: str
     boot_id: str
@@ -29,13 +29,13 @@ class Keeper:
     start_ticks: int
 
     def runs(self) -> bool:
-        """Whether it lives. Raises LaunchError where that can't be seen from here."""
+        """Whether it is alive. Raises LaunchError if that can't be determined from here."""
         if self.boot_id == processes.boot_id():
             return processes.runs(self.pid, self.start_ticks)
-        if self.host == processes.host():  # started anew since
+        if self.host == processes.host():  # rebooted since
             return False
         raise LaunchError(
-            f"the job was started on {self.host} and this is {processes.host()}: go on there, "
+            f"the job was started on {self.host}, but this is {processes.host()}: resume there, "
             "or remove the job's directory if that machine is gone"
         )
 
@@ -48,36 +48,36 @@ class JobDirectory:
 
     @property
     def work(self) -> Path:
-        """Where the task's files lie."""
+        """The directory of the task's files."""
         return self.directory / "work"
 
     def share(self, node: int, nodes: int) -> Path:
-        """Where the keeper of one of the job's nodes has its own files."""
+        """The directory of the keeper of one of the job's nodes."""
         return self.directory / f"node-{node}" if nodes > 1 else self.directory
 
     def spec(self) -> dict[str, Any]:
-        """What was asked. Raises LaunchError where the directory is gone."""
+        """The keeper's spec. Raises LaunchError if the directory is gone."""
         spec = _read(self.directory / "spec.json")
         if spec is None:
             raise LaunchError(f"nothing is left of the job in {self.directory}")
         return spec
 
     def keeper(self) -> Keeper | None:
-        """Who took the job; None where nobody has, or it was given up."""
+        """Who took the job; None if nobody has, or if it was abandoned."""
         owner = _read(self.directory / "claim.json")
         if owner is None or owner["by"] != "keeper":
             return None
         return Keeper(owner["host"], owner["boot_id"], owner["pid"], owner["start_ticks"])
 
     def host(self) -> str:
-        """Name of the node whose keeper took the job; "" where none has."""
+        """Name of the node whose keeper took the job; "" if none has."""
         keeper = self.keeper()
         return "" if keeper is None else keeper.host
 
     def give_up(self) -> None:
-        """Take the job so that no keeper can, unless one has. A hard link is made once or not at all.
+        """Take the job so that no keeper can, unless one has. A hard link is created once or not at all.
 
-        Nothing but this mark stays of a job that was given up: what was sent may hold secrets.
+        Only this mark remains of an abandoned job: what was sent may contain secrets.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.directory / f"claim.{os.getpid()}"
@@ -89,26 +89,26 @@ class JobDirectory:
             leave_only(self.directory, "claim.json")
 
     def is_over(self) -> bool:
-        """Whether nothing of it runs or ever will, as far as its own files say: it ended, or was given up."""
+        """Whether the job has ended or was abandoned, according to its own files."""
         owner = _read(self.directory / "claim.json")
         return (owner is not None and owner["by"] == "nobody") or self.ended() is not None
 
     def note_cancelled(self) -> None:
-        """Keep that this run asked for its end; noted before the keeper is asked."""
+        """Record that this run requested its end; written before the keeper is asked."""
         (self.directory / "cancelled").touch()
 
     def was_cancelled(self) -> bool:
-        """Whether this run asked for its end."""
+        """Whether this run requested its end."""
         return (self.directory / "cancelled").exists()
 
     def was_asked(self) -> bool:
-        """Whether its keeper was asked to end its ranks: one that was killed after that was not lost."""
+        """Whether its keeper was asked to end its ranks: if killed after that, the job was not lost."""
         return (self.directory / "asked.json").exists()
 
     def status(self, runs: Callable[[Keeper], bool] = Keeper.runs) -> JobStatus:
-        """Where the job stands; lost where its keeper is gone and left no word.
+        """The job's state; lost if its keeper is gone and left no report.
 
-        runs  whether the keeper lives, where its process can't be seen from here
+        runs  whether the keeper is alive, if its process can't be seen from here
         """
         ended = self.ended()
         if ended is None:
@@ -118,13 +118,13 @@ class JobDirectory:
                 return JobStatus(state, started_at=started_at)
             state = JobState.CANCELLED if self.was_asked() else JobState.LOST
             lost = JobStatus(state, self._why_lost(keeper), started_at=started_at)
-            ended = self.ended() or lost  # it may have ended between the two looks
+            ended = self.ended() or lost  # it may have ended between the two checks
         return by_whom(ended, cancelled=self.was_cancelled())
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
-        """At most 1 MiB of each stream beyond what was taken, which is counted up.
+        """At most 1 MiB of each stream after what was taken, which is counted up.
 
-        Raises LaunchError where a stream has become shorter: the program emptied its own output.
+        Raises LaunchError if a stream has become shorter: the program truncated its own output.
         """
         for path in sorted((self.directory / "streams").glob("*.log")):
             output = new_of(path, path.stem, taken)
@@ -132,7 +132,7 @@ class JobDirectory:
                 yield output
 
     def keeper_said(self) -> str:
-        """The last line of what the keeper itself printed; it prints only when something is wrong."""
+        """The last line that the keeper itself printed; it prints only when something is wrong."""
         log = self.directory / "keeper.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return lines[-1] if lines else ""
@@ -143,12 +143,12 @@ class JobDirectory:
         return None if started is None else float(started["started_at"])
 
     def waits_for(self) -> str:
-        """What its keeper waits for before it starts its ranks; "" where it does not, or not for long."""
+        """What its keeper waits for before it starts its ranks; "" if it does not wait, or not yet long."""
         waiting = None if self.started_at() is not None else _read(self.directory / "waiting.json")
         return "" if waiting is None else str(waiting["for"])
 
     def ended(self) -> JobStatus | None:
-        """How it ended, as its keeper wrote; None until then, and where that was killed."""
+        """How it ended, according to its keeper; None before that, or if the keeper was killed."""
         end = _read(self.directory / "ended.json")
         if end is None:
             return None
@@ -158,30 +158,30 @@ class JobDirectory:
         if keeper is None:
             return f"nothing is left of the job in {self.directory}"
         if keeper.boot_id != processes.boot_id():
-            return "the machine was started anew while the job ran"
+            return "the machine was rebooted while the job ran"
         if said := self.keeper_said():
             return f"the job's keeper failed: {said}"
         if shutil.disk_usage(self.directory).free < 1 << 20:
-            return f"the job's keeper ended without a word: the disk of {self.directory} is full"
+            return f"the job's keeper ended without a report: the disk of {self.directory} is full"
         return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
 
 
 def not_taken(exit_code: int | None, said: str, waited_s: float) -> LaunchError:
-    """Why no keeper took a job that was to start with one on this or another machine.
+    """Why no keeper took a job that should have started with one, on this or another machine.
 
-    exit_code  of the keeper, below 0 or above 128 for a signal; None where it had not ended after `waited_s`
+    exit_code  of the keeper, below 0 or above 128 for a signal; None if it had not ended after `waited_s`
     said       its last line
     """
     if exit_code is None:
         return JobLostError(f"the job's keeper did not start within {waited_s:g} s")
     if not 0 <= exit_code <= 128:
         return JobLostError("the job's keeper was killed before it took the job")
-    why = said or f"it ended with exit code {exit_code} and said nothing"
+    why = said or f"it ended with exit code {exit_code} and printed nothing"
     return LaunchError(f"the job's keeper did not take the job: {why}")
 
 
 def leave_only(directory: Path, *names: str) -> None:
-    """Remove all but these entries of a job's directory."""
+    """Remove everything but these entries from a job's directory."""
     for path in directory.iterdir():
         if path.name not in names:
             if path.is_dir() and not path.is_symlink():
@@ -191,15 +191,15 @@ def leave_only(directory: Path, *names: str) -> None:
 
 
 def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:
-    """At most 1 MiB of a file beyond what was taken of its stream, which is counted up; None without any.
+    """At most 1 MiB of a file after what was taken of its stream, which is counted up; None if there is none.
 
-    Raises LaunchError where the file has become shorter.
+    Raises LaunchError if the file has become shorter.
     """
     offset, size = taken.get(stream, 0), path.stat().st_size
     if size < offset:
         raise LaunchError(
-            f"{stream} emptied its own output: {offset} bytes were there, {size} are left; "
-            "a script does that with > /dev/stderr or > /dev/stdout: write >&2 or >&1"
+            f"{stream} truncated its own output: it had {offset} bytes, and {size} are left; "
+            "a script does that with > /dev/stderr or > /dev/stdout: write >&2 or >&1 instead"
         )
     if size == offset:
         return None
@@ -211,24 +211,24 @@ def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:
 
 
 def by_whom(end: JobStatus, *, cancelled: bool) -> JobStatus:
-    """The end of a job with the one who made it.
+    """The end of a job, with who caused it.
 
-    cancelled  this run asked for it: then a keeper that was killed was not lost either
+    cancelled  this run requested it: then a killed keeper does not count as lost
     """
     if cancelled and end.state is JobState.LOST:
         return replace(end, state=JobState.CANCELLED, cause=f"cancelled; {end.cause}")
     if not cancelled and end.state is JobState.CANCELLED:
-        cause = "somebody else ended the job: its keeper was sent SIGTERM, and not by this run"
+        cause = "somebody else ended the job: its keeper was sent SIGTERM, but not by this run"
         return replace(end, state=JobState.STOPPED, cause=cause)
     return end
 
 
 def joined(nodes: Sequence[JobStatus]) -> JobStatus:
-    """How a job of several nodes ended, of each of which the keeper said how its share did.
+    """How a job of several nodes ended, from the reports of each node's keeper on its share.
 
-    The share that failed or ran out of time first is the cause; the others were ended for its sake.
+    The share that first failed or timed out is the cause; the others were ended because of it.
     """
-    blameless = (JobState.CANCELLED, JobState.SUCCEEDED)  # not by themselves before the others
+    blameless = (JobState.CANCELLED, JobState.SUCCEEDED)  # these did not end on their own before the others
     cause = min(nodes, key=lambda n: (*(n.state is s for s in blameless[::-1]), n.ended_at or 0.0))
     exits = (replace(e, first=e.first and node is cause) for node in nodes for e in node.exits)
     begun = [node.started_at for node in nodes if node.started_at is not None]
@@ -245,7 +245,7 @@ def joined(nodes: Sequence[JobStatus]) -> JobStatus:
 
 
 def _beside_each_other(counted: tuple[NodeCounts, ...]) -> tuple[NodeCounts, ...]:
-    """What the job's parts used of each other's CPUs: several pods of it on a node are no others."""
+    """What the job's parts used of each other's CPUs: the job's own pods on a node don't count as others."""
     used: dict[str, float] = {}
     for node in counted:
         if node.cpu_set is not None and node.job_cpu_s is not None:
@@ -259,7 +259,7 @@ def _beside_each_other(counted: tuple[NodeCounts, ...]) -> tuple[NodeCounts, ...
 
 
 def job_status(end: Mapping[str, Any]) -> JobStatus:
-    """How a job ended, from what its keeper wrote into `ended.json`."""
+    """How a job ended, from its keeper's `ended.json`."""
     return JobStatus(
         JobState(end["state"]),
         end["cause"],

@@ -1,4 +1,4 @@
-"""What every launcher sends for a job: the keeper's spec, the programs that travel, the task's files."""
+"""What every launcher sends for a job: the keeper's spec, Assay's programs, the task's files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import Stamp
 
 PROBE_TIMEOUT_S = 20.0
-START_TIMEOUT_S = 90.0  # where all nodes are there before a job is sent: a keeper's start and its probe
-VARIABLES = "variables.json"  # as the keeper knows it
+START_TIMEOUT_S = 90.0  # if all nodes exist before a job is sent: covers a keeper's start and its probe
+VARIABLES = "variables.json"  # the name that the keeper expects
 KEEPER, PROBE = "assay_payloads.keeping.keeper", "assay_payloads.probing.probe"
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
@@ -28,12 +28,12 @@ OWN_VARIABLES = frozenset({
 
 
 def check_env(env: Mapping[str, EnvironmentValue]) -> Mapping[str, EnvironmentValue]:
-    """Variables that a user may set. Raises ValueError for the others."""
+    """Variables that a user may set. Raises ValueError for others."""
     for name, value in env.items():
         if not name or "=" in name or "\0" in f"{name}{value}":
-            raise ValueError(f"{name!r} can't be the name of a variable, or its value holds a NUL")
+            raise ValueError(f"{name!r} is not a valid variable name, or its value contains a NUL")
         if name in OWN_VARIABLES:
-            raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
+            raise ValueError(f"the launcher sets {name} for each rank; remove it")
     return env
 
 
@@ -42,18 +42,18 @@ Env = Annotated[dict[str, EnvironmentValue], AfterValidator(check_env)]
 Grace = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 GRACE_HELP = "Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
 ENV_HELP = (
-    "Variables added to the environment of every trial: text, or where the value is found when the trial "
-    "is sent, which is written nowhere: {from_env: NAME}, {from_file: PATH}, "
+    "Variables added to the environment of every trial: text, or where to find the value when the trial "
+    "is submitted (the value is stored nowhere): {from_env: NAME}, {from_file: PATH}, "
     "{from_kubernetes_secret: {name: …, key: …}}."
 )
-PIN_HELP = "Give each rank its own cores: contiguous, disjoint, equally many."
+PIN_HELP = "Give each rank its own cores: contiguous, disjoint, and the same number for each."
 
 
 def check_task(job: Job, env: Mapping[str, EnvironmentValue], *, in_cluster: bool = False) -> None:
-    """Raises InputError for a task that can't be sent: a variable, a file name, a directory.
+    """Raise InputError for a task that can't be sent: a variable, a file name, a directory.
 
     env         the system's variables
-    in_cluster  values come from the cluster's Secrets, and from nowhere else
+    in_cluster  values come from the cluster's Secrets only
     """
     for name, reference in secrets(job, env).items():
         if in_cluster != (reference.source == "from_kubernetes_secret"):
@@ -70,27 +70,27 @@ def check_task(job: Job, env: Mapping[str, EnvironmentValue], *, in_cluster: boo
 
 
 _OTHER_SOURCE = {
-    False: "this launcher reads no Secret of a cluster; write {from_env: NAME} or {from_file: PATH}",
-    True: "a value from here would be written into an object of the cluster; store it in a Secret "
+    False: "this launcher can't read Secrets of a cluster; write {from_env: NAME} or {from_file: PATH}",
+    True: "a value from this machine would be written into an object of the cluster; store it in a Secret "
     "(kubectl create secret generic NAME --from-file=KEY=FILE) and write "
     "{from_kubernetes_secret: {name: NAME, key: KEY}}",
 }
 
 
 def variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
-    """The system's variables, then the task's, without those whose values are found when the job is sent."""
+    """The system's variables, then the task's, without those whose values are looked up on submission."""
     own = {**env, **job.task.env, **job.task.secrets}
     return secret_reference.texts(own)
 
 
 def secrets(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, SecretReference]:
-    """Variables whose values are found when the job is sent."""
+    """Variables whose values are looked up on submission."""
     own = {**env, **job.task.env, **job.task.secrets}
     return secret_reference.references(own)
 
 
 def values(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
-    """Their values. Raises InputError, for the system's OptionsError, that names each one without a value."""
+    """Their values. Raises InputError (OptionsError for the system's) that names each one without a value."""
     here = {n: of for n, of in secrets(job, env).items() if of.source != "from_kubernetes_secret"}
     own = {name: reference for name, reference in here.items() if name in job.task.secrets}
     try:
@@ -101,12 +101,12 @@ def values(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
 
 
 def all_variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
-    """What every rank gets beside what its keeper sets. Raises as `values` does."""
+    """What every rank gets in addition to what its keeper sets. Raises as `values` does."""
     return {**variables(job, env), **values(job, env)}
 
 
 def argv(job: Job, python: str) -> list[str]:
-    """What a rank runs, with the system's interpreter."""
+    """A rank's command, with the system's interpreter."""
     return [python if word == "{python}" else word for word in job.task.argv]
 
 
@@ -121,12 +121,12 @@ def spec(
     pin_cpus: bool,
     files_before: Mapping[str, Stamp],
 ) -> dict[str, Any]:
-    """`spec.json` as assay_payloads/keeping/keeper.py reads it, the same for each of a job's nodes.
+    """`spec.json` for assay_payloads/keeping/keeper.py, the same on each of a job's nodes.
 
-    It stays as long as the job, so it holds no variables: see `write_variables`.
+    It stays as long as the job, so it contains no variables: see `write_variables`.
 
     python  the interpreter there
-    start_timeout_s  longest that a node waits for the others before its ranks start
+    start_timeout_s  longest time that a node waits for the others before its ranks start
     """
     return {
         "token": job.token,
@@ -151,7 +151,7 @@ def spec(
 
 
 def write_files(job: Job, work: Path) -> None:
-    """The task's files into its working directory; those that are scripts can be executed."""
+    """Write the task's files into its working directory; scripts become executable."""
     work.mkdir(parents=True)
     for file in job.task.files:
         path = work / file.name
@@ -162,14 +162,14 @@ def write_files(job: Job, work: Path) -> None:
 
 
 def write_spec(value: Mapping[str, Any], directory: Path) -> None:
-    """`spec.json`, whole or not at all: a killed Assay leaves no half of it."""
+    """Write `spec.json` atomically: a killed Assay leaves no partial file."""
     unfinished = directory / "spec.part"
     unfinished.write_text(json.dumps(value))
     unfinished.replace(directory / "spec.json")
 
 
 def write_variables(values: Mapping[str, str], directory: Path) -> None:
-    """Variables for this keeper alone, readable by its user alone; it removes the file as it begins."""
+    """Variables for this keeper only, readable only by its user; the keeper removes the file on start."""
     directory.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(directory / VARIABLES, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:

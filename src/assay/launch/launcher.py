@@ -1,4 +1,4 @@
-"""What a launcher is: how a job is started, found again, followed and ended on one kind of platform."""
+"""What a launcher is: how a job is started, found again, followed, and ended on one kind of platform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.records import Extent, Handle, Job, JobStatus, Output, RenderedJob
 
 
 class JobRefusedError(LaunchError):
-    """The platform does not take a job; extent: which others it would not take either."""
+    """The platform refuses a job; extent: which other jobs it would refuse too."""
 
     def __init__(self, words: str, extent: Extent) -> None:
         super().__init__(words)
@@ -19,16 +19,16 @@ class JobRefusedError(LaunchError):
 
 
 class JobLostError(LaunchError):
-    """The platform lost a job before it began: it never will, and another may be submitted in its place."""
+    """The platform lost a job before it started: it never will, and another may be submitted instead."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a platform has of one job, whoever submitted it.
+    """What a platform still has of one job, whoever submitted it.
 
-    what        each thing in words: `Job assay-1f`, `container assay-1f`
-    runs        something of it runs, or may yet begin to
-    changed_at  when it last began or ended anything, seconds since the epoch; None where nobody can tell
+    what        each thing as text: `Job assay-1f`, `container assay-1f`
+    runs        something of it is running, or may yet start
+    changed_at  when it last started or ended anything, seconds since the epoch; None if unknown
     """
 
     token: str
@@ -38,12 +38,12 @@ class Leftover:
 
 
 class Launcher(Protocol):
-    """The smallest interface that serves this machine, ssh, Slurm, podman and Kubernetes.
+    """The smallest interface that serves this machine, ssh, Slurm, Podman, and Kubernetes.
 
-    Ranks run whether or not Assay lives: nothing of a job may depend on a pipe to Assay or on its being a
-    parent. The job's own time limit is kept by the job.
+    Ranks run whether or not Assay is alive: no part of a job may depend on a pipe to Assay or on Assay being
+    its parent process. The job enforces its own time limit.
 
-    The order of a life: `submit` (or `find`, by an Assay that comes later), `follow` to its end, `status`
+    The order of calls: `submit` (or `find`, by a later Assay), `follow` to its end, `status`
     for how it ended, `fetch` for the files it wrote, `forget`. `cancel` may come at any point after submit.
     """
 
@@ -52,17 +52,17 @@ class Launcher(Protocol):
     def render(self, job: Job) -> RenderedJob:
         """What `submit` would send, byte for byte the same for an equal job, with secrets hidden. Pure.
 
-        Raises InputError for a job that can't be run here: a shape, a file name, a variable.
+        Raises InputError for a job that can't run here: its shape, a file name, a variable.
         """
         ...
 
     def submit(self, job: Job) -> Handle:
-        """Start the job, once: a token that was submitted or given up before is refused.
+        """Start the job, once: a token that was already submitted or abandoned is refused.
 
-        Raises JobRefusedError when the platform refuses it and it is known which others it would refuse,
-        JobLostError when it took the job and lost it before it began, PlatformError when no job can be
-        submitted (not logged in, not reached, not installed), LaunchError for every other refusal, InputError
-        as `render` does. When it is interrupted (KeyboardInterrupt, kill -9) the job may run all the same:
+        Raises JobRefusedError if the platform refuses it and it is known which others it would refuse,
+        JobLostError if it accepted the job and lost it before it started, PlatformError if no job can be
+        submitted (not logged in, not reachable, not installed), LaunchError for every other refusal, and
+        InputError as `render` does. If it is interrupted (KeyboardInterrupt, kill -9), the job may still run:
         `find` tells.
         """
         ...
@@ -70,13 +70,13 @@ class Launcher(Protocol):
     def find(self, token: str) -> Handle | None:
         """The job with this token, running or ended; None is a promise that it will never run.
 
-        Called by an Assay that finds a token on disk without a handle: the one before it was killed while
-        it submitted. After None, a job still on its way must not start.
+        Called by an Assay that finds a token on disk without a handle: the previous one was killed while
+        it submitted. After None, a job that is still in transit must not start.
         """
         ...
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """What the job printed, from `kept` bytes a stream on, until it has ended and all was given.
+        """What the job printed, from `kept` bytes of each stream on, until it has ended and all was returned.
 
         Yields None at least every 0.2 s when there is nothing new, so that the caller can act. When it
         returns, `status` is final and no process of the job is left. No `Output` exceeds 1 MiB.
@@ -84,45 +84,45 @@ class Launcher(Protocol):
         ...
 
     def status(self, handle: Handle) -> JobStatus:
-        """Where the job stands. Changes nothing."""
+        """The job's state. Changes nothing."""
         ...
 
     def cancel(self, handle: Handle) -> None:
-        """End all ranks: asked first, killed after a grace time. Returns when none is left.
+        """End all ranks: ask them first, kill them after a grace time. Returns when none is left.
 
-        Of a job that has ended it changes nothing. Raises LaunchError when something can't be ended.
+        Does nothing to a job that has ended. Raises LaunchError if something can't be ended.
         """
         ...
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
         """Files that an ended job wrote below its working directory and that match one of the globs.
 
-        `Output.stream` is the file's name relative to that directory; a file comes whole, in order, in
-        parts of at most 1 MiB, before the next begins; an empty file is one empty part. Files that were
-        there before the job began and did not change are not the job's. Links are not followed out of the
-        directory. A pattern that matches nothing yields nothing: whether that matters, the caller knows.
-        Raises LaunchError for a file that can't be read or is larger than the launcher carries.
+        `Output.stream` is the file's name relative to that directory. A file comes whole, in order, in
+        parts of at most 1 MiB, before the next one starts; an empty file is one empty part. Files that
+        existed before the job started and did not change are not the job's. Links are not followed out of the
+        directory. A pattern that matches nothing yields nothing: the caller knows whether that matters.
+        Raises LaunchError for a file that can't be read or is larger than the launcher transfers.
         """
         ...
 
     def forget(self, handle: Handle) -> None:
-        """Remove what the launcher kept for a job that has ended and whose output is safe.
+        """Remove what the launcher stored for a job that has ended and whose output is safe.
 
-        Raises LaunchError for a job that still runs. Forgetting twice is once.
+        Raises LaunchError for a job that is still running. Calling it twice is fine.
         """
         ...
 
     def leftovers(self) -> Sequence[Leftover]:
-        """All that the platform has of any job of Assay's, found by its mark there. Changes nothing.
+        """Everything that the platform has of any of Assay's jobs, found by its mark there. Changes nothing.
 
-        What lies below the launcher's own directory is not among it: whoever gave that knows it.
-        Raises LaunchError where the platform can't be asked.
+        Excludes what is below the launcher's own directory: its owner knows about that.
+        Raises LaunchError if the platform can't be queried.
         """
         ...
 
     def discard(self, tokens: Collection[str]) -> None:
-        """End and remove all that `leftovers` lists of these jobs; what is gone meanwhile is gone.
+        """End and remove everything that `leftovers` lists for these jobs; what is already gone is fine.
 
-        Raises LaunchError where something of them stays.
+        Raises LaunchError if some of it remains.
         """
         ...

@@ -1,4 +1,4 @@
-"""Nodes of a system that is swept: which there are, which were chosen, and how a job is bound to them."""
+"""Nodes of a system in a sweep: which exist, which were chosen, and how a job is bound to them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Member:
     """One node.
 
     name    as the system's launcher binds jobs to it
-    away    why no job can begin there now, as text; "" where one can
-    used    what of others keeps it from being idle, as text; "" where nothing does, or that was not requested
+    away    why no job can start there now, as text; "" if one can
+    used    what keeps it from being idle, as text; "" if nothing does, or if that was not requested
     shared  what it has in common with others, by label: its rack, its zone, its switch
     """
 
@@ -30,8 +30,8 @@ class NodeQuery:
     """Which nodes to list, and what to find out about each.
 
     named  only these, as the user wrote them; empty: all
-    idle   find out what uses each
-    by     label of what nodes share, to be found out; "": none
+    idle   find out what uses each node
+    by     label of what nodes share, to look up; "": none
     """
 
     named: Sequence[str] = ()
@@ -43,8 +43,8 @@ class NodeQuery:
 class Binding:
     """The option of a system that names the nodes of its jobs.
 
-    joined_by  what stands between the names where the option is one text; None where it is a list
-    without    options that mean something else once a system has other nodes
+    joined_by  separator of the names if the option is one string; None if it is a list
+    without    options that change their meaning once a system has other nodes
     """
 
     option: str
@@ -57,14 +57,14 @@ class Binding:
         return {**own, self.option: [*nodes] if self.joined_by is None else self.joined_by.join(nodes)}
 
     def nodes(self, definition: Mapping[str, Any]) -> tuple[str, ...]:
-        """The nodes that a definition was bound to. Raises KeyError where it was not."""
+        """The nodes that a definition was bound to. Raises KeyError if it was not bound."""
         named = definition[self.option]
         return tuple(named) if self.joined_by is None else tuple(named.split(self.joined_by))
 
 
 def chosen(there: Collection[str], named: Sequence[str]) -> list[str]:
-    """Those of the nodes that are named, all if none is. Raises InputError for a name that no node has."""
+    """The named nodes; all nodes if none is named. Raises InputError for a name that no node has."""
     if unknown := [name for name in named if name not in there]:
         few = ", ".join(sorted(there)[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
-        raise InputError(f"--nodes: the system has no {', '.join(unknown)}; it has {few}")
+        raise InputError(f"--nodes: the system has no node {', '.join(unknown)}; it has {few}")
     return [name for name in there if not named or name in named]

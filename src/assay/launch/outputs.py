@@ -1,4 +1,4 @@
-"""Files that a job wrote into its working directory, told from those that lay there before."""
+"""Files that a job wrote into its working directory, as opposed to those that were there before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def check_name(name: str) -> None:
-    """Raises InputError for a file name or glob that leads out of the working directory."""
+    """Raise InputError for a file name or glob that leads out of the working directory."""
     path = PurePath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
         raise InputError(
@@ -27,8 +27,8 @@ def written(
 ) -> Iterator[Output]:
     """The matching files that changed since `before`, in parts of at most 1 MiB.
 
-    Raises LaunchError where they are larger than `limit_bytes` together or a name is no file's, before
-    any part is given, and where one can't be read.
+    Raises LaunchError if they are larger than `limit_bytes` together or a name is not a valid file name,
+    before any part is yielded, and if one can't be read.
     """
     if words := no_files(directory, patterns):
         raise LaunchError(f"outputs: {words}")
@@ -38,8 +38,8 @@ def written(
         largest = max(changed, key=lambda name: changed[name][1])
         raise LaunchError(
             f"outputs: {total} bytes in {counted(len(changed), 'file')} of {directory}, the largest "
-            f"{largest}; at most {limit_bytes} are kept: name fewer files, or write large ones to a disk of "
-            "their own"
+            f"{largest}; at most {limit_bytes} are kept: list fewer files, or write large ones to another "
+            "disk"
         )
     for name in changed:
         try:

@@ -1,6 +1,6 @@
-"""What the package of a launcher offers: one `PLATFORM`, which names all that is special to its platform.
+"""What the package of a launcher offers: one `PLATFORM`, with everything that is specific to its platform.
 
-The functions in it import what they need when they are called, so that a platform costs nothing before.
+Its functions import what they need when they are called, so that an unused platform costs nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Options = TypeVar("Options", bound=BaseModel)
 
 @dataclass(frozen=True)
 class DoctorRequest:
-    """What `assay doctor` is to look at, besides the system's options.
+    """What `assay doctor` should examine, besides the system's options.
 
-    system     the words that name the system on a command line, for commands in remedies
+    system     the system's name on a command line, for commands in remedies
     directory  an existing directory on the disk that holds the runs
-    data       absolute path of a directory, as the trials see it, to be read for its speed; None: none
-    deep       also run something on the platform to look from inside, where that is not done anyway
-    report     called with what begins now, as text
+    data       absolute path of a directory, as the trials see it, whose read speed to measure; None: none
+    deep       also run something on the platform to look from inside, if that is not done anyway
+    report     called with what starts now, as text
     """
 
     system: str
@@ -43,7 +43,7 @@ class DoctorRequest:
 class Examination:
     """What the doctor found.
 
-    facts   name → value; of several hosts also host → its own table
+    facts   name → value; with several hosts, also host → its own table
     checks  what the facts mean, in the order in which people fix things
     """
 
@@ -56,9 +56,9 @@ class NodeAccess(Generic[Options]):
     """The nodes of a platform that has several.
 
     members   lists the nodes of a system as they are now, by name. Raises InputError for a query that the
-              platform can't answer or a name that no node has, LaunchError where it gives no answer
+              platform can't answer or a name that no node has, LaunchError if it does not respond
     binding   how a system's definition names the nodes that its jobs run on
-    keep_off  ways to keep jobs off slow nodes, given the system's definition; what keeps most off comes last
+    keep_off  ways to keep jobs off slow nodes, given the system's definition; the most effective comes last
     """
 
     members: Callable[[Options, NodeQuery], Sequence[Member]]
@@ -70,11 +70,11 @@ class NodeAccess(Generic[Options]):
 class Platform(Generic[Options]):
     """One way to start jobs.
 
-    options   model of what systems.yaml may say of such a system; `max_nodes` is the most nodes that a job
-              can use, None where there is no limit
-    launcher  makes the launcher of a system; its directory is the same whenever a job has to be found again
-    doctor    looks at a system. Never raises for one that can't be used: the checks say why
-    nodes     None where such a system is one machine
+    options   model of such a system's options in systems.yaml; `max_nodes` is the most nodes that a job
+              can use, None if there is no limit
+    launcher  makes the launcher of a system; its directory must stay the same for a job to be found again
+    doctor    examines a system. Never raises for an unusable system: the checks say why
+    nodes     None if such a system is one machine
     """
 
     options: type[Options]

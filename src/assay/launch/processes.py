@@ -1,4 +1,4 @@
-"""Processes of this machine, told apart for certain: a process id alone is used again after a while."""
+"""Processes of this machine, identified reliably: a process ID alone is reused after a while."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GONE = (FileNotFoundError, ProcessLookupError)
 
 @cache
 def boot_id() -> str:
-    """What tells this start of the machine from every other."""
+    """What distinguishes this boot of the machine from every other."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -28,7 +28,7 @@ def host() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, clock ticks after boot; None where it has ended."""
+    """When a process started, in clock ticks after boot; None if it has ended."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except GONE:
@@ -37,16 +37,16 @@ def start_ticks(pid: int) -> int | None:
 
 
 def runs(pid: int, started: int) -> bool:
-    """Whether the process that had this id and start time still runs."""
+    """Whether the process with this ID and start time is still running."""
     return start_ticks(pid) == started
 
 
 @contextmanager
 def watched(pid: int | None) -> Iterator[Callable[[float], None]]:
-    """A sleep of so many seconds that the end of this process cuts short, where the kernel can (from 5.3)."""
+    """A sleep in seconds that the end of this process cuts short, if the kernel supports it (from 5.3)."""
     try:
         pidfd = os.pidfd_open(pid or 0)
-    except OSError:  # there is none, or this kernel can't
+    except OSError:  # no such process, or not supported by this kernel
         yield time.sleep
         return
     try:
@@ -62,7 +62,7 @@ def watched(pid: int | None) -> Iterator[Callable[[float], None]]:
 
 
 def with_variable(name: str, value: str) -> list[int]:
-    """Processes whose environment had this variable when their program started, as far as we may look."""
+    """Processes whose environment had this variable when their program started, as far as visible."""
     wanted = f"{name}={value}".encode()
     found = []
     for entry in PROC.iterdir():
@@ -74,7 +74,7 @@ def with_variable(name: str, value: str) -> list[int]:
 
 
 def values_of(name: str) -> dict[int, str]:
-    """Processes whose environment had this variable → its value; those inside containers are left out."""
+    """Processes whose environment had this variable → its value, excluding those inside containers."""
     wanted, own = f"{name}=".encode(), _process_namespace(os.getpid())
     found = {}
     for entry in PROC.iterdir():
@@ -91,7 +91,7 @@ def _process_namespace(pid: int) -> str:
 
 
 def kill_with_variable(name: str, value: str, patience_s: float) -> list[int]:
-    """Kill every process with this variable, again until none is left; those that are, if any."""
+    """Kill every process with this variable until none is left; returns those that remain, if any."""
     give_up = time.monotonic() + patience_s
     while found := with_variable(name, value):
         for pid in found:

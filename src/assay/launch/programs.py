@@ -1,4 +1,4 @@
-"""The programs by which the doctor looks at a machine from inside, and what each adds to its facts."""
+"""The programs with which the doctor examines a machine from inside, and the facts that each adds."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from assay.records import Scalar, TaskFile
 
 PROBE, HOST = job_spec.PROBE, "assay_payloads.probing.host_check"
 TORCH, DATA = "assay_payloads.probing.torch_check", "assay_payloads.micro.data_speed"
-IN_TURN = "assay_payloads.probing.in_turn"  # runs several where a job runs one
+IN_TURN = "assay_payloads.probing.in_turn"  # runs several programs in one job
 MARK = ":::ASSAY-PROGRAM "
-# The fact that says why a program told nothing else
+# The fact that says why a program reported nothing else
 ERRORS = {HOST: "host.error", TORCH: "torch.import_error", DATA: "data.error"}
-OWN_ERROR = "smoke.error"  # of every other program
+OWN_ERROR = "smoke.error"  # for every other program
 
 Words = tuple[str, ...]
 
 
 def asked(data: str | None = None) -> tuple[Words, ...]:
-    """Each program with its arguments; `data` is the directory whose files are to be read."""
+    """Each program with its arguments; `data` is the directory whose files to read."""
     return ((PROBE,), (HOST,), (TORCH,), *([(DATA, data)] if data is not None else []))
 
 
 def in_turn(*programs: Words) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
-    """What a rank runs, and the files that it needs, so that one job runs several programs."""
+    """A rank's command and files, such that one job runs several programs."""
     argv = ("{python}", "-m", IN_TURN, *(shlex.join(words) for words in programs))
     needed = payload_files.files(IN_TURN, *(words[0] for words in programs))
     return argv, tuple(TaskFile(name, source) for name, source in needed.items())
 
 
 def sections(text: str) -> dict[str, str]:
-    """Program → what it printed, of a job that ran several in turn."""
+    """Program → what it printed, from a job that ran several programs."""
     parts = text.split(MARK)[1:]
     return {name.strip(): said for name, _, said in (part.partition("\n") for part in parts)}
 
 
 def told(program: str, text: str) -> dict[str, Scalar]:
-    """The facts that a program's output adds; where it did not come to its end, the one that says why."""
+    """The facts that a program's output adds; if it did not finish, the fact that says why."""
     (node,) = provenance.parse([text]).nodes
     if program == PROBE:
         return dict(node)

@@ -1,4 +1,4 @@
-"""Jobs whose directories lie on this machine, whoever starts their keepers: what local and podman share.
+"""Jobs whose directories are on this machine, whoever starts their keepers: shared by local and podman.
 
 A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, keeper and probe in `assay_payloads/`, the
 task's files in `work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
@@ -22,18 +22,21 @@ from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import stamps
 
-LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
-KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
-KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
+LOOK_EVERY_S = 0.1  # too cheap for a measured program to notice; the job's end wakes it at once
+KEEPER_START_S = 60.0  # it takes 30 ms, but long on a machine that is short of memory
+KEEPER_SLACK_S = 8.0  # beyond the grace time: the keeper's wait after SIGKILL, plus a margin
 OUTPUT_LIMIT_BYTES = 1 << 30
-MARKS = ("job.sh", "taken")  # one of them is always in a directory on a shared disk, where others may lie
+MARKS = (
+    "job.sh",
+    "taken",
+)  # every job directory on a shared disk has one of them; other directories may be there
 _TAKES_NOTHING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @contextmanager
 def told(doing: str) -> Iterator[None]:
-    """What the disk refuses, as a LaunchError that names the file; PlatformError where it takes nothing."""
+    """Turns disk errors into a LaunchError that names the file; PlatformError if it accepts nothing."""
     try:
         yield
     except OSError as error:
@@ -42,11 +45,11 @@ def told(doing: str) -> Iterator[None]:
 
 
 def check_one_node(job: Job, launcher: str, env: Mapping[str, EnvironmentValue]) -> None:
-    """Raises InputError for a job that can't be sent, or not to one machine."""
+    """Raise InputError for a job that can't be sent, or needs more than one machine."""
     shape = job.shape
     if shape.nodes not in (None, 1):
         raise InputError(
-            f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher {launcher} has one: "
+            f"{job.trial_id}: shape {shape} needs {shape.nodes} nodes, but launcher {launcher} has one: "
             f"write {shape.workers}x{shape.accelerators}, or choose another system"
         )
     job_spec.check_task(job, env)
@@ -59,22 +62,22 @@ class Spool:
     directory: Path
 
     def job(self, token: str) -> JobDirectory:
-        """The job's directory, there or not. Raises ValueError for what can't be a token."""
+        """The job's directory, existing or not. Raises ValueError for an invalid token."""
         if TOKEN.fullmatch(token) is None:
-            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
+            raise ValueError(f"{token!r} is not a token: use letters, digits, dots, dashes, and underscores")
         return JobDirectory(self.directory / token)
 
     @contextmanager
     def new(self, token: str) -> Iterator[JobDirectory]:
-        """The job's directory, made for what is written within; it goes again where that fails.
+        """The job's directory, created for what is written inside the context; removed if that fails.
 
-        Raises LaunchError where there is one.
+        Raises LaunchError if it exists.
         """
         kept = self.job(token)
         try:
-            kept.directory.mkdir(mode=0o700, parents=True)  # it may hold a user's secret variables
+            kept.directory.mkdir(mode=0o700, parents=True)  # it may contain a user's secret variables
         except FileExistsError as error:
-            raise LaunchError(f"job {token} was submitted or given up before: {kept.directory}") from error
+            raise LaunchError(f"job {token} was submitted or abandoned before: {kept.directory}") from error
         try:
             yield kept
         except (OSError, AssayError):
@@ -82,7 +85,7 @@ class Spool:
             raise
 
     def fetch(self, token: str, patterns: Sequence[str]) -> Iterator[Output]:
-        """Files from the directory that the ranks ran in; at most 1 GiB a job."""
+        """Files from the directory that the ranks ran in; at most 1 GiB per job."""
         for pattern in patterns:
             outputs.check_name(pattern)
         spec = self.job(token).spec()
@@ -90,21 +93,26 @@ class Spool:
         return outputs.written(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
 
     def remove(self, token: str, status: Callable[[], JobStatus]) -> None:
-        """Remove the job's directory. Raises LaunchError for a job that still runs."""
+        """Remove the job's directory. Raises LaunchError for a job that is still running."""
         kept = self.job(token)
         if not kept.directory.exists():
             return
         if not status().state.final:
-            raise LaunchError(f"job {token} still runs; cancel it first")
+            raise LaunchError(f"job {token} is still running; cancel it first")
         remove(kept.directory)
 
 
 def remove(directory: Path) -> None:
-    """Remove a job's directory, if it is there; what it is known by goes last."""
+    """Remove a job's directory, if it exists; the files that identify it go last."""
     with told("remove a job's directory"):
         if directory.exists():
             leave_only(directory, *MARKS)
             shutil.rmtree(directory)
+
+
+def lay_out_programs(kept: JobDirectory) -> None:
+    """Copy keeper and probe into the job's directory, for machines without Assay."""
+    payload_files.lay_out(kept.directory, payload_files.files(job_spec.KEEPER, job_spec.PROBE))
 
 
 def write(
@@ -118,9 +126,8 @@ def write(
     nodes: int = 1,
     start_timeout_s: float = job_spec.START_TIMEOUT_S,
 ) -> None:
-    """All that the keeper of each node needs, into the job's directory; `spec.json` comes last."""
+    """Write each node's instructions into the job's directory; `spec.json` comes last."""
     job_spec.write_files(job, kept.work)
-    payload_files.lay_out(kept.directory, payload_files.files(job_spec.KEEPER, job_spec.PROBE))
     cwd = Path(job.task.cwd or kept.work)
     spec = job_spec.spec(
         job,
@@ -146,18 +153,18 @@ def follow(
     pause: Callable[[float], None],
     end_rest: Callable[[], None],
 ) -> Iterator[Output | None]:
-    """New bytes of the streams' files, looked for ten times a second, and at once when the job ends.
+    """New bytes of the streams' files, checked ten times per second and at once when the job ends.
 
-    runs      whether the keeper lives
-    pause     sleeps so many seconds, or until the keeper ends
-    end_rest  called once when it does not run any more, before the last look
+    runs      whether the keeper is alive
+    pause     sleeps this many seconds, or until the keeper ends
+    end_rest  called once when it is no longer running, before the last check
     """
     taken = dict(kept)
     over = behind = False
     while behind or not over:
         if not over and not runs():
             end_rest()
-            over = True  # known before the look, so that the last look misses nothing
+            over = True  # known before the check, so that the last check misses nothing
         found = behind = False
         for output in job.new_bytes(taken):
             found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""The names of MLPerf training's benchmarks, as MLCommons' result folders write them."""
+"""The names of MLPerf Training benchmarks, as used in MLCommons' result folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KNOWN: Final = frozenset(
     }
 )  # fmt: skip
 
-# other words in logs and folders
+# other names in logs and folders
 _SAME: Final[Mapping[str, str]] = {
     "rn50": "resnet", "resnet50": "resnet", "resnet-50": "resnet", "image_classification": "resnet",
     "single_stage_detector": "ssd", "mask_rcnn": "maskrcnn", "mask-rcnn": "maskrcnn",
@@ -29,11 +29,11 @@ _SAME: Final[Mapping[str, str]] = {
 
 
 def benchmark_name(word: str) -> str:
-    """The folders' name for a benchmark: `rn50` is `resnet`; an unknown word stays as it is."""
+    """The folders' name for a benchmark: `rn50` is `resnet`; an unknown word is unchanged."""
     lower = word.lower()
     return _SAME.get(lower, lower if lower in KNOWN else word)
 
 
 def is_known_benchmark(name: str) -> bool:
-    """Whether a name, as `benchmark_name` gives it, is one of MLPerf training's benchmarks."""
+    """Whether a name returned by `benchmark_name` is an MLPerf Training benchmark."""
     return name in KNOWN

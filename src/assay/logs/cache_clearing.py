@@ -13,14 +13,14 @@ CACHE_NOT_CLEARED = DoubtKind(
     code="cache-not-cleared",
     subject="training",
     severity="biased",
-    means="The log claims that caches were cleared, and shows that clearing them failed.",
-    effect="Data came from memory: start and first epoch are faster than by the rules.",
-    remedy="Clear the page cache on the host (a container can't), or say that caches were warm.",
+    means="The log claims that caches were cleared, but shows that clearing them failed.",
+    effect="Data came from memory: the start and the first epoch are faster than the rules allow.",
+    remedy="Clear the page cache on the host (a container can't), or state that caches were warm.",
 )
 
 
 def failed_drop(head: bytes) -> tuple[int, str] | None:
-    """The line of a log's head, counted from 1, that shows a failed `drop_caches`, and what it says."""
+    """The line in a log's head, counted from 1, that shows a failed `drop_caches`, and its text."""
     for number, line in enumerate(head.splitlines(), start=1):
         if b"drop_caches" in line and _FAILURE.search(line):
             return number, line.decode("latin-1").strip()[:200]
@@ -28,7 +28,7 @@ def failed_drop(head: bytes) -> tuple[int, str] | None:
 
 
 def cache_doubt(head: bytes) -> Doubt | None:
-    """A doubt where the head of a log shows a failed `drop_caches`, with that line; else None."""
+    """A doubt if the head of a log shows a failed `drop_caches`, with that line; otherwise None."""
     failure = failed_drop(head)
     if failure is None:
         return None

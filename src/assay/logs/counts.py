@@ -1,14 +1,15 @@
-"""What the counts in a training log mean, by benchmark, round and submitter: one key has several meanings.
+"""What the counts in a training log mean, by benchmark, round, and submitter: one key has several meanings.
 
 `epoch_num`      epochs in most logs, samples or tokens in others
 `samples_count`  samples, in every log that has it
-`train_samples`  the training set, batches, iterations or what the run took
-`throughput`     samples a second of all accelerators; in RetinaNet's logs of one, in GPT-3's tokens
+`train_samples`  the training set, batches, iterations, or what the run processed
+`throughput`     samples per second of all accelerators; of one in RetinaNet's logs; tokens in GPT-3's
 
-Sources: the compliance rules of v0.5 to v0.7 make `epoch_num` rise by one an epoch. From v1.0 on
+Sources: the compliance rules of v0.5 to v0.7 make `epoch_num` increase by one per epoch. From v1.0 on,
 mlperf-logging compares the logged number with its reference convergence points, so it counts what those
-count. What `train_samples` counts was found in the 9,800 published logs of v1.1, v2.0, v3.0 and v4.0, where
-time, batch size and the log's own throughput tell batches from samples, and in published logs of v6.0.
+count. What `train_samples` counts was derived from the 9,800 published logs of v1.1, v2.0, v3.0, and v4.0,
+where time, batch size, and the log's own throughput distinguish batches from samples, and from published logs
+of v6.0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _RULES: Final = "the round's compliance rules"
 _REFERENCES: Final = "mlperf-logging's reference convergence points"
 _LOGS: Final = "the published logs"
 GPT3_TOKENS_PER_SAMPLE: Final = 2048  # of the reference model: each sample is one whole sequence
-LIKE_THE_DATA_SET: Final = 0.05  # implementations leave out the last batch or the longest samples
+LIKE_THE_DATA_SET: Final = 0.05  # implementations omit the last batch or the longest samples
 
 
 # epoch_num -----------------------------------------------------------------------------------------------
@@ -36,9 +37,9 @@ class EpochUnit:
     """What `epoch_num` counts in the rounds from `first` to `last`.
 
     per_sample  counts that make one sample; 1 where epochs or samples are counted
-    began_at    what it says before anything is trained
-    passes      whether the benchmark goes over its whole training set, so that samples make epochs
-    filled_up   whether an epoch is filled up to whole batches, which matters where the set has 168 samples
+    began_at    its value before anything is trained
+    passes      whether the benchmark uses its whole training set, so that samples add up to epochs
+    filled_up   whether an epoch is padded to whole batches, which matters for a set of 168 samples
     """
 
     benchmark: str
@@ -66,7 +67,7 @@ _EPOCH_NUM: Final = (
     EpochUnit("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
     *_epochs((3, 0), (6, 0), "dlrm_dcnv2"),
     *_epochs((4, 0), (5, 1), "gnn", "rgat"),
-    # its own throughput counts 192 samples an epoch at batch size 32
+    # its own throughput counts 192 samples per epoch at batch size 32
     EpochUnit("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
     EpochUnit("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
     EpochUnit("bert", "samples", (0, 7), (0, 7), _LOGS),
@@ -85,9 +86,9 @@ _EPOCH_NUM: Final = (
 
 
 def counted(benchmark: str | None, round_: str | None) -> EpochUnit | None:
-    """What `epoch_num` counts; None where the table doesn't know the benchmark in that round.
+    """What `epoch_num` counts; None if the table doesn't have the benchmark in that round.
 
-    An unknown round is no matter where the benchmark's logs count alike in all of theirs.
+    An unknown round doesn't matter if the benchmark's logs count the same way in all rounds.
 
     >>> counted("unet3d", "v3.0").what, counted("unet3d", "v3.1").what
     ('epochs', 'samples')
@@ -105,9 +106,10 @@ _FROM_BEFORE: Final = (("bert", (1, 1), "Google"),)
 
 
 def counts_from_before(benchmark: str | None, round_: str | None, submitter: str | None) -> str:
-    """Why the counts say nothing of this run; "" where they do.
+    """Why the counts say nothing about this run; "" if they do.
 
-    Source: Google's BERT of v1.1, open division, which begins at a checkpoint of a hundred million samples.
+    Source: Google's BERT of v1.1, open division, which starts from a checkpoint after a hundred million
+    samples.
     """
     if (benchmark, number(round_), submitter) not in _FROM_BEFORE:
         return ""
@@ -129,7 +131,7 @@ class DataSet:
 
 
 _COCO: Final = "COCO 2017: training images with boxes"
-_OPEN_IMAGES: Final = "OpenImages v6 as MLPerf's RetinaNet takes it"
+_OPEN_IMAGES: Final = "OpenImages v6 as used by MLPerf's RetinaNet"
 _CRITEO: Final = "Criteo 1TB: days 0 to 22"
 _C4: Final = "C4, as the reference implementation states it"
 _DATA_SETS: Final = (
@@ -153,7 +155,7 @@ _DATA_SETS: Final = (
 class SampleUnit:
     """What `train_samples` counts in logs of a benchmark, in the rounds from `first` to `last`.
 
-    submitters  as their logs or folders call them; of all others where empty
+    submitters  as named in their logs or folders; empty: all others
     """
 
     benchmark: str
@@ -175,7 +177,7 @@ _TRAIN_SAMPLES: Final = (
     SampleUnit("maskrcnn", (0, 7), (3, 1), "data set", _SET, ("Google",)),
     SampleUnit("maskrcnn", (0, 7), (3, 1), "iterations", f"{_LOGS}: the limit that was configured"),
     SampleUnit("unet3d", (1, 0), (4, 0), "data set", _SET),
-    SampleUnit("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without what is too long"),
+    SampleUnit("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without samples that are too long"),
     SampleUnit("dlrm", (0, 7), (2, 1), "data set", _SET, ("Google",)),
     SampleUnit("dlrm", (0, 7), (2, 1), "samples seen", _SEEN),
     SampleUnit("dlrm_dcnv2", (3, 0), (6, 0), "data set", _SET),
@@ -200,7 +202,7 @@ _TRAIN_SAMPLES: Final = (
 
 
 def stated_size(benchmark: str | None, round_: str | None, submitter: str | None) -> SampleUnit | None:
-    """What `train_samples` counts; None where the table doesn't know the benchmark in that round.
+    """What `train_samples` counts; None if the table doesn't have the benchmark in that round.
 
     >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what
     ('samples allowed', 'samples seen')
@@ -219,7 +221,7 @@ def stated_size(benchmark: str | None, round_: str | None, submitter: str | None
 
 
 def data_set(benchmark: str | None, round_: str | None) -> DataSet | None:
-    """The benchmark's training set in a round, where its size is known."""
+    """The benchmark's training set in a round, if its size is known."""
     at = number(round_)
     if at is None:
         return None
@@ -234,12 +236,12 @@ _OF_ONE: Final = (("ssd", (2, 0), (4, 1)),)
 def throughput_in_samples(
     stated: float | None, benchmark: str | None, round_: str | None, accelerators: int | None
 ) -> tuple[float | None, str]:
-    """A log's own throughput in samples a second of all accelerators, and what was decided about it.
+    """A log's own throughput in samples per second of all accelerators, and what was decided about it.
 
-    None where the log states none, or that of one of an unknown number of accelerators: RetinaNet's does,
-    while it was called ssd. GPT-3's counts tokens.
+    None if the log states none, or that of one accelerator of an unknown number: RetinaNet's logs do,
+    from the rounds in which it was called ssd. GPT-3's count tokens.
 
-    Source: the published logs of v2.0 to v4.0, by their samples over time.
+    Source: the published logs of v2.0 to v4.0, from their samples over time.
     """
     known, at = counted(benchmark, round_), number(round_)
     if stated is None:
@@ -248,5 +250,5 @@ def throughput_in_samples(
         return stated / known.per_sample, "the log's own throughput counts tokens"
     if at is None or not any(name == benchmark and first <= at <= last for name, first, last in _OF_ONE):
         return stated, ""
-    note = f"the log's own throughput, {stated:,.5g} samples/s, is of one accelerator"
+    note = f"the log's own throughput, {stated:,.5g} samples/s, is that of one accelerator"
     return (None if accelerators is None else stated * accelerators), note

@@ -1,8 +1,8 @@
-"""The evaluations of a training log: where each was made, and what it found.
+"""The evaluations of a training log: where each was made, and its result.
 
 v0.5 puts the epoch into the value; a value may be one number, text, or numbers by name. Evaluations that run
-beside the training are printed late and in any order: which one ended the run is told by its place, not by
-its line.
+next to the training are printed late and in any order: the position, not the line, shows which one ended
+the run.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from assay.logs.mllog import Event, is_number
 
-_POSITIONS: Final = ("samples_count", "epoch_num", "epoch")  # the plainer word first
-_NESTED: Final = 2  # {"accuracy": {"BBOX": …}} is as deep as an evaluation goes
+_POSITIONS: Final = ("samples_count", "epoch_num", "epoch")  # the clearer key first
+_NESTED: Final = 2  # {"accuracy": {"BBOX": …}} is the deepest form
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """One `eval_accuracy` line.
 
-    at          epochs, samples or tokens trained; None where the line doesn't say
-    in_samples  whether `at` is in samples, by the name of its key
-    values      by metric; "" is the metric of a number without a name; empty where it is no finite number
+    at          epochs, samples, or tokens trained; None if the line doesn't say
+    in_samples  whether `at` is in samples, according to its key
+    values      by metric; "" is the metric of a number without a name; empty if it is not a finite number
     """
 
     line: int
@@ -49,9 +49,9 @@ def evaluation(event: Event) -> Evaluation:
 
 
 def final_values(evaluations: Iterable[Evaluation]) -> dict[str, tuple[float, int]]:
-    """Of each metric the value of the evaluation that was made last, and its line.
+    """For each metric, the value of the evaluation that was made last, and its line.
 
-    The furthest trained is the last; where a line names no place, the order of the lines tells.
+    The furthest position is the last; if a line has no position, the order of lines decides.
     """
     found = list(evaluations)
     if all(e.at is not None for e in found):
@@ -60,7 +60,7 @@ def final_values(evaluations: Iterable[Evaluation]) -> dict[str, tuple[float, in
 
 
 def _numbers(name: str, value: Any, depth: int) -> list[tuple[str, float]]:
-    """The numbers in a value, named by their keys; no deeper than such logs go: a hostile one never ends."""
+    """The numbers in a value, named by their keys; depth is limited, since a hostile value never ends."""
     if isinstance(value, str):  # some logs write numbers as text
         try:
             value = float(value)

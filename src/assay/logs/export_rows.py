@@ -1,7 +1,7 @@
 """A row of `assay export` → the same figure as a row of a spreadsheet (`numbers`).
 
-The two call things differently: what a spreadsheet calls workload is the benchmark here; labels are one cell
-of JSON; and `suite`, `file` and `line` say where a figure came from, not what it is of.
+The two use different names: what a spreadsheet calls workload is the benchmark here; labels are one cell
+of JSON; and `suite`, `file`, and `line` say where a figure came from, not what it measures.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class ExportedRun:
 
 
 def is_export(header: Collection[str]) -> bool:
-    """Whether a table's columns are those that `assay export` writes; it may have further ones."""
+    """Whether a table's columns are those that `assay export` writes; it may have others, too."""
     return set(_OWN) <= set(header)
 
 
 def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar], ExportedRun]:
-    """The row's cells by a spreadsheet's columns, its labels, and what it says of its run.
+    """The row's cells by spreadsheet column, its labels, and the facts of its run.
 
-    Raises ValueError, with the column's name, where a cell is none that `assay export` writes.
+    Raises ValueError, with the column's name, if a cell is not one that `assay export` writes.
     """
     cells = {name: _KEPT_AS_TEXT.sub("", text) for name, text in cells.items()}
     said = {name: text for name, text in cells.items() if name not in _ALL}

@@ -1,15 +1,14 @@
-"""What readers of foreign programs share: figures with where they stand, and the lines of a file.
+"""What readers of foreign programs share: figures with their positions, and the lines of a file.
 
-Such a reader is a function of one file. Its `LogFigures` has what the file says and no more: a row that is
-torn is counted, what the program could not measure is nothing, and whatever says that it failed is a problem.
+Such a reader is a function of one file. Its `LogFigures` has only what the file states: torn rows are
+counted, figures that the program could not measure are absent, and any sign of failure is a problem.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,19 +18,21 @@ from assay.inputs import LONGEST_LINE, Log, read_whole
 from assay.records import Scalar
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
-MOST_FIGURES: Final = 500_000  # of one log; they are held together
+MOST_FIGURES: Final = 500_000  # per log; all are kept in memory
+LARGEST_FIGURE: Final = 1e100  # larger than any quantity, and finite in any unit
+DIGITS: Final = r"(?<!\d)\d{1,18}(?!\d)"  # in a pattern: an integer that fits in 64 bits
 Axis = Literal["step", "epoch"]
 _CRASH: Final = re.compile(r"Traceback \(most recent call last\)")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFigure:
-    """One number as it stands in a file.
+    """One number as found in a file.
 
-    labels  what tells it from others of its metric
-    at      step or epoch where the line says one
+    labels  what distinguishes it from others of its metric
+    at      step or epoch if the line states one
     line    from 1
-    unit    as printed, in the spelling of `assay.units`; "" where it is a count or the file says none
+    unit    as printed, in the spelling of `assay.units`; "" if it is a count or the file states none
     """
 
     metric: str
@@ -44,13 +45,13 @@ class LogFigure:
 
 @dataclass
 class LogFigures:
-    """What a file holds.
+    """The contents of a file.
 
-    problems  why it is no result; of a search by pattern: matches that are no figure, each with its line
-    skipped   lines that could not be understood
-    cut       lines that are longer than what is read of one
-    facts     what the program says of itself
-    notes     what a person has to know of what was not taken
+    problems  why it is not a result; for a pattern search: matches that are not figures, each with its line
+    skipped   lines that could not be parsed
+    cut       lines that are longer than the part that is read
+    facts     what the program states about itself
+    notes     what a person must know about data that was not used
     """
 
     figures: list[LogFigure] = field(default_factory=list)
@@ -61,33 +62,41 @@ class LogFigures:
     notes: tuple[str, ...] = ()
 
     def more(self, where: str) -> None:
-        """Before another figure or problem is kept: raises InputError where there are too many to hold."""
+        """Call before storing another figure or problem; raises InputError if there are too many."""
         if len(self.figures) + len(self.problems) >= MOST_FIGURES:
-            what = (
-                f"more than {MOST_FIGURES:,} figures, the most that are read of a log; print or match fewer"
-            )
+            what = f"more than {MOST_FIGURES:,} figures, the limit for a log; print or match fewer"
             raise InputError([Problem(where, what)])
 
     def missing(self, what: str) -> LogFigures:
-        """Itself; without a figure and without a reason for that, `what` is the reason."""
+        """Return itself; if there is neither a figure nor a reason for that, `what` becomes the reason."""
         if not self.figures and not self.problems:
             self.problems.append(what)
         return self
 
 
-def lines(path: Path, found: LogFigures) -> Iterator[tuple[int, str]]:
-    """Each line with its number, as `Log` has them; those that were cut are counted in `found`.
+def lines(path: Path, found: LogFigures, *, ended: bool = False) -> Iterator[tuple[int, str]]:
+    """Each line with its number, as in `Log`; truncated lines are counted in `found`.
 
-    Raises InputError where the file can't be read.
+    ended  count a last line without a newline as not parsed: for programs whose lines end with a figure,
+           which may have lost digits there
+
+    Raises InputError if the file can't be read.
     """
     log = Log(path)
+    last: tuple[int, str] | None = None
     for line, text in log.lines():
-        yield line, text.decode(errors="replace")
+        if last is not None:
+            yield last
+        last = line, text.decode(errors="replace")
     found.cut += log.cut
+    if last is not None and ended and not log.ended:
+        found.skipped += bool(last[1].strip())
+    elif last is not None:
+        yield last
 
 
 def numbered(text: str, found: LogFigures) -> Iterator[tuple[int, str]]:
-    """Each line of a report with its number, as `lines` has them of a file."""
+    """Each line of a report with its number, like `lines` for a file."""
     for line, raw in enumerate(text.split("\n"), 1):
         for part in raw.rstrip("\r").split("\r"):
             found.cut += len(part) > LONGEST_LINE
@@ -95,23 +104,23 @@ def numbered(text: str, found: LogFigures) -> Iterator[tuple[int, str]]:
 
 
 def whole(path: Path) -> str:
-    """A report that is read at once. Raises InputError where it can't be, or is too large for a report."""
+    """A report, read at once. Raises InputError if it can't be read or is too large for a report."""
     return read_whole(path, LARGEST_REPORT_BYTES).decode(errors="replace")
 
 
 def number(text: object) -> float | None:
-    """A finite number, as text or as JSON has it; None for all else: N/A, nan, inf, true."""
+    """A finite number from text or JSON; None for anything else: N/A, nan, inf, true, 400 digits."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         return None
     try:
         value = float(text.replace("_", "x")) if isinstance(text, str) else float(text)
     except (ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) else None
+    return value if abs(value) <= LARGEST_FIGURE else None
 
 
 def rounding(text: str) -> float:
-    """Half of the last digit of a number as printed.
+    """Half of the last printed digit of a number.
 
     >>> rounding("171.7"), rounding("20")
     (0.05, 0.5)
@@ -119,22 +128,31 @@ def rounding(text: str) -> float:
     return 0.5 * 10.0 ** -len(text.partition(".")[2])
 
 
+def alike(texts: Iterable[str]) -> bool:
+    """Whether numbers that a program prints with equal decimals have them: a truncated one lost some.
+
+    >>> alike(["8.731", "15.279"]), alike(["8.731", "15.2"])
+    (True, False)
+    """
+    return len({rounding(text) for text in texts}) < 2
+
+
 def document(text: str) -> dict[str, Any]:
-    """A JSON object. Raises ValueError, with words for the user, where it is none or was cut off."""
+    """A JSON object. Raises ValueError, with a message for the user, if it is none or was truncated."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"no whole JSON report ({error}); was it cut off?") from None
+        raise ValueError(f"not a complete JSON report ({error}); was it cut off?") from None
     if isinstance(told, dict):
         return told
-    raise ValueError("its JSON is no object")
+    raise ValueError("its JSON is not an object")
 
 
 def line_of(text: str, words: str, start: int = 0) -> int:
-    """The line in which the words stand first, from the character `start` on; 1 where they don't."""
+    """The first line with the words, from the character `start` on; 1 if there is none."""
     return text.count("\n", 0, max(text.find(words, start), 0)) + 1
 
 
 def crash(text: str) -> str:
-    """Why a line says that a Python program broke; "" where it doesn't."""
-    return "the program broke: a traceback begins here" if _CRASH.search(text) else ""
+    """Why a line says that a Python program crashed; "" if it does not."""
+    return "the program crashed: a traceback starts here" if _CRASH.search(text) else ""

@@ -1,12 +1,12 @@
-"""What gpu-burn prints: a line of progress that is redrawn, then its verdict of each GPU.
+"""What gpu-burn prints: a progress line that is redrawn, then its verdict on each GPU.
 
     100.0%  proc'd: 3760 (4837 Gflop/s) - 3750 (4800 Gflop/s)   errors: 0 - 0   temps: 62 C - 60 C
     Tested 2 GPUs:
         GPU 0: OK
         GPU 1: FAULTY
 
-A GPU that computed wrongly, died or was left without a verdict makes the run no result: what a faulty GPU
-computes fast is no speed.
+If a GPU computed wrong results, died, or has no verdict, the run has no result: a faulty GPU's speed means
+nothing.
 
 Source: wilicc/gpu-burn, gpu_burn-drv.cpp (listenClients).
 """
@@ -16,22 +16,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures, numbered, whole
+from assay.logs.figures import DIGITS, LogFigure, LogFigures, numbered, whole
+from assay.logs.tool import Tool
 from assay.records import Metric
 
-MARK: Final = re.compile(rb"proc'd: -?\d+ \(")
 METRICS: Final = (
     Metric(
         "flop_rate",
         "FLOP/s",
         "higher",
-        "of one GPU's matrix products, median of what it printed",
+        "rate of one GPU's matrix products, median of the printed values",
         scales=False,
     ),
-    Metric("temperature", "C", "lower", "of one GPU, the highest that it printed", scales=False),
-    Metric("power", "W", None, "of one GPU, the highest that it printed", scales=False),
+    Metric("temperature", "C", "lower", "temperature of one GPU, highest printed value", scales=False),
+    Metric("power", "W", None, "power of one GPU, highest printed value", scales=False),
 )
 
 _BEGIN: Final = re.compile(r"\d+(?:\.\d+)?%\s+proc'd:")
@@ -39,18 +40,18 @@ _PROGRESS: Final = re.compile(
     r"\d+(?:\.\d+)?%\s+proc'd: (?P<done>.+?)\s+errors: (?P<errors>.+?)\s+temps: (?P<temps>.+?)"
     r"(?:\s+power: (?P<powers>.+?))?\s*$"
 )
-_DONE: Final = re.compile(r"(-?\d+) \((\d+) Gflop/s\)")
-_ERRORS: Final = re.compile(r"(\d+)\s*(?:\((DIED|WARNING)!\))?")
-_READ: Final = re.compile(r"(\d+) [CW]|--")
-_TESTED: Final = re.compile(r"Tested (\d+) GPUs?:")
-_VERDICT: Final = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$")
+_DONE: Final = re.compile(rf"(-?{DIGITS}) \(({DIGITS}) Gflop/s\)")
+_ERRORS: Final = re.compile(rf"({DIGITS})\s*(?:\((DIED|WARNING)!\))?")
+_READ: Final = re.compile(rf"({DIGITS}) [CW]|--")
+_TESTED: Final = re.compile(rf"Tested ({DIGITS}) GPUs?:")
+_VERDICT: Final = re.compile(rf"^\s*GPU ({DIGITS}): (OK|FAULTY)\s*$")
 _FAILED: Final = re.compile(
     r"(No clients are alive|Couldn't init .*|Failure during compute.*|No CUDA devices.*)"
 )
 
 
 def gpu_burn(path: Path) -> LogFigures:
-    """What a log says. Raises InputError where it can't be read."""
+    """The contents of a log. Raises InputError if it can't be read."""
     return report(whole(path))
 
 
@@ -74,15 +75,13 @@ def report(log: str) -> LogFigures:
     wrong |= {gpu for gpu, verdict in verdicts.items() if verdict == "FAULTY"}
     found.problems += [f"GPU {gpu} is faulty: it computed wrong results or died" for gpu in sorted(wrong)]
     if tested is None or len(verdicts) != tested:
-        found.problems.append(
-            f"{len(verdicts)} verdicts of {tested or 'no'} GPUs: it did not come to its end"
-        )
+        found.problems.append(f"{len(verdicts)} verdicts on {tested or 'no'} GPUs: the run did not finish")
     found.facts |= {"gpus": tested} if tested is not None else {}
-    return found.missing("no line of progress has a rate")
+    return found.missing("no progress line has a rate")
 
 
 def _progress(text: str, line: int, wrong: set[int]) -> list[LogFigure] | None:
-    """Figures of one drawing of the line; None where it is torn. GPUs with errors are added to `wrong`."""
+    """Figures of one drawing of the line; None if it is torn. GPUs with errors are added to `wrong`."""
     said = _PROGRESS.search(text)
     if said is None:
         return None
@@ -99,7 +98,7 @@ def _progress(text: str, line: int, wrong: set[int]) -> list[LogFigure] | None:
 
 
 def _each(pattern: re.Pattern[str], text: str) -> Sequence[re.Match[str]] | None:
-    """One match for each GPU; None where a part is none."""
+    """One match for each GPU; None if a part doesn't match."""
     found = [pattern.fullmatch(part.strip()) for part in re.split(r"\s+- ", text)]
     return [one for one in found if one] if all(found) else None
 
@@ -107,7 +106,7 @@ def _each(pattern: re.Pattern[str], text: str) -> Sequence[re.Match[str]] | None
 def _figures(
     done: Sequence[re.Match[str]], temps: Sequence[re.Match[str]], powers: Sequence[re.Match[str]], line: int
 ) -> Iterator[LogFigure]:
-    """A rate of 0 is one that isn't measured yet."""
+    """A rate of 0 is not measured yet."""
     for metric, unit, texts in (
         ("flop_rate", "GFLOP/s", [one[2] for one in done]),
         ("temperature", "C", [one[1] for one in temps]),
@@ -116,3 +115,14 @@ def _figures(
         for gpu, text in enumerate(texts):
             if text and float(text) > 0:
                 yield LogFigure(metric, float(text), {"gpu": gpu}, {}, line, unit)
+
+
+TOOL: Final = Tool(
+    "gpu-burn",
+    re.compile(rb"proc'd: -?\d+ \("),
+    line="proc'd: 123 (4567 Gflop/s)",
+    words=("gpu-burn", "gpu_burn", "proc'd", "gflop/s", "burning"),
+    read=gpu_burn,
+    metrics=METRICS,
+    picks={"flop_rate": median, "temperature": max, "power": max},
+)

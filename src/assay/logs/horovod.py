@@ -7,8 +7,8 @@
     Img/sec per GPU: 108.2 +-1.2
     Total img/sec on 4 GPU(s): 432.8 +-4.9
 
-`+-` is 1.96 standard deviations of the iterations. A total that is not as many times the rate of one is torn
-and counted.
+`+-` is 1.96 standard deviations of the iterations. A total that is not the rate of one worker times the
+workers is torn and counted.
 
 Source: horovod/horovod, examples/*/*_synthetic_benchmark.py.
 """
@@ -17,30 +17,43 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import median
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures, crash, lines, number, rounding
+from assay.logs.figures import DIGITS, LogFigure, LogFigures, crash, lines, number, rounding
+from assay.logs.tool import Tool
 from assay.records import Metric
 
-MARK: Final = re.compile(rb"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per ")
 METRICS: Final = (
-    Metric("throughput", "images/s", "higher", "images of all workers a second"),
-    Metric("worker_throughput", "images/s", "higher", "of one worker, mean over iterations", scales=False),
-    Metric("iteration_throughput", "images/s", "higher", "of one worker, of one iteration", scales=False),
+    Metric("throughput", "images/s", "higher", "images per second of all workers"),
+    Metric(
+        "worker_throughput",
+        "images/s",
+        "higher",
+        "images per second of one worker, mean over iterations",
+        scales=False,
+    ),
+    Metric(
+        "iteration_throughput",
+        "images/s",
+        "higher",
+        "images per second of one worker in one iteration",
+        scales=False,
+    ),
     Metric(
         "spread", "images/s", "lower", "1.96 standard deviations of one worker's iterations", scales=False
     ),
 )
 
-_ITERATION: Final = re.compile(r"Iter #(\d+): (\S+) img/sec per \w+")
+_ITERATION: Final = re.compile(rf"Iter #({DIGITS}): (\S+) img/sec per \w+")
 _WORKER: Final = re.compile(r"Img/sec per \w+: (\S+) \+-\s?(\S+)")
-_TOTAL: Final = re.compile(r"Total img/sec on (\d+) \w+\(s\): (\S+) \+-\s?(\S+)")
+_TOTAL: Final = re.compile(rf"Total img/sec on ({DIGITS}) \w+\(s\): (\S+) \+-\s?(\S+)")
 _ANY: Final = re.compile(r"Iter #\d+:|[Ii]mg/sec (?:per|on) ")
 _FACT: Final = re.compile(r"(?:^|[\s>:])(Model|Batch size|Number of \w+): (\S+)\s*$")
 
 
 def horovod(path: Path) -> LogFigures:
-    """What a log says. Raises InputError where it can't be read."""
+    """The contents of a log. Raises InputError if it can't be read."""
     found = LogFigures()
     worker: str = ""
     totals = 0
@@ -63,7 +76,7 @@ def horovod(path: Path) -> LogFigures:
         elif why := crash(text):
             found.problems.append(f"line {line}: {why}")
     if not totals:
-        found.problems.append("no line `Total img/sec`: the benchmark did not come to its end")
+        found.problems.append("no line `Total img/sec`: the benchmark did not finish")
     return found
 
 
@@ -77,7 +90,7 @@ def _positive(text: str) -> bool:
 
 
 def _is_total(worker: str, said: re.Match[str]) -> bool:
-    """Whether it is a number and, as far as both were printed, that of one worker times the workers."""
+    """Whether it is a number and, within printed precision, that of one worker times the workers."""
     if not _positive(said[2]) or number(said[3]) is None:
         return False
     if not worker:
@@ -89,4 +102,15 @@ def _is_total(worker: str, said: re.Match[str]) -> bool:
 
 def _fact(name: str, text: str) -> tuple[str, str | int]:
     key = {"Model": "model", "Batch size": "batch_size"}.get(name, "workers")
-    return key, int(text) if text.isdecimal() else text
+    return key, int(text) if re.fullmatch(DIGITS, text) else text
+
+
+TOOL: Final = Tool(
+    "horovod",
+    re.compile(rb"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per "),
+    line="Img/sec per GPU: …",
+    words=("img/sec", "horovod", "iter #"),
+    read=horovod,
+    metrics=METRICS,
+    picks={"iteration_throughput": median},
+)

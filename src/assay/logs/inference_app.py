@@ -1,14 +1,13 @@
-"""The line that MLPerf inference's reference app prints when it is done → one `InferenceRun`.
+"""The line that MLPerf Inference's reference app prints at the end → one `InferenceRun`.
 
     TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, tiles=90.0:0.0066
 
-`tiles` (`t` in older ones) are percentiles of latency; times are in seconds. The app counts for itself,
-beside LoadGen: its line has figures but no validity, and so no score.
+`tiles` (`t` in older versions) are percentiles of latency; times are in seconds. The app measures on its own,
+independently of LoadGen: its line has figures but no validity, and so no score.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import BinaryIO, Final
 
 from assay.errors import InputError
 from assay.inputs import reading
+from assay.logs.figures import number
 from assay.records import InferenceRun, Measurement, Scalar, StatedValue
 
 TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
@@ -28,15 +28,15 @@ _TILE = re.compile(r"(\d+(?:\.\d+)?):([-+0-9.eE]+)")
 
 
 def is_app_log(path: Path) -> bool:
-    """Whether a file holds the app's line. Raises InputError where it can't be read."""
+    """Whether a file holds the app's line. Raises InputError if it can't be read."""
     return _found(path) is not None
 
 
 def app_run(path: Path, *, name: str) -> InferenceRun:
-    """What the app's last line in a log says; a problem where there is none."""
+    """What the app's last line in a log says; a problem if there is none."""
     try:
         found = _found(path)
-        problem = "" if found else "no line of MLPerf inference's reference app in it"
+        problem = "" if found else "no line of MLPerf Inference's reference app in it"
     except InputError as error:
         found, problem = None, str(error.problems[0])
     scenario, said, line = found or (None, "", 0)
@@ -44,7 +44,7 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
     stated = {key: StatedValue(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
     figures = tuple(_figures(stated, said, path.name, line))
     if found and not figures:
-        problem = f"line {line} holds no finite figure: {said[:100]}"
+        problem = f"line {line} has no finite figure: {said[:100]}"
     return InferenceRun(
         name=name,
         files=(path.name,),
@@ -59,7 +59,7 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
 
 
 def _found(path: Path) -> tuple[str, str, int] | None:
-    """Scenario, what is said of it, and the line, of the last match."""
+    """Scenario, its figures, and the line of the last match."""
     with reading(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL_BYTES))
@@ -83,18 +83,16 @@ def _newlines(file: BinaryIO, end: int) -> int:
 
 def _figures(stated: dict[str, StatedValue], said: str, file: str, line: int) -> Iterator[Measurement]:
     rate, mean = (stated[key].value if key in stated else None for key in ("qps", "mean"))
-    if isinstance(rate, float) and math.isfinite(rate):
+    if isinstance(rate, float):
         yield Measurement("qps", rate, "queries/s", {}, file, line)
-    if isinstance(mean, float) and math.isfinite(mean):
+    if isinstance(mean, float):
         yield Measurement("mean_latency", mean, "s", {}, file, line)
     for percentile, text in _TILE.findall("".join(_TILES.split(said)[1:])):
-        value = _number(text)
-        if isinstance(value, float) and math.isfinite(value):
-            yield Measurement("latency", value, "s", {"percentile": float(percentile)}, file, line)
+        value, of = number(text), number(percentile)
+        if value is not None and of is not None:
+            yield Measurement("latency", value, "s", {"percentile": of}, file, line)
 
 
 def _number(text: str) -> Scalar:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    value = number(text)
+    return text if value is None else value

@@ -1,4 +1,4 @@
-"""Logs of MLPerf inference among paths that may hold training results as well."""
+"""Logs of MLPerf Inference among paths that may also contain training results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def inference_runs(found: Sequence[Path]) -> list[InferenceRun]:
-    """Each run read: of a folder LoadGen's logs, of a file the app's line; accuracy runs with their speed."""
+    """Each run: from a folder's LoadGen logs or a file's app line; accuracy runs with their speed."""
     return without_joined(
         {path: run_in_tree(path) if path.is_dir() else app_run(path, name=path.name) for path in found}
     )

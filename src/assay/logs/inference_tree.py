@@ -1,10 +1,10 @@
-"""Runs of inference where they lie in MLPerf's tree of results: whose they are, with their accuracy.
+"""Inference runs in MLPerf's tree of results: their submitter and system, and their accuracy.
 
     DIVISION/SUBMITTER/results/SYSTEM/BENCHMARK/SCENARIO/performance/run_1/mlperf_log_detail.txt
                                                         /accuracy/{mlperf_log_detail.txt, accuracy.txt}
     DIVISION/SUBMITTER/compliance/SYSTEM/BENCHMARK/SCENARIO/TEST01/performance/run_1/…
 
-Folders named by a scenario may be in lower case. From v5.1 on `Interactive` is Server with tighter bounds.
+Folders named after a scenario may be lowercase. From v5.1 on `Interactive` is Server with tighter bounds.
 
 Source: MLPerf inference submission rules, "Submission directory structure"; the patterns of accuracy.txt are
 those of mlcommons/inference, tools/submission (ACC_PATTERN).
@@ -55,7 +55,7 @@ _METRICS: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def run_in_tree(folder: Path) -> InferenceRun:
-    """The run whose logs a folder holds; in MLPerf's tree under its name there, with its accuracy run."""
+    """The run whose logs are in a folder; in MLPerf's tree, with its name there and its accuracy run."""
     place, scenario = _place(folder)
     if place is None or scenario is None:
         return inference_run(logs_of(folder), name="/".join(folder.resolve().parts[-3:]).lstrip("/"))
@@ -69,17 +69,17 @@ def run_in_tree(folder: Path) -> InferenceRun:
 def _in_the_wrong_folder(run: InferenceRun, place: InferencePlace) -> Iterator[str]:
     scenario = "Server" if place.scenario == "Interactive" else place.scenario
     if run.scenario is not None and run.scenario.lower() != scenario.lower():
-        yield f"the folder is of {place.scenario} and the log of {run.scenario}"
+        yield f"the folder is for {place.scenario}, but the log for {run.scenario}"
 
 
 def without_joined(runs: Mapping[Path, InferenceRun]) -> list[InferenceRun]:
-    """The runs but for those of accuracy that a run of performance among them names as its own."""
+    """The runs, except accuracy runs that belong to a performance run among them."""
     joined = {run.accuracy.folder for run in runs.values() if run.accuracy}
     return [run for folder, run in runs.items() if str(folder.resolve()) not in joined]
 
 
 def _place(folder: Path) -> tuple[InferencePlace | None, Path | None]:
-    """What a run's path says of it, and the folder of its scenario; None where it lies in no such tree."""
+    """What a run's path says about it, and its scenario's folder; None if it is not in such a tree."""
     path = folder.resolve()
     parts = path.parts
     for at in range(len(parts) - 2, 2, -1):
@@ -105,7 +105,7 @@ def _place(folder: Path) -> tuple[InferencePlace | None, Path | None]:
 
 
 def _accuracy_run(folder: Path) -> AccuracyRun | None:
-    """What the accuracy run of a scenario scored; None where there is none."""
+    """The score of a scenario's accuracy run; None if there is none."""
     file = folder / ACCURACY
     logs = logs_of(folder) if folder.is_dir() else []
     if not file.is_file() and not logs:
@@ -113,22 +113,20 @@ def _accuracy_run(folder: Path) -> AccuracyRun | None:
     here = str(folder)
     mode = inference_run(logs, name=folder.name).mode if logs else None
     if mode is None or not mode.startswith("Accuracy"):
-        stated = f"is a run of {mode}" if mode else "holds no LoadGen log"
+        stated = f"has a run of {mode}" if mode else "has no LoadGen log"
         return AccuracyRun(here, {}, f"the folder accuracy {stated}; expected a run of AccuracyOnly")
     if not file.is_file():
-        return AccuracyRun(
-            here, {}, f"the folder accuracy has no {ACCURACY}: what the run scored is not known"
-        )
+        return AccuracyRun(here, {}, f"the folder accuracy has no {ACCURACY}: the run's score is unknown")
     try:
         text = read_whole(file).decode("latin-1")
     except InputError as error:
         return AccuracyRun(here, {}, str(error.problems[0]))
     figures = dict(_figures(text))
-    return AccuracyRun(here, figures, "" if figures else f"{ACCURACY} names no accuracy that is known here")
+    return AccuracyRun(here, figures, "" if figures else f"{ACCURACY} has no known accuracy metric")
 
 
 def _figures(text: str) -> Iterator[tuple[str, StatedValue]]:
-    """Metrics with the last value that the text gives each."""
+    """Metrics with the last value of each in the text."""
     last = {name: match for name, pattern in _METRICS.items() for match in pattern.finditer(text)}
     for name, match in last.items():
         line = text.count("\n", 0, match.start(1)) + 1

@@ -1,7 +1,7 @@
-"""The intervals that a training log marks: epochs, blocks and evaluations, paired as their lines come.
+"""The intervals that a training log marks: epochs, blocks, and evaluations, paired in line order.
 
-Lines need not be in the order of time: evaluations that ran beside the training are printed when they are
-done, with the times at which they happened. Pairs follow the lines, what they cover follows the times.
+Lines need not be in time order: evaluations that ran next to the training are printed when they finish, with
+the times at which they happened. Pairing follows the lines; coverage follows the times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LABELS: Final = ("epoch_num", "samples_count", "first_epoch_num", "step_num")
 
 
 class Span(NamedTuple):
-    """An interval, in milliseconds since the epoch, with what its first and last line call it."""
+    """An interval, in milliseconds since the epoch, with the labels of its first and last line."""
 
     begin: float
     end: float
@@ -38,7 +38,7 @@ class Timeline:
     """What was marked so far.
 
     points      `eval_accuracy` and `train_loop` events
-    impossible  which interval ends before it begins, by more than ranks' clocks differ; "" where none does
+    impossible  an interval that ends before it begins by more than clocks differ; "" if there is none
     """
 
     points: list[Event] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Timeline:
         return timeline
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
+        """Process the next event."""
         if event.key not in _EDGES:
             self.points.append(event)
             return
@@ -70,7 +70,7 @@ class Timeline:
         closed = pairs.stop(event.time_ms, label)
         if closed is not None and closed.begin - closed.end > CLOCK_TOLERANCE_MS and not self.impossible:
             before_s = (closed.begin - closed.end) / 1000
-            self.impossible = f"{event.key} (line {event.line}) lies {before_s:.1f} s before its {kind}_start"
+            self.impossible = f"{event.key} (line {event.line}) is {before_s:.1f} s before its {kind}_start"
 
     def spans(self, kind: Kind, window: Span, last_ms: float) -> list[Span]:
         """Intervals of one kind within the window; one without an end lasts until `last_ms`."""
@@ -85,7 +85,7 @@ class Timeline:
 
 @dataclass
 class _Pairs:
-    """Intervals of one kind; a rank's repeat of a line opens and closes nothing anew."""
+    """Intervals of one kind; another rank's repeat of a line does not open or close one again."""
 
     open: list[Span] = field(default_factory=list)
     closed: list[Span] = field(default_factory=list)
@@ -95,7 +95,7 @@ class _Pairs:
             self.open.append(Span(at, at, label))
 
     def stop(self, at: float, label: Label) -> Span | None:
-        """Close the interval of that label, else the oldest; the one that was closed."""
+        """Close the interval with that label, otherwise the oldest; returns it."""
         own = next((span for span in self.open if span.label == label), None)
         if self._repeats(label, own):  # the last one lasted longer on this rank
             self.closed[-1] = self.closed[-1]._replace(end=max(at, self.closed[-1].end))
@@ -108,7 +108,7 @@ class _Pairs:
         return self.closed[-1]
 
     def _repeats(self, label: Label, own: Span | None) -> bool:
-        """Whether an end was there before. A block named by samples begins with the last one's end."""
+        """Whether an end was seen before. A block labeled by samples begins with the last one's end."""
         if label is None or not self.closed or self.closed[-1].stop_label != label:
             return False
         return own is None or self.closed[-1].label != label

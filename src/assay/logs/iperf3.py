@@ -1,6 +1,6 @@
-"""What iperf3 writes as JSON: `-J` (one document) or `--json-stream` (one event a line).
+"""What iperf3 writes as JSON: `-J` (one document) or `--json-stream` (one event per line).
 
-The figure is what arrived: bits a second at the receiver, over all streams. A test with an `error` is no
+The figure is what arrived: bits per second at the receiver, over all streams. A test with an `error` has no
 result, whatever it had sent before.
 
 Source: esnet/iperf, src/iperf_api.c (iperf_print_results, JSON_write), 3.1 to 3.19.
@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
+from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
-MARK: Final = re.compile(rb'"version"\s*:\s*"iperf 3')
 METRICS: Final = (
-    Metric("bandwidth", "B/s", "higher", "what the receiver got, all streams", scales=False),
-    Metric("bandwidth_sent", "B/s", "higher", "what the sender gave away, all streams", scales=False),
-    Metric("retransmits", "", "lower", "segments that TCP sent again", scales=False),
-    Metric("retransmit_share", "", "lower", "share of TCP's segments that were sent again", scales=False),
-    Metric("cores", "", "lower", "CPU time a second of iperf3 itself: 1 is one core", scales=False),
+    Metric("bandwidth", "B/s", "higher", "bytes per second received, all streams", scales=False),
+    Metric("bandwidth_sent", "B/s", "higher", "bytes per second sent, all streams", scales=False),
+    Metric("retransmits", "", "lower", "segments that TCP retransmitted", scales=False),
+    Metric("retransmit_share", "", "lower", "share of TCP segments that were retransmitted", scales=False),
+    Metric("cores", "", "lower", "CPU time per second of iperf3 itself; 1 is one core", scales=False),
     Metric("jitter", "s", "lower", "of UDP", scales=False),
-    Metric("lost", "", "lower", "share of UDP's datagrams that did not arrive", scales=False),
+    Metric("lost", "", "lower", "share of UDP datagrams that did not arrive", scales=False),
 )
 
 _STREAMED: Final = re.compile(r'^\s*\{\s*"event"')
-# Where a sum stands, and what tells it from the other direction of the same test.
+# Where a sum is, and its label for the direction of the test.
 _SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
     "sum_received": ("bandwidth", {}),
     "sum_sent": ("bandwidth_sent", {}),
@@ -39,7 +39,7 @@ _FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "b
 
 
 def iperf3(path: Path) -> LogFigures:
-    """What a report says. Raises InputError where it can't be read."""
+    """What a report says. Raises InputError if it can't be read."""
     return report(whole(path))
 
 
@@ -65,12 +65,12 @@ def report(text: str) -> LogFigures:
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
-        found.problems.append(f"no whole report of iperf3: {error} is missing; was the test cut off?")
-    return found.missing("no sum of what arrived: the test did not come to its end")
+        found.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
+    return found.missing("no sum of received data: the test did not finish")
 
 
 def _events(text: str, found: LogFigures) -> dict[str, Any]:
-    """The document that a stream of events makes; a torn line is counted."""
+    """The document assembled from a stream of events; a torn line is counted."""
     told: dict[str, Any] = {}
     for line in text.splitlines():
         try:
@@ -82,12 +82,12 @@ def _events(text: str, found: LogFigures) -> dict[str, Any]:
 
 
 def _braced(text: str) -> str:
-    """A document without the warnings that were printed before and after it."""
+    """A document without the warnings printed before and after it."""
     return text[text.find("{") : text.rfind("}") + 1]
 
 
 def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[LogFigure]:
-    """Of the sums. `mss_bytes`: of a segment, where the report says it."""
+    """Figures from the sums. `mss_bytes`: segment size, if the report has it."""
     for key, (metric, labels) in _SUMS.items():
         told = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
@@ -101,14 +101,14 @@ def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: 
         if value is not None:
             yield LogFigure(metric, value, {}, {}, line, unit)
     sent = number(udp.get("bits_per_second"))
-    if sent and "sum_sent" not in end:  # UDP before 3.10, which says what was sent and what was lost
+    if sent and "sum_sent" not in end:  # UDP before 3.10, which reports what was sent and what was lost
         yield LogFigure("bandwidth_sent", sent, {}, {}, line, "b/s")
 
 
 def _retransmits(
     told: Mapping[str, Any], mss_bytes: float | None, labels: dict[str, Scalar], line: int
 ) -> Iterator[LogFigure]:
-    """Segments sent again, and their share where a segment's size is known; below 0 where TCP did not say."""
+    """Retransmitted segments, and their share if the segment size is known; below 0 if not reported."""
     count, sent_bytes = number(told.get("retransmits")), number(told.get("bytes"))
     if count is None or count < 0:
         return
@@ -120,9 +120,19 @@ def _retransmits(
 
 
 def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[LogFigure]:
-    """CPU time of both ends' programs, over the time of the test."""
+    """CPU time of the programs on both ends, over the time of the test."""
     for end, key in zip(ends, ("host_total", "remote_total"), strict=True):
         percent = number(used.get(key))
         if percent is not None and percent >= 0:
             line = line_of(text, f'"{key}"', begin)
             yield LogFigure("cores", percent, {"end": end}, {}, line, "%")
+
+
+TOOL: Final = Tool(
+    "iperf3",
+    re.compile(rb'"version"\s*:\s*"iperf 3'),
+    line='"version": "iperf 3…", of its --json',
+    words=("iperf", "bitrate", "retr  cwnd", "gbits/sec"),
+    read=iperf3,
+    metrics=METRICS,
+)

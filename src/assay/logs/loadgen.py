@@ -1,10 +1,10 @@
-"""One run of LoadGen, MLPerf inference's load generator → one `InferenceRun`.
+"""One run of LoadGen, MLPerf Inference's load generator → one `InferenceRun`.
 
-What a scenario is judged by: SingleStream by its 90th and MultiStream by its 99th percentile of latency, each
-as the early-stopping estimate; Server by completed samples per second within the latency bound; Offline by
-samples per second. Of language models both are judged by tokens per second, which LoadGen logs for no other
-model; for GPT-J it takes 69 tokens per sample (`inferred`) instead of counting them. A run that is INVALID,
-or didn't measure performance, has no score.
+The score of each scenario: SingleStream, the 90th percentile of latency, and MultiStream, the 99th, each as
+the early-stopping estimate; Server, completed samples per second within the latency bound; Offline, samples
+per second. For language models, the last two use tokens per second, which LoadGen logs for no other model;
+for GPT-J it assumes 69 tokens per sample (`inferred`) instead of counting them. A run that is INVALID, or
+that didn't measure performance, has no score.
 
 Source: MLPerf inference rules, "Scenarios", "Early Stopping Criterion"; LoadGen 6.0, results.cc;
 mlcommons/inference, tools/submission, RESULT_FIELD_BENCHMARK_OVERWRITE of v4.1 to v6.0.
@@ -20,11 +20,14 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError, Problem
+from assay.logs.figures import number
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_detail, stated_in_summary
 from assay.records import InferenceRun, Measurement, Scalar, StatedValue
 
 SCENARIOS: Final = ("SingleStream", "MultiStream", "Server", "Offline")
-_SCORES: Final[Mapping[str, tuple[str, ...]]] = {  # the first that a log states; older LoadGens know the last
+_SCORES: Final[
+    Mapping[str, tuple[str, ...]]
+] = {  # the first one that a log states; older LoadGens have only the last
     "SingleStream": ("early_stopping_latency_ss", "result_90.00_percentile_latency_ns"),
     "MultiStream": ("early_stopping_latency_ms", "result_99.00_percentile_per_query_latency_ns"),
     "Server": (
@@ -54,13 +57,13 @@ _RATES: Final[Mapping[str, tuple[str, str]]] = {  # key → metric and unit
     "result_inferred_completed_tokens_per_second": ("inferred_token_throughput", "tokens/s"),
 }
 _SAME_WITHIN: Final = 1e-4  # the summary prints six digits,
-_HALF_A_DIGIT: Final = 0.005  # and queries a second with two decimals
+_HALF_A_DIGIT: Final = 0.005  # and queries per second with two decimals
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """Folders that hold a log of LoadGen, in the order given, each once; a log stands for its folder.
+    """Folders that contain a LoadGen log, in the given order, each once; a log represents its folder.
 
-    Raises InputError where a folder can't be entered.
+    Raises InputError if a folder can't be entered.
     """
     found: dict[Path, None] = {}
     for path in paths:
@@ -83,7 +86,7 @@ def logs_of(folder: Path) -> list[Path]:
 
 
 def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
-    """What a run's logs state, the summary's or the detail log's or both; never raises on what they hold."""
+    """What a run's logs state, from the summary, the detail log, or both; never raises on their contents."""
     detail: dict[str, StatedValue] = {}
     summary: dict[str, StatedValue] = {}
     unreadable = ""
@@ -131,21 +134,21 @@ def _run(
 def _problem(
     stated: Mapping[str, StatedValue], scenario: str | None, mode: str | None, score: Measurement | None
 ) -> str:
-    """Why this is no result of performance; "" where it is one."""
+    """Why this is not a performance result; "" if it is one."""
     if scenario not in SCENARIOS:
-        return f"names no scenario of LoadGen: {scenario}" if scenario else "no line of LoadGen in it"
+        return f"unknown LoadGen scenario: {scenario}" if scenario else "no LoadGen line in it"
     if mode is not None and not mode.startswith("Performance"):
         return f"measured accuracy, not performance: {mode}"
     validity = _word(stated, "result_validity")
     if validity is None:
-        return "no result_validity: the run did not come to its end, or the log is cut"
+        return "no result_validity: the run did not finish, or the log is truncated"
     if validity != "VALID":
         return f"LoadGen says {validity}: {_why_invalid(stated)}"
     return "" if score else f"no {_SCORES[scenario][-1]} in it"
 
 
 def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
-    """Which of LoadGen's conditions were not met, in words."""
+    """Which of LoadGen's conditions were not met, as text."""
     conditions = {
         "result_min_duration_met": "shorter than its minimum duration",
         "result_min_queries_met": "fewer queries than its minimum",
@@ -161,7 +164,7 @@ def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
 def _score(stated: Mapping[str, StatedValue], scenario: str | None) -> Measurement | None:
     for key in _SCORES.get(scenario or "", ()):
         found = _measurement(key, stated)
-        if found is not None and found.value > 0:  # an estimate that could not be made is logged as 0
+        if found is not None and found.value > 0:  # an impossible estimate is logged as 0
             return found
     return None
 
@@ -182,7 +185,7 @@ def _figures(stated: Mapping[str, StatedValue], scenario: str | None) -> Iterato
 
 
 def _measurement(key: str, stated: Mapping[str, StatedValue]) -> Measurement | None:
-    """A key's figure in base units; None where it is none, or no finite number."""
+    """A key's figure in base units; None if there is none, or it is not a finite number."""
     if key not in stated:
         return None
     value, where = stated[key].value, stated[key].where
@@ -190,7 +193,7 @@ def _measurement(key: str, stated: Mapping[str, StatedValue]) -> Measurement | N
         return None
     file, _, line = where.rpartition(":")
     if match := _PERCENTILE.fullmatch(key):
-        labels: dict[str, Scalar] = {"percentile": float(match[2])}
+        labels: dict[str, Scalar] = {"percentile": number(match[2])}
         return Measurement(_LATENCIES[match[1] or ""], value * 1e-9, "s", labels, file, int(line))
     if key in _RATES:
         metric, unit = _RATES[key]
@@ -205,7 +208,7 @@ def _contradictions(detail: Mapping[str, StatedValue], summary: Mapping[str, Sta
     for key in sorted(detail.keys() & summary.keys()):
         one, other = detail[key], summary[key]
         if not _same(one.value, other.value):
-            yield f"{key} is {one.value} at {one.where} and {other.value} at {other.where}"
+            yield f"{key} is {one.value} at {one.where}, but {other.value} at {other.where}"
 
 
 def _same(one: Scalar, other: Scalar) -> bool:

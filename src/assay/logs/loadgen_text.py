@@ -5,7 +5,7 @@
 | mlperf_log_detail.txt    | `:::MLLOG {"key": "result_validity", "value": "VALID", …}`                 |
 | mlperf_log_summary.txt   | `Result is : VALID`, `90.00 percentile latency (ns)   : 581464`            |
 
-The summary is for people; where both are there they say the same, and this is checked.
+The summary is for people; if both exist they must agree, which is checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from assay.records import Scalar, StatedValue
 SUMMARY: Final = "mlperf_log_summary.txt"
 DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
-LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond what a float holds is none
+LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond the range of a float is not accepted
 
 _KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_|qsl_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
@@ -57,9 +57,9 @@ _WORDS: Final[Mapping[str, Scalar]] = {"Yes": True, "NO": False, "No": False}
 
 
 def stated_in_detail(path: Path) -> dict[str, StatedValue]:
-    """Keys of a detail log with their last value; of what it repeats the first error stays.
+    """Keys of a detail log with their last value; of repeated errors, the first is kept.
 
-    Raises InputError where the file can't be read.
+    Raises InputError if the file can't be read.
     """
     stated: dict[str, StatedValue] = {}
     reader = EventReader(path)
@@ -75,7 +75,7 @@ def stated_in_detail(path: Path) -> dict[str, StatedValue]:
 
 
 def stated_in_summary(path: Path) -> dict[str, StatedValue]:
-    """What a summary states, under the detail log's keys. Raises InputError where it can't be read."""
+    """What a summary states, under the detail log's keys. Raises InputError if it can't be read."""
     with reading(path) as file:
         text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
     stated: dict[str, StatedValue] = {}
@@ -93,7 +93,7 @@ def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> 
     if estimate := _ESTIMATE.fullmatch(line):
         percentile, value = estimate.groups()
         if (scenario, percentile) in (("SingleStream", "90.0"), ("MultiStream", "99.0")):
-            yield _ESTIMATE_KEYS[scenario], int(value)
+            yield _ESTIMATE_KEYS[scenario], _number(value)
         return
     match = _LINE.fullmatch(line)
     if match is None:
@@ -109,7 +109,7 @@ def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> 
 
 
 def _latency_key(which: str, *, per_query: bool) -> str:
-    """`90.00 percentile` is result_90.00_percentile_latency_ns; of MultiStream's queries with per_query."""
+    """`90.00 percentile` is result_90.00_percentile_latency_ns; for MultiStream's queries, with per_query."""
     percentile = which.endswith("percentile")
     name = which.replace(" ", "_") if percentile else which.lower()
     query = ("per_query_" if percentile else "query_") if per_query else ""

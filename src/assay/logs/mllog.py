@@ -1,4 +1,4 @@
-"""MLPerf log lines of every round, found anywhere in a program's output, as events.
+"""MLPerf log lines of every round, anywhere in a program's output, as events.
 
 | round   | line                                                                               |
 |---------|------------------------------------------------------------------------------------|
@@ -6,9 +6,9 @@
 | v0.6    | `:::MLL 1558570838.588 run_start: {"value": null, "metadata": {…}}`                 |
 | v0.7 on | `:::MLLOG {"time_ms": …, "event_type": …, "key": …, "value": …, "metadata": {…}}`   |
 
-Logs are large, mostly not of this format, and written by many ranks at once: tokens are searched by block,
-not by line; a prefix (`0: `, `[1,0]<stdout>:`) or text behind the JSON does no harm. Memory is flat in the
-size of the file. What looks like a token and can't be understood is counted, never passed over silently.
+Logs are large, mostly not in this format, and written by many ranks at once: tokens are searched for by
+block, not by line; a prefix (`0: `, `[1,0]<stdout>:`) or text after the JSON is harmless. Memory use is
+independent of the file size. What looks like a token but can't be parsed is counted, never ignored silently.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ EventType = Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
 Form = Literal["v0.5", "v0.6", "v0.7"]
 
 BLOCK_BYTES: Final = 1 << 19  # measured: smaller costs calls, larger falls out of the cache between passes
-LONGEST_LINE_BYTES: Final = 1 << 20  # beyond it a line is cut, so that a file without newlines fits too
+LONGEST_LINE_BYTES: Final = 1 << 20  # longer lines are cut, so that a file without newlines fits too
 LONGEST_SALVAGE_BYTES: Final = (
     1 << 16
-)  # of a line that isn't plain JSON to its end: bounds a hostile file's cost
-LATEST_MS: Final = 1e15  # a float counts milliseconds exactly to far beyond it
+)  # of a line that isn't plain JSON to its end: limits the cost of a hostile file
+LATEST_MS: Final = 1e15  # a float counts milliseconds exactly far beyond this
 SKIPPED_SHOWN: Final = 5
-HEAD_BYTES: Final = 1 << 15  # the screens before a training begins: caches cleared, launch commands
+HEAD_BYTES: Final = 1 << 15  # the output before a training begins: cleared caches, launch commands
 
+TOKEN: Final = b":::ML"  # every form begins with it
 _TOKEN = re.compile(rb":::ML(?:LOG|L|Pv)")
 _TOKEN_LINE = re.compile(
     rb":::ML(?:LOG(.*)|L(.*)|Pv(.*))"
@@ -64,17 +65,17 @@ _KINDS: Final[dict[EventType, Kind]] = {
 _Milliseconds = Annotated[float, msgspec.Meta(ge=-LATEST_MS, le=LATEST_MS)]
 
 
-# gc=False: what comes out of JSON holds no cycles, and hundreds of thousands of events are made quickly.
-# The names with a blank can't stand in a log: `line` and `form` are ours, whatever a line says.
+# gc=False: objects from JSON have no cycles, and hundreds of thousands of events are created quickly.
+# The names with a blank can't occur in a log: `line` and `form` are Assay's, whatever a line says.
 class Event(msgspec.Struct, frozen=True, gc=False, rename={"line": " line", "form": " form"}):
     """One token line.
 
     line        in the file (after decompression), from 1
-    time_ms     time of day in milliseconds since the epoch; None where the line says null
-    event_type  as v0.7 writes it; `kind` in short
+    time_ms     time of day in milliseconds since the epoch; None if the line says null
+    event_type  as v0.7 writes it; `kind` is the short form
     key         `run_start`, `eval_accuracy`, …
     value       any JSON value; before v0.6 also a bare word as text
-    metadata    what stands beside it: `epoch_num`, `status`, `file`, `lineno`; v0.5 adds `benchmark`
+    metadata    the other fields: `epoch_num`, `status`, `file`, `lineno`; v0.5 adds `benchmark`
     form        which of the three forms the line has
     """
 
@@ -88,76 +89,27 @@ class Event(msgspec.Struct, frozen=True, gc=False, rename={"line": " line", "for
 
     @property
     def kind(self) -> Kind:
-        """Start or end of an interval, or a point in time; before v0.7 by the ending of the key."""
+        """Start or end of an interval, or a point in time; before v0.7, from the suffix of the key."""
         return _KINDS[self.event_type]
 
 
 _Entry = TypeVar("_Entry", Event, "_Body")
 
 
-class EventReader:
-    """The events of one log in the file's order; iterate once, then look at what was wrong.
+class EventScanner:
+    """Events from text that arrives in blocks of whole lines.
 
-    path        raw, gzip or xz, told by its first bytes, not by its name
-
-    skipped     token lines that could not be understood: cut, mixed with another rank's, not JSON
+    skipped     token lines that could not be parsed: cut, mixed with another rank's, not JSON
     skipped_at  line numbers of the first few of them
-    cut         the last line is one of these and has no newline: the writer was stopped in it
-    head        the first HEAD_BYTES of the log, for what stands outside of token lines
-    problem     why the file could not be read to its end (a compressed file cut short); "" when it was
-
-    Iterating raises InputError where the file can't be opened or read at all.
-
-    >>> reader = EventReader(Path("result_0.txt"))  # doctest: +SKIP
-    >>> [event.key for event in reader if event.kind == "start"]  # doctest: +SKIP
-    ['init_start', 'run_start', 'block_start']
-    >>> reader.skipped, reader.problem  # doctest: +SKIP
-    (0, '')
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.skipped = 0
         self.skipped_at: list[int] = []
-        self.cut = False
-        self.problem = ""
-        self.head = b""
-        self._line = 1  # of the first byte that was not scanned yet
-        self._rest = b""  # a line whose end was not read yet
+        self._line = 1  # of the first byte not scanned yet
 
-    def __iter__(self) -> Iterator[Event]:
-        try:
-            with open_log(self.path) as log:
-                yield from self._whole_lines(_reading_once(log))
-        except _CUT_SHORT as error:
-            self.problem = f"compressed file is damaged or cut short ({error}); read up to line {self._line}"
-        except OSError as error:
-            raise unreadable(self.path, error) from error
-        before = self.skipped
-        yield from self._scan(self._rest)
-        self.cut = self.skipped > before
-
-    def _whole_lines(self, read: Callable[[int], bytes]) -> Iterator[Event]:
-        """Events of all lines that end; what follows the last newline stays in `_rest`."""
-        while block := read(BLOCK_BYTES):
-            if len(self.head) < HEAD_BYTES:  # the first read gives what is buffered, 8 KiB
-                self.head += block[: HEAD_BYTES - len(self.head)]
-            end = block.rfind(b"\n") + 1
-            if end:
-                begin = block.find(b"\n") + 1 if self._rest else 0
-                if begin:
-                    yield from self._scan(self._rest + block[:begin])
-                yield from self._scan(block, begin, end)
-                self._rest = block[end:]
-            elif len(self._rest) < LONGEST_LINE_BYTES:
-                self._rest += block
-            else:  # cut the line; a token that is cut with it is found when its other half has come
-                line, kept = self._rest + block, len(b":::MLLO")
-                yield from self._scan(line, 0, len(line) - kept)
-                self._rest = line[-kept:]
-
-    def _scan(self, block: bytes, begin: int = 0, end: int = sys.maxsize) -> list[Event]:
-        """Events of `block[begin:end]`, lines counted on."""
+    def scan(self, block: bytes, begin: int = 0, end: int = sys.maxsize) -> list[Event]:
+        """Events of `block[begin:end]`; continues the line count."""
         found: list[Event] = []
         line, counted = self._line, begin  # counted: where the last token line ends
         for match in _TOKEN_LINE.finditer(block, begin, end):
@@ -173,7 +125,7 @@ class EventReader:
         return found
 
     def _salvage(self, text: bytes, line: int) -> Iterator[Event]:
-        """Events of a line from its first token on that isn't one token and strict JSON to its end."""
+        """Events of a line, from its first token on, that isn't one token and strict JSON to its end."""
         understood = 0
         for match in _TOKEN.finditer(text):
             start, after = match.span()
@@ -192,10 +144,68 @@ class EventReader:
             self.skipped_at.append(line)
 
 
-def events(path: Path) -> Iterator[Event]:
-    """Events of a log that has to be whole; use `EventReader` to hear of skipped lines.
+class EventReader(EventScanner):
+    """The events of one log in file order; iterate once, then check for problems.
 
-    Raises InputError where the file can't be read, and after the last event of a compressed file cut short.
+    path        raw, gzip, or xz, recognized by its first bytes, not its name
+
+    cut         the last line is one of these and has no newline: the writer was stopped in it
+    head        the first HEAD_BYTES of the log, for text outside token lines
+    problem     why the file could not be read to its end (a truncated compressed file); "" if it was
+
+    Iterating raises InputError if the file can't be opened or read at all.
+
+    >>> reader = EventReader(Path("result_0.txt"))  # doctest: +SKIP
+    >>> [event.key for event in reader if event.kind == "start"]  # doctest: +SKIP
+    ['init_start', 'run_start', 'block_start']
+    >>> reader.skipped, reader.problem  # doctest: +SKIP
+    (0, '')
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.cut = False
+        self.problem = ""
+        self.head = b""
+        self._rest = b""  # a line whose end has not been read yet
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            with open_log(self.path) as log:
+                yield from self._whole_lines(_reading_once(log))
+        except _CUT_SHORT as error:
+            self.problem = f"compressed file is damaged or truncated ({error}); read up to line {self._line}"
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        before = self.skipped
+        yield from self.scan(self._rest)
+        self.cut = self.skipped > before
+
+    def _whole_lines(self, read: Callable[[int], bytes]) -> Iterator[Event]:
+        """Events of all lines that end; what follows the last newline stays in `_rest`."""
+        while block := read(BLOCK_BYTES):
+            if len(self.head) < HEAD_BYTES:  # the first read gives what is buffered, 8 KiB
+                self.head += block[: HEAD_BYTES - len(self.head)]
+            end = block.rfind(b"\n") + 1
+            if end:
+                begin = block.find(b"\n") + 1 if self._rest else 0
+                if begin:
+                    yield from self.scan(self._rest + block[:begin])
+                yield from self.scan(block, begin, end)
+                self._rest = block[end:]
+            elif len(self._rest) < LONGEST_LINE_BYTES:
+                self._rest += block
+            else:  # cut the line; a token that is cut too is found once its other half arrives
+                line, kept = self._rest + block, len(b":::MLLO")
+                yield from self.scan(line, 0, len(line) - kept)
+                self._rest = line[-kept:]
+
+
+def events(path: Path) -> Iterator[Event]:
+    """Events of a log that must be complete; use `EventReader` to learn of skipped lines.
+
+    Raises InputError if the file can't be read, and after the last event of a truncated compressed file.
     """
     reader = EventReader(path)
     yield from reader
@@ -204,7 +214,7 @@ def events(path: Path) -> Iterator[Event]:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a JSON value is a finite number and no boolean; one of hundreds of digits is none."""
+    """Whether a JSON value is a finite number and not a boolean; a number with hundreds of digits is not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -214,7 +224,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:
-    """A log opened for reading bytes, decompressed where its first bytes say gzip or xz. Raises OSError."""
+    """A log opened for reading bytes, decompressed if its first bytes indicate gzip or xz. Raises OSError."""
     file = open_plain(path)
     magic = file.read(6)
     file.seek(0)
@@ -228,17 +238,17 @@ def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:
 
 
 def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
-    """`read` that gives what is there: filling a whole block would lose what came before a stream's cut."""
+    """`read` that returns what is available: filling a whole block would lose data before a truncation."""
     read: Callable[[int], bytes] = getattr(log, "read1", log.read)
     return read
 
 
-# The plain case: what stands behind the token to the end of the line is one entry. Each gives it, or raises
+# The simple case: everything from the token to the end of the line is one entry. Each returns it, or raises
 # one of _NOT_UNDERSTOOD.
 
 
 class _Body(msgspec.Struct, gc=False):
-    """What stands behind the key in v0.6."""
+    """What follows the key in v0.6."""
 
     value: Any = None
     metadata: dict[str, Any] = {}
@@ -261,18 +271,18 @@ def _read_v06(text: bytes, line: int) -> Event:
 
 
 def _keyed(head: bytes, body: _Body, line: int) -> Event:
-    """An event of v0.6: its time and key stand before the body."""
+    """An event of v0.6: its time and key precede the body."""
     seconds, key = head.split()
     name, event_type = _name_and_type(key)
     return Event(_milliseconds(seconds), name, event_type, body.value, body.metadata, line, "v0.6")
 
 
 def _read_v05(text: bytes, line: int) -> Event:
-    if b":::ML" in text:  # a bare value may be anything: it must not swallow the next token
+    if TOKEN in text:  # a bare value may be anything, but must not swallow the next token
         raise ValueError("two tokens")
     found = _V05.match(text)
     if found is None:
-        raise ValueError("no MLPv0.5 line")
+        raise ValueError("not an MLPv0.5 line")
     benchmark, seconds, file, lineno, key, rest = found.groups()
     value: Any = None
     if rest and (rest := rest.strip()):
@@ -305,9 +315,9 @@ def _name_and_type(key: bytes) -> tuple[str, EventType]:
 _READERS: Final[dict[int, Callable[[bytes, int], Event]]] = {1: _read_v07, 2: _read_v06, 3: _read_v05}
 
 
-# The other case: text behind the entry, another token in the line, NaN among the values, bytes that are not
-# UTF-8, null for metadata. Each takes the line and where its token ends; it gives the event and where that
-# ends. How far it looks is bounded, or a hostile line would cost the square of its length.
+# The other case: text after the entry, another token in the line, NaN among the values, bytes that are not
+# UTF-8, null for metadata. Each takes the line and the end of its token, and returns the event and its end.
+# The distance it searches is bounded; otherwise a hostile line would cost the square of its length.
 
 
 def _salvage_v07(text: bytes, after: int, line: int) -> tuple[Event, int]:
@@ -323,7 +333,7 @@ def _salvage_v06(text: bytes, after: int, line: int) -> tuple[Event, int]:
 
 
 def _salvage_v05(text: bytes, after: int, line: int) -> tuple[Event, int]:
-    following = text.find(b":::ML", after)
+    following = text.find(TOKEN, after)
     end = len(text) if following < 0 else following
     return _read_v05(text[after:end], line), end
 
@@ -334,14 +344,14 @@ def _leading(kind: type[_Entry], line: bytes, start: int) -> tuple[_Entry, int]:
     leading = len(text) - len(text.lstrip())
     value, length = _JSON.raw_decode(
         text, leading
-    )  # a character a byte: places in text are places in the line
+    )  # one character per byte: offsets in text are offsets in the line
     end = start + length
     try:
         return msgspec.json.decode(line[start:end], type=kind), end
     except _NOT_STRICT_JSON:
-        pass  # strict JSON it isn't: take what Python's decoder, the one that wrote such lines, understood
+        pass  # not strict JSON: use what Python's decoder, whose encoder wrote such lines, parsed
     if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
-        raise ValueError("half of a character, which can't be written anywhere")
+        raise ValueError("half of a character, which can't be encoded")
     if isinstance(value, dict) and value.get("metadata", ()) is None:
         del value["metadata"]
     return msgspec.convert(value, kind), end

@@ -1,8 +1,8 @@
-"""One MLPerf training log → one `TrainingRun`, for every round from v0.5 on.
+"""One MLPerf Training log → one `TrainingRun`, for every round since v0.5.
 
-Time to train is run_stop − run_start. A run succeeded where its log says so and its own evaluation reached
-the target of its round. What a file lacks or contradicts is said as text in `problem`, `notes` and `doubts`;
-there is never a number for a run that did not succeed.
+Time to train is run_stop − run_start. A run succeeded if its log says so and its own evaluation reached
+the target of its round. What a file lacks or contradicts is reported as text in `problem`, `notes`, and
+`doubts`; there is never a number for a run that did not succeed.
 
     from assay.logs.mlperf import training_runs
     from assay.logs.result_sets import find_sets
@@ -38,7 +38,7 @@ LONGEST_MINUTES: Final = 366 * 24 * 60.0  # no training takes a year: one of its
 
 
 def training_runs(result_set: ResultSet, *, round_: str | None = None) -> Iterator[TrainingRun]:
-    """The runs of a set, read as they are asked for; `round_` where neither log nor folder tells it."""
+    """The runs of a set, read lazily; `round_` applies if neither log nor folder states it."""
     for file in result_set.files:
         yield training_run(
             file,
@@ -56,12 +56,12 @@ def training_run(
     benchmark: str | None = None,
     accelerators: int | None = None,
 ) -> TrainingRun:
-    """What a training log says, whatever is wrong with it; never raises on what the file holds.
+    """What a training log says, whatever is wrong with it; never raises on its contents.
 
     name          for messages and the record's `file`; the file's own name unless given
-    round_        where the log's own form doesn't tell and no folder of the path does
-    benchmark     where the log doesn't say
-    accelerators  that took part, for logs that state the throughput of one
+    round_        used if the log's own form doesn't show it and no folder in the path does
+    benchmark     used if the log doesn't say
+    accelerators  number that took part, for logs that state the throughput of one
     """
     log = TrainingLog(EventReader(path))
     try:
@@ -93,7 +93,7 @@ def training_run(
     )
     notes += length.notes
     if log.benchmark is None and benchmark is not None:
-        notes.append(f"the log names no benchmark; {benchmark} is taken from the folder")
+        notes.append(f"the log does not name its benchmark; {benchmark} is taken from the folder")
     own, of = throughput_in_samples(log.throughput, named, of_round, accelerators)
     notes += [of] * bool(of)
     phases = _phases(log, length, own) if status in ("success", "aborted") else None
@@ -142,11 +142,11 @@ def _phases(log: TrainingLog, length: TrainingLength, own: float | None) -> Trai
 
 
 def _status(log: TrainingLog) -> tuple[TrainingStatus, str]:
-    """How the run ended, and in words why that is no result."""
+    """How the run ended, and as text why that is not a result."""
     if problem := _unusable(log):
         return "invalid", problem
     if not log.starts and not log.stops:
-        return "unfinished", f"no run_start: the run never began; {_last_event(log)}"
+        return "unfinished", f"no run_start: the run never started; {_last_event(log)}"
     if not log.stops:
         return "unfinished", f"no run_stop: {_last_event(log)}"
     if problem := _contradiction(log):
@@ -158,7 +158,7 @@ def _status(log: TrainingLog) -> tuple[TrainingStatus, str]:
 
 
 def _unusable(log: TrainingLog) -> str:
-    """Why the file can't be a training log, or can't be read to its end; "" where it can."""
+    """Why the file can't be a training log, or can't be read to its end; "" if it can."""
     reader = log.reader
     if log.unreadable:
         return log.unreadable
@@ -169,25 +169,25 @@ def _unusable(log: TrainingLog) -> str:
             return "the file is empty"
         if reader.skipped:
             first = reader.skipped_at[0]
-            return f"none of its {reader.skipped} token lines can be understood (the first: line {first})"
-        return "no MLPerf log line in it (:::MLLOG, :::MLL or :::MLPv0.5)"
+            return f"none of its {reader.skipped} token lines can be parsed (the first: line {first})"
+        return "no MLPerf log line in it (:::MLLOG, :::MLL, or :::MLPv0.5)"
     if log.loadgen and not log.starts:
-        return "an inference log of LoadGen (mlperf_log_detail.txt), not a training log"
+        return "a LoadGen inference log (mlperf_log_detail.txt), not a training log"
     return ""
 
 
 def _contradiction(log: TrainingLog) -> str:
-    """What is wrong between run_start and run_stop; "" where nothing is."""
+    """What is wrong between run_start and run_stop; "" if nothing is."""
     if not log.starts:
         return "run_stop without run_start: the beginning of the log is missing"
     if log.minutes is None:
-        return "run_start or run_stop carries no time"
+        return "run_start or run_stop has no time"
     if log.minutes <= 0:
-        return f"run_stop lies {-log.minutes * 60:.1f} s before run_start"
+        return f"run_stop is {-log.minutes * 60:.1f} s before run_start"
     if log.minutes > LONGEST_MINUTES:
-        return f"run_stop lies {log.minutes:,.0f} minutes after run_start: one of these times is wrong"
+        return f"run_stop is {log.minutes:,.0f} minutes after run_start: one of these times is wrong"
     if log.starts[-1].line > log.stops[0].line:
-        return f"holds more than one run: run_start again at line {log.starts[-1].line}, after run_stop"
+        return f"contains more than one run: run_start again at line {log.starts[-1].line}, after run_stop"
     if log.timeline.impossible:
         return log.timeline.impossible
     if (step := log.number("resumed_from_step")) is not None:
@@ -200,7 +200,7 @@ def _contradiction(log: TrainingLog) -> str:
 
 
 def _stated_status(stop: Event) -> str:
-    """`success`, `aborted` or what else run_stop says; "" where it says nothing."""
+    """`success`, `aborted`, or whatever else run_stop says; "" if it says nothing."""
     status = stop.metadata.get("status")
     if status is None and isinstance(stop.value, dict):  # v0.5
         succeeded = stop.value.get("success")
@@ -215,7 +215,7 @@ def _last_event(log: TrainingLog) -> str:
     text = f"the last event is {last.key} at line {last.line}"
     if log.starts and log.starts[0].time_ms is not None and last.time_ms is not None:
         text += f", {(last.time_ms - log.starts[0].time_ms) / 60_000:.2f} minutes after run_start"
-    return text + ("; the last line is cut in the middle" if log.reader.cut else "")
+    return text + ("; the last line is truncated" if log.reader.cut else "")
 
 
 def _notes(log: TrainingLog) -> list[str]:
@@ -225,13 +225,14 @@ def _notes(log: TrainingLog) -> list[str]:
         lines = ", ".join(map(str, reader.skipped_at)) + (
             " …" if reader.skipped > len(reader.skipped_at) else ""
         )
-        notes.append(f"{reader.skipped} token lines could not be understood (line {lines})")
+        notes.append(f"{reader.skipped} token lines could not be parsed (line {lines})")
     if len(log.starts) > 1 or len(log.stops) > 1:
         notes.append(
-            f"{len(log.starts)} run_start and {len(log.stops)} run_stop lines: the first and the last count"
+            f"{len(log.starts)} run_start and {len(log.stops)} run_stop lines: the first and the last are "
+            "used"
         )
     if len(log.points.get("seed", ())) > 1:
-        notes.append(f"{len(log.points['seed'])} seeds, one a rank; the smallest stands for the run")
+        notes.append(f"{len(log.points['seed'])} seeds, one per rank; the smallest represents the run")
     return notes
 
 
@@ -239,16 +240,16 @@ def _notes(log: TrainingLog) -> list[str]:
 
 
 def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tuple[bool | None, str]:
-    """Whether the last evaluation reached the round's target, and why not, or why that isn't known."""
+    """Whether the last evaluation reached the round's target, and why not, or why that is unknown."""
     of = f"{benchmark or 'an unknown benchmark'} in {round_ or 'an unknown round'}"
     era = era_of(benchmark, round_)
     if era is None or not era.targets:
-        return None, f"whether the target was reached can't be checked: no target is known for {of}"
+        return None, f"can't check whether the target was reached: no target is known for {of}"
     targets, stated = era.targets, ""
     if log.is_our_own:  # it states its own target, or none
         own = [value for value in log.points.get("target_quality", ()) if is_number(value)]
         if len(own) != 1 or len(targets) > 1:
-            return None, f"trained to a target of its own, not to that of {of}"
+            return None, f"trained to its own target, not to that of {of}"
         targets, stated = (replace(targets[0], value=float(own[0])),), " that the log states"
     elif log.word("submission_division") == "open" and not binds_open_division(benchmark, round_):
         return None, f"the open division has no target for {of}: a run may stop anywhere"
@@ -261,7 +262,7 @@ def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tup
 
 
 def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> str:
-    """Why an evaluation doesn't meet a target; "" where it does."""
+    """Why an evaluation doesn't meet a target; "" if it does."""
     found = target.of(final)
     if found is None:
         return f"no evaluation of {target} before run_stop"

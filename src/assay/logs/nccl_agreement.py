@@ -1,8 +1,8 @@
-"""Which rows of an nccl-tests table agree, with themselves and with each other, and what follows from them.
+"""Which rows of an nccl-tests table agree, internally and with each other, and what follows from them.
 
-Bus bandwidth is algorithmic bandwidth times a number that operation and ranks fix: one for the whole table.
-It is the one on which most cells agree, never what a single cell shows. Figures are rounded where they are
-printed, so that each cell shows a range of it.
+Bus bandwidth is algorithmic bandwidth times a factor set by the operation and the number of ranks: one factor
+for the whole table. It is the factor on which most cells agree, never what a single cell shows. Printed
+figures are rounded, so each cell gives a range for it.
 
 Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 """
@@ -49,8 +49,8 @@ def agreeing(
 ) -> tuple[Sequence[PrintedRow], float]:
     """Rows that are one exchange each and agree with most, and their bus over algorithmic bandwidth.
 
-    operation  such as `all_reduce`; "" where the log doesn't say
-    listed     ranks of the device list: they decide where no number has most cells on its side
+    operation  such as `all_reduce`; "" if the log doesn't say
+    listed     ranks of the device list: they decide if no number has a majority of cells
     """
     sound = [row for row in rows if all(way is None or way.fits(row.size_bytes) for way in row.ways)]
     cells = [(way, _share(way)) for row in sound for way in row.ways if way]
@@ -75,26 +75,26 @@ def measured(rows: Iterable[PrintedRow], bus: float) -> Iterator[NcclRow]:
 
 
 def torn_notes(rows: Sequence[PrintedRow], taken: Sequence[PrintedRow]) -> tuple[str, ...]:
-    """What the user has to know of rows that were not taken, each with its line."""
+    """What the user should know about rows that were not used, each with its line."""
     whole = {row.line for row in taken}
     return tuple(
-        f"line {row.line}: its size, time and bandwidths don't agree with each other or with the other rows; "
-        "not taken"
+        f"line {row.line}: its size, time, and bandwidths don't agree with each other or with the other "
+        "rows; not used"
         for row in rows
         if row.line not in whole
     )
 
 
 def ranks_of(rows: Sequence[PrintedRow], listed: Collection[int]) -> int | None:
-    """How many ranks took part; None where neither the ranks that a log lists nor its rows tell.
+    """How many ranks took part; None if neither the ranks that a log lists nor its rows show it.
 
     rows    that agree
-    listed  ranks of the device list, of which a pasted log may hold a part
+    listed  ranks of the device list, of which a pasted log may have only a part
 
-    A list without gaps from 0 on is complete unless the rows need more ranks; of fewer are the groups of a
-    split communicator. Else the rows decide: bus bandwidth over algorithmic is 2(n-1)/n for all-reduce and
-    (n-1)/n for what each rank sends to or collects from all others, and 1 says nothing. Of several n that the
-    printed digits allow, the one that the highest rank listed needs is taken.
+    A list without gaps from 0 on is complete unless the rows need more ranks; if they need fewer, they belong
+    to the groups of a split communicator. Otherwise the rows decide: bus bandwidth over algorithmic is
+    2(n-1)/n for all-reduce and (n-1)/n for what each rank sends to or collects from all others; 1 says
+    nothing. Of several n that the printed digits allow, the one that the highest listed rank needs is used.
     """
     fewest = max(listed, default=-1) + 1
     by_rows = _ranks_by_rows(rows)
@@ -109,14 +109,14 @@ def ranks_of(rows: Sequence[PrintedRow], listed: Collection[int]) -> int | None:
 
 
 def _share(way: PrintedTiming) -> Share:
-    """What the digits allow; no bound above where the algorithmic bandwidth was rounded to nothing."""
+    """What the digits allow; no upper bound if the algorithmic bandwidth was rounded to zero."""
     least = way.algbw.value - way.algbw.half
     high = (way.busbw.value + way.busbw.half) / least if least > 0 else math.inf
     return Share((way.busbw.value - way.busbw.half) / (way.algbw.value + way.algbw.half), high)
 
 
 def _common(shares: Sequence[Share], operation: str, listed: Collection[int]) -> Share | None:
-    """The number that the whole table has, as a range; None where that is not decided."""
+    """The factor of the whole table, as a range; None if undecided."""
     known = [_TIMES[operation]] if operation in _TIMES else [2, 1, None]
     best, cells = _most_shared(shares)
     best = [share for share in best if any(_ranks(share, times) for times in known)]
@@ -127,7 +127,7 @@ def _common(shares: Sequence[Share], operation: str, listed: Collection[int]) ->
 
 
 def _most_shared(shares: Sequence[Share]) -> tuple[list[Share], int]:
-    """The ranges that the most of them have in common, and of how many that is."""
+    """The range that most of them share, and how many share it."""
     edges = sorted(
         [(share.low * (1 - SLACK), 1) for share in shares]
         + [(share.high * (1 + SLACK), -1) for share in shares],
@@ -143,7 +143,7 @@ def _most_shared(shares: Sequence[Share]) -> tuple[list[Share], int]:
 
 
 def _ranks(share: Share, times: int | None) -> range:
-    """Numbers of ranks with which an operation may have such a share; `times` as in `_TIMES`."""
+    """Numbers of ranks with which an operation may have this factor; `times` as in `_TIMES`."""
     if times is None:
         return range(1, _UNBOUNDED if share.low <= 1 <= share.high else 1)
     if share.low >= times:
@@ -155,7 +155,7 @@ def _ranks(share: Share, times: int | None) -> range:
 
 
 def _ranks_by_rows(rows: Sequence[PrintedRow]) -> range | None:
-    """Numbers of ranks that agree with every row's bandwidths as printed; None where all or none do."""
+    """Numbers of ranks that agree with every row's printed bandwidths; None if all or none do."""
     shares = [_share(way) for row in rows for way in row.ways if way]
     if not shares:
         return None

@@ -1,12 +1,12 @@
-"""NCCL's own INFO lines → which transport each rank used to which, in the form of every version since 2.4.
+"""NCCL's INFO lines → the transport between each pair of ranks, in the form of every version since 2.4.
 
     node-a:4071:4188 [0] NCCL INFO Ring 00 : 0 -> 1 [send] via NET/IB/0/GDRDMA                     2.4
     node-a:4071:4188 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(3)/GDRDMA/Shared  2.18
     node-a:4071:4188 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM                       2.19
     node-a:4071:4188 [0] NCCL INFO Using network IB
 
-They are printed where NCCL_DEBUG=INFO is set. What a variable asks for and what NCCL does are two things:
-without a device, rights to it or a driver it falls back to sockets, and says so only here.
+They are printed if NCCL_DEBUG=INFO is set. What a variable requests and what NCCL does are two things:
+without a device, permission to use it, or a driver, NCCL falls back to sockets, and reports it only here.
 
 Source: NVIDIA/nccl, src/transport/{net,p2p,shm}.cc, src/transport/net_ib.cc and src/init.cc from 2.4 to 2.30.
 """
@@ -23,14 +23,14 @@ from typing import Final, Literal
 from assay.inputs import Log
 
 Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory"]
-"""`InfiniBand`: through the host's memory; `network`: by a plugin, which it is not known how."""
+"""`InfiniBand`: through host memory; `network`: through a plugin with unknown transport."""
 
 _PLACE: Final = rb"(\d+)(?:\[[0-9a-fA-F]+\])?"
 _LINK: Final = re.compile(
     _PLACE + rb" -> " + _PLACE + rb"(?: \[(send|receive)\])?"
     rb" via (direct shared memory|(?:NET|P2P|SHM)(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
 )
-_TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line: of few are many
+_TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line; there are few distinct tails
 _NETWORK: Final = re.compile(rb"NCCL INFO Using network (\w[\w ./-]{0,60})")
 _VERSION: Final = re.compile(rb"NCCL version (\d+\.\d+[\w.+]*)")
 _RANKS: Final = re.compile(rb"rank (\d+) nranks (\d+) ")
@@ -46,13 +46,13 @@ class Transports:
     """What the lines of a job's ranks say together.
 
     links    sender and receiver → transports as printed, each with the number of channels that one of the
-             two tells of
-    hosts    rank → node, of ranks that say it
-    network  as NCCL names the one that it chose; "" where it does not say
-    version  of NCCL; "" where it does not say
-    ranks    of the largest communicator; None where it does not say
-    notes    what it says of network devices and of GPUDirect, each once, in the order met
-    skipped  lines that begin as a link does and are torn
+             two reports
+    hosts    rank → node, for ranks that report it
+    network  NCCL's name of the network that it chose; "" if it does not say
+    version  of NCCL; "" if it does not say
+    ranks    of the largest communicator; None if it does not say
+    notes    what it says about network devices and GPUDirect, each once, in order of appearance
+    skipped  lines that begin like a link but are torn
     """
 
     links: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
@@ -65,12 +65,12 @@ class Transports:
 
     @property
     def kinds(self) -> Mapping[Kind, int]:
-        """How many links use each kind; one that uses several counts for each."""
+        """How many links use each kind; a link that uses several counts for each."""
         return Counter(kind for used in self.links.values() for kind in {kind_of(via) for via in used})
 
 
 def kind_of(via: str) -> Kind:
-    """What a transport as printed is.
+    """The kind of a printed transport.
 
     >>> kind_of("NET/IB/0(3)/GDRDMA/Shared"), kind_of("NET/Socket/0"), kind_of("P2P/CUMEM")
     ('GPUDirect RDMA', 'sockets', 'P2P')
@@ -84,7 +84,7 @@ def kind_of(via: str) -> Kind:
 
 
 def transports(paths: Iterable[Path]) -> Transports:
-    """What the logs of a job say. Raises InputError where one can't be read."""
+    """What the logs of a job say. Raises InputError if one can't be read."""
     lines: dict[tuple[int, int], Counter[tuple[str, bool]]] = {}
     hosts: dict[int, str] = {}
     notes: dict[str, None] = {}
@@ -109,7 +109,7 @@ def transports(paths: Iterable[Path]) -> Transports:
 
 
 def _channels(told: Mapping[tuple[str, bool], int]) -> dict[str, int]:
-    """Of each transport: what the sender says and what the receiver says are the same channels twice."""
+    """For each transport: sender and receiver report the same channels twice."""
     found: dict[str, int] = {}
     for (via, _), lines in told.items():
         found[via] = max(found.get(via, 0), lines)

@@ -1,4 +1,4 @@
-"""A report of nccl-tests' `-J` → one `NcclTest`. Its list of environment variables is not looked at.
+"""A report of nccl-tests' `-J` → one `NcclTest`. Its list of environment variables is ignored.
 
 Source: NVIDIA/nccl-tests, src/util.cu, 2.17 on.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
-from assay.logs.figures import whole
+from assay.logs.figures import number, whole
 from assay.logs.nccl_agreement import agreeing, measured, torn_notes
 from assay.logs.nccl_rows import (
     GB,
@@ -28,25 +28,25 @@ from assay.records import Scalar
 
 
 def of_json(path: Path) -> NcclTest:
-    """A report of `-J`. Its list of environment variables is not looked at."""
+    """A report of `-J`. Its list of environment variables is ignored."""
     try:
         told = json.loads(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
         devices = [
-            NcclDevice(one["rank"], one["hostname"], one["device"], one["device_info"])
+            NcclDevice(int(one["rank"]), one["hostname"], one["device"], one["device_info"])
             for one in told["devices"]
         ] if "devices" in told else []  # fmt: skip
         bounds = told.get("out_of_bounds")
         average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
         operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
         facts: dict[str, Scalar] = {"nccl_version": version(told["nccl_version"])}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
+        failures = [str(error) for error in told.get("errors") or ()]
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(
-            [Problem(str(path), f"is no whole report of nccl-tests' -J: {error}; was the test cut off?")]
+            [Problem(str(path), f"is not a complete report of nccl-tests -J: {error}; was the test cut off?")]
         ) from error
     facts |= {"ranks": len(devices)} if devices else {}
-    out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
-    failures = [str(error) for error in told.get("errors") or ()]
     agreed, bus = agreeing(rows, operation, [device.rank for device in devices])
     taken, torn = tuple(measured(agreed, bus)), torn_notes(rows, agreed)
     return NcclTest(
@@ -57,7 +57,7 @@ def of_json(path: Path) -> NcclTest:
 
 def _json_row(one: Mapping[str, Any], line: int) -> PrintedRow:
     ways = tuple(_json_way(one.get(name)) for name in ("out_of_place", "in_place"))
-    return PrintedRow(int(one["size"]), one["type"], one["redop"], ways, line)
+    return PrintedRow(int(_number(one["size"])), one["type"], one["redop"], ways, line)
 
 
 def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:
@@ -65,7 +65,16 @@ def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:
         return None
     time_us = told["time"] if "time" in told else told["cpu_time"]
     time, algbw, busbw = (
-        PrintedNumber(float(value), 5e-7).times(scale)  # printed with six decimals
+        PrintedNumber(_number(value), 5e-7).times(scale)  # printed with six decimals
         for value, scale in ((time_us, 1e-6), (told["alg_bw"], GB), (told["bus_bw"], GB))
     )
-    return PrintedTiming(time, algbw, busbw, None if told["nwrong"] is None else int(float(told["nwrong"])))
+    wrong = None if told["nwrong"] is None else int(_number(told["nwrong"]))
+    return PrintedTiming(time, algbw, busbw, wrong)
+
+
+def _number(value: object) -> float:
+    """Raises ValueError where it is none."""
+    found = number(value)
+    if found is None:
+        raise ValueError(f"{str(value)[:20]} is no figure")
+    return found

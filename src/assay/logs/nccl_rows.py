@@ -1,8 +1,8 @@
-"""What both forms of nccl-tests' output are: rows that are one exchange each, and took time.
+"""What both forms of nccl-tests' output contain: rows that are one exchange each, and took time.
 
-Figures are rounded where they are printed, the bandwidth of a small message to nothing at all. So it is made
-again from size and time, where these are the sharper, and bus bandwidth from it by what the table's rows
-agree on (`nccl_agreement`). A row whose size, time and bandwidths do not agree is torn, and not taken.
+Printed figures are rounded, the bandwidth of a small message even to zero. So it is recomputed from size and
+time if these are more precise, and bus bandwidth from it with the factor on which the table's rows agree
+(`nccl_agreement`). A row whose size, time, and bandwidths do not agree is torn, and not used.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
+from assay.logs.figures import number
 from assay.records import Scalar
 
 GB: Final = 1e9
-SLACK: Final = 1e-6  # of floating point
+SLACK: Final = 1e-6  # for floating point
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Timing:
     """One way of one row.
 
     time_s        of one operation
-    algbw, busbw  bytes a second, as nccl-tests defines them
-    wrong         elements that were not as expected; None where that was not checked or not counted
+    algbw, busbw  bytes per second, as nccl-tests defines them
+    wrong         elements with unexpected values; None if that was not checked or not counted
     """
 
     time_s: float
@@ -39,7 +39,7 @@ class NcclRow:
     """One size.
 
     size_bytes  as printed: of the whole exchange
-    redop       `sum`, `none`; "" where the version does not print it
+    redop       `sum`, `none`; "" if the version does not print it
     """
 
     size_bytes: int
@@ -64,12 +64,12 @@ class NcclDevice:
 class NcclTest:
     """A run of one of the tests.
 
-    operation  `all_reduce`; "" where the version does not print it
-    average    bus bandwidth over all rows, bytes a second, as printed
-    problem    why it is no result; "" where it is one
-    skipped    lines that begin as a row does and are none
+    operation  `all_reduce`; "" if the version does not print it
+    average    bus bandwidth over all rows, bytes per second, as printed
+    problem    why it has no result; "" if it has one
+    skipped    lines that begin like a row but are not one
     notes      which rows are torn, each with its line
-    cut        lines that are longer than what is read of one
+    cut        lines that exceed the maximum line length
     """
 
     operation: str
@@ -95,7 +95,7 @@ class PrintedNumber(NamedTuple):
 
     @property
     def blur(self) -> float:
-        """How much of it is rounding, at most."""
+        """The maximum share of it that is rounding."""
         return self.half / self.value if self.value else math.inf
 
 
@@ -109,7 +109,7 @@ class PrintedTiming:
     wrong: int | None
 
     def fits(self, size_bytes: int) -> bool:
-        """Whether bandwidth is size over time, as far as both were printed."""
+        """Whether bandwidth is size over time, within printed precision."""
         if self.time.value <= 0 or self.time.blur >= 0.5:  # 1e+05: as much rounding as time
             return False
         shortest, longest = self.time.value - self.time.half, self.time.value + self.time.half
@@ -117,7 +117,7 @@ class PrintedTiming:
         return size_bytes / longest <= high * (1 + SLACK) and size_bytes / shortest >= low * (1 - SLACK)
 
     def timing(self, size_bytes: int, bus: float) -> Timing:
-        """What was measured; `bus`: bus bandwidth over algorithmic."""
+        """What was measured; `bus`: bus bandwidth over algorithmic bandwidth."""
         algbw = self.algbw.value if self.algbw.blur < self.time.blur else size_bytes / self.time.value
         return Timing(self.time.value, algbw, algbw * bus, self.wrong)
 
@@ -136,11 +136,11 @@ class PrintedRow:
 def problem(
     rows: Sequence[NcclRow], torn: bool, bounds: tuple[int, bool] | None, failures: Sequence[str]
 ) -> str:
-    """Why a test is no result; "" where it is one.
+    """Why a test has no result; "" if it has one.
 
     torn      whether there were others, that don't agree
-    bounds    values out of bounds as the program counts them, and whether it is content; None: never said
-    failures  what it says went wrong
+    bounds    values out of bounds as the program counts them, and whether it accepts them; None: never stated
+    failures  what it reports went wrong
     """
     if failures:
         return f"the test failed: {failures[0]}"
@@ -153,16 +153,16 @@ def problem(
     if rows and not any(way.busbw for row in rows for way in (row.out_of_place, row.in_place) if way):
         return "its bus bandwidth is 0: one rank alone exchanges nothing; start at least 2"
     if torn and not rows:
-        return "no row of its table agrees in size, time and bandwidths with itself and with most others"
+        return "no row of its table is consistent in size, time, and bandwidths, and with most other rows"
     if not rows:
-        return "no row of a table: the test did not measure anything"
+        return "no table row: the test did not measure anything"
     if bounds is None:
-        return "no line `Out of bounds values`: the test did not come to its end"
+        return "no line `Out of bounds values`: the test did not finish"
     return ""
 
 
 def version(code: int) -> str:
-    """NCCL's version from its code: 2.x.y is 2xyy up to 2.8, 2xxyy from 2.9 on.
+    """NCCL's version from its code: 2.x.y is 2xyy up to 2.8, 2xxyy since 2.9.
 
     >>> version(21903), version(2708)
     ('2.19.3', '2.7.8')
@@ -173,18 +173,16 @@ def version(code: int) -> str:
 
 
 def figure(text: str) -> PrintedNumber | None:
-    """None where it is no number."""
-    try:
-        written = Decimal(text)
-    except InvalidOperation:
+    """None if it is not a number."""
+    value = number(text)
+    if value is None:
         return None
-    exponent = written.as_tuple().exponent
-    if not isinstance(exponent, int):  # nan, inf
-        return None
-    return PrintedNumber(float(written), 0.5 * 10.0**exponent)
+    mantissa, _, power = text.lower().partition("e")
+    half = number(f"5e{int(power or 0) - len(mantissa.partition('.')[2]) - 1}")
+    return None if half is None else PrintedNumber(value, half)
 
 
 def bandwidth(text: str) -> float | None:
-    """Bytes a second, of an average as printed; None where it is no number."""
+    """An average as printed, in bytes per second; None if it is not a number."""
     found = figure(text)
     return None if found is None else found.value * GB

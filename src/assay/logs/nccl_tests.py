@@ -4,9 +4,9 @@
     #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) …
         33554432       8388608     float     sum      -1    195.4  171.72  300.51      0    195.4  171.73 …
 
-Columns are named by the header. Launchers put words before lines, and a table that was pasted through
-Markdown has lost the `#` before its own. NCCL's lines can fall between rows or into one: a row whose figures
-do not agree (`nccl_agreement`) is not taken, and counted.
+Columns are named by the header. Launchers put words before lines, and a table pasted through Markdown has
+lost its leading `#`. NCCL's lines can fall between rows or into one: a row whose figures do not agree
+(`nccl_agreement`) is not used, and counted.
 
 Source: NVIDIA/nccl-tests, src/common.cu and src/util.cu, doc/PERFORMANCE.md.
 """
@@ -21,7 +21,7 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.inputs import Log, reading
-from assay.logs.figures import LogFigure, LogFigures
+from assay.logs.figures import DIGITS, LogFigure, LogFigures
 from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
@@ -37,38 +37,35 @@ from assay.logs.nccl_rows import (
     problem,
     version,
 )
+from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
-__all__ = ["NcclDevice", "NcclRow", "NcclTest", "Timing", "is_nccl_test", "nccl_test"]
+__all__ = ["NcclDevice", "NcclRow", "NcclTest", "Timing", "nccl_test"]
 
-MARK: Final = re.compile(
-    rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
-    rb"|\bCollective test starting: "
-    rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
-)
 METRICS: Final = (
-    Metric("busbw", "B/s", "higher", "bus bandwidth, as nccl-tests define it", scales=False),
+    Metric("busbw", "B/s", "higher", "bus bandwidth, as defined by nccl-tests", scales=False),
     Metric("algbw", "B/s", "higher", "size over time", scales=False),
-    Metric("latency", "s", "lower", "of one operation", scales=False),
+    Metric("latency", "s", "lower", "time of one operation", scales=False),
 )
 
 _HEADER = re.compile(
     r"(?:#\s+(?=size\s|bytes\s)|\b(?=(?:size\s+count|bytes\s+N)\s+type\s)).*\balgbw\b.*\bbusbw\b"
 )
 _UNITS = re.compile(r"(?:#|^)\s*\(B\)\s")
-_ROW = re.compile(r"(?:^|\s|[:>])(\d+)\s+(\d+)\s+([a-z]\w*)(?=\s)(.*)")
+_ROW = re.compile(rf"(?:^|\s|[:>])({DIGITS})\s+({DIGITS})\s+([a-z]\w*)(?=\s)(.*)")
 _DEVICE = re.compile(
-    r"(?:#|\b)\s*Rank\s+(\d+) (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+(\d+) \[(\w[\w:.]*)\] (.+)"
+    rf"(?:#|\b)\s*Rank\s+({DIGITS}) (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+({DIGITS}) "
+    r"\[(\w[\w:.]*)\] (.+)"
 )
-_OUT_OF_BOUNDS = re.compile(r"\bOut of bounds values : (\d+) (OK|FAILED)")
+_OUT_OF_BOUNDS = re.compile(rf"\bOut of bounds values : ({DIGITS}) (OK|FAILED)")
 _AVERAGE = re.compile(r"\bAvg bus bandwidth\s+: (\S+)")
 _STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
-_VERSION = re.compile(r"\bnccl-tests version (\S+) nccl-headers=(\d+) nccl-library=(\d+)")
+_VERSION = re.compile(rf"\bnccl-tests version (\S+) nccl-headers=({DIGITS}) nccl-library=({DIGITS})")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.*")
 
 
 def nccl_test(path: Path) -> NcclTest:
-    """What a log or JSON report says. Raises InputError where it can't be read, or is half of a report."""
+    """What a log or JSON report says. Raises InputError if it can't be read or is a truncated report."""
     with reading(path) as file:
         begins_as_json = file.read(1) == b"{"
     log = Log(path)
@@ -79,7 +76,7 @@ def nccl_test(path: Path) -> NcclTest:
 
 
 def nccl_tests(path: Path) -> LogFigures:
-    """A log's figures, with what it says of itself. Raises InputError where there is no such file."""
+    """A log's figures and its statements about itself. Raises InputError if the file does not exist."""
     try:
         test = nccl_test(path)
     except InputError as error:
@@ -99,7 +96,7 @@ def nccl_tests(path: Path) -> LogFigures:
 
 
 def figures(test: NcclTest) -> Iterator[LogFigure]:
-    """Bandwidths and latency of each size, out of place and in place, where they were measured."""
+    """Bandwidths and latency of each size, out of place and in place, if measured."""
     for row in test.rows:
         for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
             if way is not None and way.algbw > 0:
@@ -108,14 +105,8 @@ def figures(test: NcclTest) -> Iterator[LogFigure]:
                     yield LogFigure(metric.name, value, labels, {}, row.line, metric.unit)
 
 
-def is_nccl_test(path: Path) -> bool:
-    """Whether a file holds a table of the program. Raises InputError where it can't be read."""
-    found = nccl_test(path)
-    return bool(found.rows or found.operation)
-
-
 def _columns(names: Sequence[str]) -> Sequence[str]:
-    """None where another line fell into the header."""
+    """None if another line fell into the header."""
     starts = [place for place, name in enumerate(names) if name == "time"]
     whole = all(list(names[place : place + 3]) == ["time", "algbw", "busbw"] for place in starts)
     return names if starts and whole else ()
@@ -123,7 +114,7 @@ def _columns(names: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class _Table:
-    """Columns as the last header has them; `scale` makes seconds of a time, 2017's was in ms."""
+    """Columns of the last header; `scale` converts times to seconds (2017's were in ms)."""
 
     columns: Sequence[str] = ()
     scale: float = 1e-3
@@ -167,7 +158,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
 
 
 def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
-    """None where a figure is missing or can't be read."""
+    """None if a figure is missing or can't be read."""
     names, values = list(table.columns), [found[1], found[2], found[3], *found[4].split()]
     if len(values) < len(names):
         return None
@@ -192,3 +183,17 @@ def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
             )
         )
     return PrintedRow(int(found[1]), found[3], head.get("redop", head.get("op", "")), tuple(ways), line)
+
+
+TOOL: Final = Tool(
+    "nccl-tests",
+    re.compile(
+        rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
+        rb"|\bCollective test starting: "
+        rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
+    ),
+    line="size count type … time algbw busbw",
+    words=("algbw", "busbw", "out-of-place", "avg bus bandwidth", "out of bounds values", "nccl-tests"),
+    read=nccl_tests,
+    metrics=METRICS,
+)

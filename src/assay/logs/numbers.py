@@ -1,9 +1,10 @@
-"""A spreadsheet of benchmark figures: one row a figure, columns by name, as CSV.
+"""A spreadsheet of benchmark figures as CSV: one row per figure, columns by name.
 
-`system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session`, `better` and
-`started_at` are understood; every other column is a label that tells a figure from its siblings, but for
-those that say how the run was made (readers/numbers.py, `FACTS`). A table of `assay export` is known by its
-own columns (`exported`). Separated by commas, semicolons or tabs, whichever the header has most of.
+`system`, `metric`, `run`, and `value` are required. `workload`, `shape`, `unit`, `session`, `better`, and
+`started_at` are known; every other column is a label that distinguishes a figure from its siblings, except
+those that describe how the run was made (readers/numbers.py, `FACTS`). A table from `assay export` is
+recognized by its columns (`exported`). The separator is a comma, semicolon, or tab, whichever is most
+frequent in the header.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final, cast
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.logs.export_rows import ExportedRun, as_sheet, is_export
+from assay.logs.figures import LARGEST_FIGURE
 from assay.records import Better, Scalar, Shape
 from assay.units import factor
 
@@ -43,12 +45,12 @@ class SheetRow:
     """One figure.
 
     line    in the file, from 1
-    text    as it stands there, its end of line too
-    value   None where the cell is empty: the run gave none
-    better  as the row says; None where it says nothing
-    started_at  when the run began, seconds since the epoch; None where the row doesn't say
-    labels  the other columns' cells that are not empty; whole and plain decimal numbers as numbers
-    exported  of a row of `assay export`; None for any other
+    text    unchanged from the file, including its end of line
+    value   None if the cell is empty: the run gave none
+    better  as the row says; None if it says nothing
+    started_at  when the run started, seconds since the epoch; None if the row doesn't say
+    labels  the nonempty cells of the other columns; whole and plain decimal numbers as numbers
+    exported  for a row from `assay export`; None for any other
     """
 
     line: int
@@ -69,7 +71,7 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a file and its header line as it stands there."""
+    """The rows of a file and its unchanged header line."""
 
     header: str
     rows: tuple[SheetRow, ...]
@@ -92,14 +94,16 @@ def load(path: Path) -> Sheet:
 
 
 def parse(text: str, where: str) -> tuple[Sheet, list[Problem]]:
-    """The rows that can be understood, and what is wrong with the others or with the rows together.
+    """The valid rows, and what is wrong with the others or with the rows together.
 
     where  the file as problems name it
     """
     separator = _separator(text)
     records, problems = _records(text, separator, where)
     if not records:
-        problem = Problem(where, f"no table; the first line names the columns, like {','.join(_COLUMNS)}")
+        problem = Problem(
+            where, f"not a table; the first line must name the columns, like {','.join(_COLUMNS)}"
+        )
         return Sheet("", ()), problems or [problem]
     (line, header_text, cells), *body = records
     header = [cell.strip().lower() for cell in cells]
@@ -125,7 +129,7 @@ def _separator(text: str) -> str:
 
 
 def _records(text: str, separator: str, where: str) -> tuple[list[tuple[int, str, list[str]]], list[Problem]]:
-    """Each record with its first line's number and its own text; a quoted cell may hold ends of lines."""
+    """Each record with its first line's number and its own text; a quoted cell may contain line ends."""
     lines = list(io.StringIO(text, newline=""))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     found: list[tuple[int, str, list[str]]] = []
@@ -136,7 +140,7 @@ def _records(text: str, separator: str, where: str) -> tuple[list[tuple[int, str
                 found.append((before + 1, "".join(lines[before : reader.line_num]), cells))
             before = reader.line_num
     except csv.Error as error:
-        return found, [Problem(f"{where}:{before + 1}", f"not CSV ({error}); look for a quote left open")]
+        return found, [Problem(f"{where}:{before + 1}", f"not CSV ({error}); check for an unclosed quote")]
     return found, []
 
 
@@ -159,7 +163,7 @@ def _row(
     line: int, text: str, cells: Sequence[str], header: Sequence[str], separator: str, where: str
 ) -> tuple[SheetRow | None, list[Problem]]:
     if len(cells) != len(header):
-        return None, [Problem(where, f"{len(cells)} cells where the header has {len(header)}")]
+        return None, [Problem(where, f"{len(cells)} cells, but the header has {len(header)}")]
     said = dict(zip(header, (cell.strip() for cell in cells), strict=True))
     exported_labels, exported = dict[str, Scalar](), None
     if is_export(header):
@@ -170,7 +174,7 @@ def _row(
     cell = {name: said.get(name) or default for name, default in DEFAULTS.items()}
     cell |= {name: said[name] for name in NEEDED}
     problems = [
-        Problem(where, f"{name} is empty; write what the figure is of")
+        Problem(where, f"{name} is empty; write what the figure measures")
         for name in NEEDED
         if name != "value" and not cell[name]
     ]
@@ -217,12 +221,12 @@ def _value(text: str, separator: str) -> float | None:
     if not text:
         return None
     try:
-        value = float(text.replace("_", "x"))  # Python's 1_000 is no number of a spreadsheet
+        value = float(text.replace("_", "x"))  # Python's 1_000 is not a number in a spreadsheet
     except ValueError:
         hint = " with a point, not a comma" if "," in text and separator != "," else ""
-        raise ValueError(f"{text!r} is no number; write it{hint} like 1234.5, without its unit") from None
+        raise ValueError(f"{text!r} is not a number; write it{hint} like 1234.5, without its unit") from None
     if not math.isfinite(value):
-        raise ValueError(f"{text!r} is no result; leave the cell empty where a run gave none")
+        raise ValueError(f"{text!r} is not a result; leave the cell empty if a run has none")
     return value
 
 
@@ -233,19 +237,19 @@ def _time(text: str) -> float | None:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time; write it like 2026-11-22T09:30:00, or leave it empty"
+            f"{text!r} is not a time; write it like 2026-11-22T09:30:00, or leave it empty"
         ) from None
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _scalar(text: str) -> Scalar:
-    """A cell as the number that it is, where writing the number again gives the same text."""
+    """A cell as a number, if writing the number gives the same text."""
     for kind in (int, float):
         try:
             number = kind(text)
         except ValueError:
             continue
-        if str(number) == text and math.isfinite(number):
+        if str(number) == text and -LARGEST_FIGURE <= number <= LARGEST_FIGURE:
             return number
     return text
 
@@ -270,8 +274,8 @@ def _twice(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
         if line != row.line:
             yield Problem(
                 f"{where}:{row.line}",
-                f"run {row.run} of {row.system} has {row.metric} in line {line} already; give each run its "
-                "own number, and say in further columns what else tells the two apart",
+                f"run {row.run} of {row.system} already has {row.metric} in line {line}; give each run its "
+                "own number, or add columns that distinguish the two",
             )
 
 
@@ -285,7 +289,8 @@ def _contradictions(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
             yield Problem(
                 at,
                 f"{row.metric} is in {row.unit or 'no unit'!r} here and in {before.unit or 'no unit'!r} in "
-                f"line {before.line}: the two can't be compared; write one unit, or name the metrics apart",
+                f"line {before.line}: they can't be compared; use one unit, or give the metrics different "
+                "names",
             )
         if row.better is None:
             continue

@@ -8,8 +8,8 @@
 
     SUM device_to_device_memcpy_read_ce 52.68
 
-A cell without a figure (`N/A`: a device with itself, or pairs that don't reach each other) is no figure. A
-test that was waived is told; one that failed is a problem.
+A cell without a figure (`N/A`: a device with itself, or pairs that can't reach each other) is not a figure. A
+waived test is reported; a failed test is a problem.
 
 Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp, common.h (PeerValueMatrix), 0.2 to 0.8.
 """
@@ -21,16 +21,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, numbered, whole
+from assay.logs.figures import (
+    DIGITS,
+    LogFigure,
+    LogFigures,
+    alike,
+    document,
+    line_of,
+    number,
+    numbered,
+    whole,
+)
+from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
-MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:')
 METRICS: Final = (
     Metric(
-        "bandwidth", "B/s", "higher", "of one pair of devices, or of one device and its host", scales=False
+        "bandwidth",
+        "B/s",
+        "higher",
+        "bandwidth of one pair of devices, or of one device and its host",
+        scales=False,
     ),
-    Metric("bandwidth_sum", "B/s", "higher", "of all pairs of a test", scales=False),
-    Metric("latency", "s", "lower", "of one access to memory", scales=False),
+    Metric("bandwidth_sum", "B/s", "higher", "bandwidth of all pairs in a test", scales=False),
+    Metric("latency", "s", "lower", "time of one memory access", scales=False),
 )
 
 _RUNNING: Final = re.compile(r"Running (\w+)\.?\s*$")
@@ -42,7 +56,7 @@ _VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+
 
 
 def nvbandwidth(path: Path) -> LogFigures:
-    """What a log or a JSON report says. Raises InputError where it can't be read."""
+    """What a log or a JSON report says. Raises InputError if it can't be read."""
     return report(whole(path))
 
 
@@ -58,13 +72,17 @@ def report(text: str) -> LogFigures:
 
 def _of_text(log: str, found: LogFigures) -> None:
     test, unit, columns = "", "", 0
+    ended = log.count("\n")  # the last figure of a row without an end may have lost digits
+    printed: list[
+        str
+    ] = []  # of the test's last complete row, whose figures all have the same number of decimals
     for line, text in numbered(log, found):
         if said := _RUNNING.search(text):
-            test, unit, columns = said[1], "", 0
+            test, unit, columns, printed = said[1], "", 0, []
         elif said := _TITLE.search(text):
             unit, columns = said[2], 0
         elif said := _SUM.search(text):
-            value = number(said[2])
+            value = number(said[2]) if alike([*printed, said[2]]) else None
             found.skipped += value is None
             if value is not None and unit == "GB/s":
                 found.figures.append(LogFigure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
@@ -79,7 +97,10 @@ def _of_text(log: str, found: LogFigures) -> None:
             columns = len(text.split())
         elif columns and (cells := text.split()):
             row, *values = cells
-            figures = _row(test, unit, row, values, line) if len(values) == columns else None
+            texts = [value for value in values if value != "N/A"]
+            is_whole = len(values) == columns and line <= ended and alike([*printed, *texts])
+            figures = _row(test, unit, row, values, line) if is_whole else None
+            printed = texts if figures else printed
             found.skipped += figures is None
             found.figures += figures or []
 
@@ -98,7 +119,7 @@ def _of_json(text: str, found: LogFigures) -> None:
             _testcase(test, line_of(text, f'"{test["name"]}"'), found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         found.problems.append(
-            str(error) if type(error) is ValueError else f"no report of nvbandwidth: {error}"
+            str(error) if type(error) is ValueError else f"not an nvbandwidth report: {error}"
         )
 
 
@@ -127,8 +148,10 @@ def _testcase(test: Mapping[str, Any], line: int, found: LogFigures) -> None:
 
 
 def _row(test: str, unit: str, row: str, values: Sequence[object], line: int) -> list[LogFigure] | None:
-    """Figures of a row of a matrix; None where it is torn."""
-    if not row.isdecimal() or any(value != "N/A" and not (number(value) or 0) > 0 for value in values):
+    """Figures of a row of a matrix; None if it is torn."""
+    if not re.fullmatch(DIGITS, row) or any(
+        value != "N/A" and not (number(value) or 0) > 0 for value in values
+    ):
         return None
     return list(_cells(test, unit, int(row), values, line))
 
@@ -140,3 +163,13 @@ def _cells(test: str, unit: str, row: int, values: Sequence[object], line: int) 
         if value is not None:
             labels: dict[str, Scalar] = {"test": test, "row": row, "column": column}
             yield LogFigure(metric, value, labels, {}, line, unit)
+
+
+TOOL: Final = Tool(
+    "nvbandwidth",
+    re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:'),
+    line="nvbandwidth Version: …",
+    words=("nvbandwidth", "memcpy ce", "host_to_device"),
+    read=nvbandwidth,
+    metrics=METRICS,
+)

@@ -1,6 +1,6 @@
 """What a training log states, counted: keys with their lines, last evaluations, times.
 
-A second pass over the file, made where rules are checked; scoring doesn't wait for it.
+A second pass over the file, made when rules are checked; scoring doesn't wait for it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LONGEST_VALUE: Final = 200
 
 
 def outline(path: Path) -> LogOutline:
-    """The outline of one log; what can't be read has an empty one. Never raises on what the file holds."""
+    """The outline of one log; empty if the file can't be read. Never raises on its contents."""
     reader = EventReader(path)
     seen = _KeyCount()
     try:
         for event in reader:
             seen.add(event)
     except InputError:
-        pass  # said where the log is read as a run; here it just states nothing
+        pass  # reported where the log is read as a run; here it just states nothing
     return LogOutline(
         file=path.name,
         keys={key: LoggedKey(k.count, tuple(k.lines), tuple(k.values)) for key, k in seen.keys.items()},
@@ -46,7 +46,7 @@ def outline(path: Path) -> LogOutline:
 class _Key:
     count: int = 0
     lines: list[int] = field(default_factory=list)
-    values: dict[Scalar, None] = field(default_factory=dict)  # a set that keeps its order
+    values: dict[Scalar, None] = field(default_factory=dict)  # an ordered set
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _KeyCount:
             self._keep_time(event.key, event.time_ms)
 
     def _keep_time(self, key: str, time_ms: float) -> None:
-        """The earliest start and the latest stop: ranks say them one after the other."""
+        """The earliest start and the latest stop: ranks log them one after the other."""
         if key in ("init_start", "run_start", "cache_clear"):
             self.times_ms[key] = min(time_ms, self.times_ms.get(key, time_ms))
         elif key in ("init_stop", "run_stop"):
@@ -81,7 +81,7 @@ class _KeyCount:
 
 
 def _value(event: Event) -> Scalar:
-    """What an event states; run_stop states its status, from v0.6 on beside the value."""
+    """What an event states; run_stop states its status, since v0.6 next to the value."""
     value = event.metadata.get("status") if event.key == "run_stop" else event.value
     value = event.value if value is None else value
     if isinstance(value, str):

@@ -1,8 +1,8 @@
 """A pattern that a user wrote, searched by RE2: its time grows with the line, whatever the pattern.
 
 Python's own engine tries every way to match: `(\\w+\\s?)*x` takes years on a line of a hundred characters.
-A pattern has to be understood by both, so that it means what Python's documentation says. Two things differ:
-`\\d`, `\\w`, `\\s` and `\\b` know ASCII only, and `{,3}` has to be written `{0,3}`.
+A pattern must be valid for both engines, so that it means what Python's documentation says. Two things
+differ: `\\d`, `\\w`, `\\s`, and `\\b` are ASCII only, and `{,3}` must be written `{0,3}`.
 
 Source: https://github.com/google/re2/wiki/Syntax.
 """
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _FROM_NOTHING = re.compile(r"(?<!\\)\{,\d+\}")
-# what RE2's message ends with → what that is, and what to write instead
+# suffix of RE2's message → what it is, and what to write instead
 _LACKS: Final = (
-    (r"\(\?<?[=!]", "lookaround", "match the text around the group outside of it"),
-    (r"\\[1-9]|\(\?P$", "a reference back to a group", "write the group's pattern again"),
+    (r"\(\?<?[=!]", "lookaround", "match the text around the group outside it"),
+    (r"\\[1-9]|\(\?P$", "a backreference", "write the group's pattern again"),
     (r"\(\?\(", "a condition", "write both cases with | between them"),
-    (r"\(\?>|[*+?}]\+", "a possessive or atomic repeat", "write an ordinary repeat, which is quick here"),
+    (r"\(\?>|[*+?}]\+", "a possessive or atomic repeat", "write an ordinary repeat, which is fast here"),
     (r"\\Z", r"\Z", "write $"),
     (r"\\[uUN]", "a character by its code or name", "write the character itself"),
-    (r"\(\?[aLux]", "a flag other than i, m and s", "leave it out"),
-    (r"\(\?#", "a comment", "leave it out"),
-    (r"\{\d+,?\d*\}", "more than 1000 repeats", "write *, + or a smaller count"),
+    (r"\(\?[aLux]", "a flag other than i, m, and s", "remove it"),
+    (r"\(\?#", "a comment", "remove it"),
+    (r"\{\d+,?\d*\}", "more than 1000 repeats", "write *, +, or a smaller count"),
 )
 
 
@@ -34,10 +34,10 @@ _LACKS: Final = (
 class Match:
     """One match of a pattern.
 
-    text    all that was matched
+    text    the whole match
     groups  text of each named group; None for one that took no part
     line    that was searched, in UTF-8
-    spans   where each group that took part begins and ends in it, bytes
+    spans   where each participating group begins and ends in it, in bytes
     """
 
     text: str
@@ -68,22 +68,22 @@ def compiled(text: str) -> Pattern:
     import re2
 
     options = re2.Options()
-    options.log_errors = False  # on standard error, beside our own message
+    options.log_errors = False  # on standard error, next to Assay's message
     try:
         regexp = re2.compile(text, options)
     except re2.error as error:
         raise ValueError(_why(text, error.args[0].decode(errors="replace"))) from None
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} holds half of a character pair") from None
+        raise ValueError(f"{text!r} contains half of a surrogate pair") from None
     if wrong := _not_pythons(text):
-        raise ValueError(f"{text!r} is no regular expression: {wrong}")
+        raise ValueError(f"{text!r} is not a regular expression: {wrong}")
     if _FROM_NOTHING.search(text):
-        raise ValueError(f"{text!r}: {{,n}} is not understood; write {{0,n}}")
+        raise ValueError(f"{text!r}: {{,n}} is not supported; write {{0,n}}")
     return Pattern(regexp)
 
 
 def searcher(mark: re.Pattern[bytes]) -> Callable[[bytes], bool]:
-    """Whether a pattern of our own stands somewhere in a text of any origin, in bounded time as well."""
+    """Whether one of Assay's patterns occurs in text of any origin, in bounded time as well."""
     import re2
 
     options = re2.Options()
@@ -93,17 +93,17 @@ def searcher(mark: re.Pattern[bytes]) -> Callable[[bytes], bool]:
 
 
 def _why(text: str, said: str) -> str:
-    """Why RE2 refuses it, from its message; as Python words it where Python refuses it as well."""
+    """Why RE2 rejects it, from its message; in Python's words if Python rejects it too."""
     refused = _not_pythons(text)
     part = said.rpartition(": ")[2]
     for lack, what, instead in () if refused else _LACKS:
         if re.match(lack, part):
-            return f"{text!r} has {what}, which the engine RE2 can't search for; {instead}"
-    return f"{text!r} is no regular expression: {refused or said}"
+            return f"{text!r} contains {what}, which the engine RE2 doesn't support; {instead}"
+    return f"{text!r} is not a regular expression: {refused or said}"
 
 
 def _not_pythons(text: str) -> str:
-    """Why Python does not take it, with the place; "" where it does. Only compiled: that can't run away."""
+    """Why Python rejects it, with the position; "" if it doesn't. Only compiled: that is bounded."""
     try:
         with warnings.catch_warnings(action="ignore"):
             re.compile(text)

@@ -3,10 +3,10 @@
      #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
      65536      5000             11030.78            11030.45             0.176487
 
-Columns and units are named by the header. The JSON names no unit of its bandwidth, and `MB` was 2^20 bytes
-before it was called MiB; so the unit is the one in which bandwidth is message size times message rate, as it
-is by definition. A row where it is that in no unit is torn and is counted. Some versions write JSON without
-quotes, and with commas before a closing brace.
+Columns and units are named by the header. The JSON does not state the unit of bandwidth, and `MB` was 2^20
+bytes before it was called MiB. So the unit is the one in which bandwidth is message size times message rate,
+as it is by definition. If no unit satisfies that, the row is torn and counted. Some versions write JSON
+without quotes, and with commas before a closing brace.
 
 Source: linux-rdma/perftest, src/perftest_parameters.{h,c}: RESULT_FMT…, print_full_bw_report.
 """
@@ -19,20 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures, number, numbered, rounding, whole
+from assay.logs.figures import LogFigure, LogFigures, alike, number, numbered, rounding, whole
+from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 from assay.units import factor
 
-MARK: Final = re.compile(rb'#bytes\s+(?:#sl\s+)?#iterations\s|"?MsgSize"?\s*:\s*\d')
-CLOCK_WARNING: Final = "cpu_clock_warning"  # fact: it said that its CPU is not at its highest clock
+CLOCK_WARNING: Final = "cpu_clock_warning"  # fact: it reported that its CPU is not at its highest clock
 METRICS: Final = (
     Metric("bandwidth", "B/s", "higher", "average over the test", scales=False),
-    Metric("bandwidth_peak", "B/s", "higher", "of the fastest message", scales=False),
-    Metric("message_rate", "messages/s", "higher", "messages a second", scales=False),
-    Metric("latency", "s", "lower", "mean, half of a round trip but for reads and atomics", scales=False),
+    Metric("bandwidth_peak", "B/s", "higher", "bandwidth of the fastest message", scales=False),
+    Metric("message_rate", "messages/s", "higher", "messages per second", scales=False),
+    Metric("latency", "s", "lower", "mean; half of a round trip, except for reads and atomics", scales=False),
     Metric("latency_median", "s", "lower", "what perftest calls typical", scales=False),
-    Metric("latency_min", "s", "lower", "of the fastest message", scales=False),
-    Metric("latency_max", "s", "lower", "of the slowest message", scales=False),
+    Metric("latency_min", "s", "lower", "latency of the fastest message", scales=False),
+    Metric("latency_max", "s", "lower", "latency of the slowest message", scales=False),
     Metric("latency_stdev", "s", "lower", "standard deviation", scales=False),
     Metric("latency_p99", "s", "lower", "99th percentile", scales=False),
     Metric("latency_p99_9", "s", "lower", "99.9th percentile", scales=False),
@@ -69,12 +69,12 @@ _UNITS: Final = {
     "": ("MiB/s", "Gb/s"),
 }
 _SLACK: Final = 1e-6  # of floating point
-_RATE_HALF: Final = 5e-7  # of its last digit: every version prints six
+_RATE_HALF: Final = 5e-7  # half of its last digit: every version prints six
 
 
 @dataclass(frozen=True)
 class _Column:
-    """One of the header's: its name, its unit as printed, and its port where it is of one."""
+    """A column of the header: its name, its unit as printed, and its port if it belongs to one."""
 
     name: str
     unit: str
@@ -83,20 +83,20 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Row:
-    """Texts of a row by their columns."""
+    """Cells of a row by column."""
 
     cells: Mapping[_Column, str]
     side: str
     line: int
 
     def text(self, name: str, port: int | None = None) -> str:
-        """A cell's; empty where there is no such column."""
+        """A cell; empty if there is no such column."""
         found = [t for column, t in self.cells.items() if column.name == name and column.port == port]
         return found[0] if found else ""
 
 
 def perftest(path: Path) -> LogFigures:
-    """What a log or a JSON report says. Raises InputError where it can't be read."""
+    """What a log or a JSON report says. Raises InputError if it can't be read."""
     return report(whole(path))
 
 
@@ -108,7 +108,7 @@ def report(text: str) -> LogFigures:
         figures = list(_figures(row))
         found.figures += figures
         found.skipped += not figures
-    return found.missing("no row of a table: the test did not measure anything")
+    return found.missing("no table row: the test did not measure anything")
 
 
 def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
@@ -144,9 +144,9 @@ def _columns(header: str) -> list[_Column]:
 
 
 def _cells(text: str, most: int) -> list[str]:
-    """The numbers at the end of a line that begins as a row does; [] where it begins otherwise.
+    """The numbers at the end of a line that begins like a row; [] if it begins differently.
 
-    Words that a launcher put before are left out.
+    Words that a launcher put in front are ignored.
     """
     begin = re.search(r"(?:^|[\s>:])(\d+\s+\d+(?:\s.*)?)$", text)
     if begin is None:
@@ -160,7 +160,7 @@ def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
     cells: dict[_Column, str] = {}
     begin = 0
     if text.count("{") != text.count("}"):
-        found.problems.append("no whole JSON report: a brace is not closed; was it cut off?")
+        found.problems.append("incomplete JSON report: a brace is not closed; was it cut off?")
         return
     for pair in _PAIR.finditer(text):
         key, value = pair[1], pair[2] if pair[2] is not None else pair[3]
@@ -181,7 +181,7 @@ def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
 
 
 def _figures(row: _Row) -> Iterator[LogFigure]:
-    """All of a row; none where it is torn."""
+    """All figures of a row; empty if it is torn."""
     size = number(row.text("bytes"))
     if size is None or size <= 0 or any(number(cell) is None for cell in row.cells.values() if cell):
         return
@@ -194,14 +194,14 @@ def _figures(row: _Row) -> Iterator[LogFigure]:
 
 
 def _latencies(row: _Row, port: int | None) -> Iterator[tuple[str, float, str]]:
-    """Times; none where their order is none, or one has lost digits, as in a torn row."""
+    """Times; empty if they are out of order or one has lost digits, as in a torn row."""
     printed = {
         _LATENCIES[column.name]: text
         for column, text in row.cells.items()
         if column.name in _LATENCIES and column.unit == "usec" and column.port == port
     }
     times = {metric: float(text) for metric, text in printed.items()}
-    if len({rounding(text) for text in printed.values()}) > 1 or min(times.values(), default=0.0) < 0:
+    if not alike(printed.values()) or min(times.values(), default=0.0) < 0:
         return
     order = [
         times[f"latency_{name}"]
@@ -214,7 +214,7 @@ def _latencies(row: _Row, port: int | None) -> Iterator[tuple[str, float, str]]:
 
 
 def _exchanged(row: _Row, size: float, port: int | None) -> Iterator[tuple[str, float, str]]:
-    """Bandwidth and message rate; none where one is not the other times the size."""
+    """Bandwidth and message rate; empty if one is not the other times the size."""
     named = {column.name: column.unit for column in row.cells if column.port == port}
     name = next((name for name in ("BW average", "BW") if name in named), None)
     if name is None:
@@ -224,24 +224,33 @@ def _exchanged(row: _Row, size: float, port: int | None) -> Iterator[tuple[str, 
     if not rate:  # as before 2013
         units = units[:1] if named[name] else ()
     unit = next((u for u in units if not rate or _agree(average, u, rate, size)), None)
-    lost_digits = rate and rounding(rate) != _RATE_HALF
+    peak = row.text("BW peak", port)
+    lost_digits = rounding(rate) != _RATE_HALF if rate else bool(peak) and not alike((average, peak))
     if unit is None or lost_digits or (float(average) <= 0 and float(rate or 0) <= 0):
         return
     scale = factor(unit)[0]
     sharper = not rate or rounding(average) * float(rate) <= _RATE_HALF * float(average)
     exact = float(average) * scale if sharper else float(rate) * 1e6 * size
     yield "bandwidth", exact, "B/s"
-    if (
-        peak := float(row.text("BW peak", port) or 0)
-    ) > 0:  # 0 where the test took none: --noPeak, a duration
-        yield "bandwidth_peak", peak * scale, "B/s"
+    if float(peak or 0) > 0:  # 0 if the test measured none: --noPeak, a duration
+        yield "bandwidth_peak", float(peak) * scale, "B/s"
     if rate and float(rate) > 0:
         yield "message_rate", float(rate) * 1e6, "messages/s"
 
 
 def _agree(average: str, unit: str, rate: str, size: float) -> bool:
-    """Whether bandwidth is size times rate, as far as both were printed."""
+    """Whether bandwidth is size times rate, within printed precision."""
     scale = factor(unit)[0]
     low, high = ((float(average) + side * rounding(average)) * scale for side in (-1, 1))
     least, most = ((float(rate) + side * _RATE_HALF) * 1e6 * size for side in (-1, 1))
     return low <= most * (1 + _SLACK) and least <= high * (1 + _SLACK)
+
+
+TOOL: Final = Tool(
+    "perftest",
+    re.compile(rb'#bytes\s+(?:#sl\s+)?#iterations\s|"?MsgSize"?\s*:\s*\d'),
+    line="#bytes #iterations …",
+    words=("bw average", "t_typical", "msgrate", "send_bw", "ib_write"),
+    read=perftest,
+    metrics=METRICS,
+)

@@ -1,4 +1,4 @@
-"""Reports of foreign programs in a log of ours, each between two lines of the key `report`."""
+"""Reports of foreign programs in an Assay log, each between two lines with the key `report`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProgramReport:
 
     part    which of several outputs: `client`, `server`, `json`
     labels  what it was measured on
-    text    the log with all but this report left blank, so that its lines keep their numbers
+    text    the log with everything but this report blanked out, so that lines keep their numbers
     """
 
     part: str
@@ -29,7 +29,7 @@ class ProgramReport:
 
 
 def reports(path: Path) -> Iterator[ProgramReport]:
-    """Those that came to their end, in the log's order. Raises InputError where it can't be read."""
+    """The reports that are complete, in log order. Raises InputError if the log can't be read."""
     spans = list(_spans(path))
     lines = whole(path).split("\n") if spans else []
     for begun, ended in spans:

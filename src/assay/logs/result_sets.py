@@ -1,7 +1,7 @@
-"""Sets of MLPerf result files in a tree: every folder that holds `result_*.txt`.
+"""Sets of MLPerf result files in a tree: every folder with `result_*.txt`.
 
-The tree may be one of MLCommons' repositories (`SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt` beside
-`SUBMITTER/systems/SYSTEM.json`), a flatter copy of it, one folder or single files. Nothing is ever written.
+The tree may be one of MLCommons' repositories (`SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt` next to
+`SUBMITTER/systems/SYSTEM.json`), a flatter copy of it, one folder, or single files. Nothing is ever written.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _ROUND_FOLDER = re.compile(r"(?:.*_)?v(\d+\.\d+)")
 class ResultSet:
     """The runs of one benchmark on one system.
 
-    name            the folder, relative to the path that was given; from the round's folder on where the
-                    path lies below one: `v0.6/NVIDIA/dgx1_ngc19.05_mxnet/resnet`
-    directory       where the files lie
+    name            the folder, relative to the given path; starts at the round's folder if the
+                    path is below one: `v0.6/NVIDIA/dgx1_ngc19.05_mxnet/resnet`
+    directory       where the files are
     files           in the order of their numbers
-    round           as a folder above names it, `v3.1`; None where none does
-    benchmark       where the folder's name is one; None otherwise
-    system          the folder above the benchmark's, or what the system's JSON calls it; None if unknown
-    system_facts    the system's JSON, empty where there is none
-    scaling_factor  of scaling.json; 1 without that file, None where it can't be understood
+    round           as a folder above names it, `v3.1`; None if none does
+    benchmark       if the folder's name is one; None otherwise
+    system          the folder above the benchmark's, or its name in the system's JSON; None if unknown
+    system_facts    the system's JSON, empty if there is none
+    scaling_factor  from scaling.json; 1 without that file, None if it can't be parsed
     problems        what is wrong with the files around the results
     """
 
@@ -53,17 +53,17 @@ class ResultSet:
 
     @property
     def accelerators(self) -> int | None:
-        """All of the system's, by its JSON; None where it doesn't say."""
+        """All of the system's, from its JSON; None if it doesn't say."""
         stated = (self.system_facts.get(key) for key in ("number_of_nodes", "accelerators_per_node"))
         nodes, each = (int(text) if re.fullmatch(r"\d{1,9}", text := str(n).strip()) else 0 for n in stated)
         return nodes * each or None
 
 
 def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
-    """Result sets in files and folders, in the order given, each folder once.
+    """Result sets in files and folders, in the given order, each folder once.
 
-    Files that are named outright count whatever they are called. Links are followed, loops ended.
-    Raises InputError, with all problems, where a path doesn't exist, can't be entered or holds no results.
+    Files that are named explicitly count whatever their names. Links are followed, loops are detected.
+    Raises InputError, with all problems, if a path doesn't exist, can't be entered, or has no results.
     """
     found: dict[Path, tuple[Path, set[Path]]] = {}
     problems: list[Problem] = []
@@ -82,9 +82,9 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
 def _no_results(path: Path) -> str:
     if not path.exists():
         return "no such file or folder"
-    what = "holds no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
+    what = "has no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
     own = min(path.glob(_OWN_LOGS), default=None)
-    return what if own is None else f"{what}: of a run of Assay's, as {own}"
+    return what if own is None else f"{what}: it belongs to an Assay run, like {own}"
 
 
 def holds_results(path: Path) -> bool:
@@ -101,7 +101,7 @@ def round_of(path: Path) -> str | None:
 
 
 def _leaves(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, list[Path]]]:
-    """Folders below a path that hold result files, with them; a file stands for its folder."""
+    """Folders below a path that contain result files, with the files; a file represents its folder."""
     if path.is_file():
         yield path.parent, [path.resolve()]
         return
@@ -113,12 +113,12 @@ def _leaves(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, list[Pa
     entered: set[Path] = set()
     for folder, inner, files in os.walk(path, onerror=refused, followlinks=True):
         here = Path(folder).resolve()
-        if here in entered:  # a link back up, or a second way to the same folder
+        if here in entered:  # a link back up, or a second path to the same folder
             inner.clear()
             continue
         entered.add(here)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        # a folder of that name is no log, which is said where it is read as one
+        # a folder of that name is not a log, which is reported where it is read as one
         results = [here / name for name in (*files, *inner) if _RESULT_FILE.fullmatch(name)]
         if results:
             yield here, results
@@ -147,12 +147,12 @@ def _set(directory: Path, given: Path, files: set[Path]) -> ResultSet:
 
 
 def _one_a_run(files: set[Path], problems: list[Problem]) -> tuple[Path, ...]:
-    """The files in the order of their numbers; of a run that is there raw and compressed only one."""
+    """The files in the order of their numbers; only one if a run exists raw and compressed."""
     runs: dict[str, Path] = {}
     for file in sorted(files, key=lambda file: (_by_number(file.name), len(file.name))):
         run = re.sub(r"\.(gz|xz)$", "", str(file))
         if run in runs:
-            problems.append(Problem(str(file), f"left out: the same run as {runs[run].name}"))
+            problems.append(Problem(str(file), f"skipped: the same run as {runs[run].name}"))
         else:
             runs[run] = file
     return tuple(runs.values())
@@ -187,7 +187,7 @@ def _scaling_factor(path: Path, problems: list[Problem]) -> float | None:
 
 
 def system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str, Any], Path | None]:
-    """What the system's JSON says, from the places where submissions keep it, and which file that was."""
+    """The contents of the system's JSON, from the places where submissions keep it, and its file."""
     system = directory.parent
     candidates = [directory / "system.json", system / "system.json", system / f"{system.name}.json"]
     submitters = list(system.parents)[:2]  # with and without a `results` folder between
@@ -198,7 +198,7 @@ def system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str,
 
 
 def _json_object(path: Path, problems: list[Problem]) -> Mapping[str, Any]:
-    """A small file's JSON object; {} and a problem where it holds none."""
+    """A small file's JSON object; {} and a problem if it has none."""
     try:
         with open_plain(path) as file:
             data = file.read(LARGEST_JSON_BYTES + 1)
@@ -208,5 +208,5 @@ def _json_object(path: Path, problems: list[Problem]) -> Mapping[str, Any]:
         return {}
     if isinstance(value, dict):
         return value
-    problems.append(Problem(str(path), "is no JSON object of at most 1 MiB"))
+    problems.append(Problem(str(path), "is not a JSON object of at most 1 MiB"))
     return {}

@@ -1,4 +1,4 @@
-"""MLPerf's rounds in their order."""
+"""MLPerf's rounds in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Round = tuple[int, int]
 
 
 def number(round_: str | None) -> Round | None:
-    """A round that can be compared; None where it is unknown or not written like one.
+    """A round as a comparable number; None if it is unknown or not written like one.
 
     >>> number("v3.1"), number("v0.5") < number("v1.0"), number("spring")
     ((3, 1), True, None)

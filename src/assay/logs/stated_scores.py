@@ -21,11 +21,11 @@ _FIGURE = re.compile(r"\d{1,9}(?:\.(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class StatedScore:
-    """A score as it was published.
+    """A published score.
 
-    minutes    with so many `decimals`: how it was rounded
-    system     as the result folder names it; None where one figure was given for the only set
-    benchmark  by its result folder's name; None as above
+    minutes    with this many `decimals`: how it was rounded
+    system     as named by the result folder; None if one figure was given for the only set
+    benchmark  as named by its result folder; None as above
     """
 
     minutes: float
@@ -35,7 +35,7 @@ class StatedScore:
 
 
 def figure(text: str) -> StatedScore | None:
-    """One figure in minutes; None where the text is none above 0.
+    """One figure in minutes; None if the text is not a figure above 0.
 
     >>> figure("22.360")
     StatedScore(minutes=22.36, decimals=3, system=None, benchmark=None)
@@ -49,7 +49,7 @@ def figure(text: str) -> StatedScore | None:
 
 
 def stated_scores(text: str) -> tuple[StatedScore, ...]:
-    """What was said: one figure in minutes, or the path of a sheet. Raises InputError where it is neither."""
+    """What was given: one figure in minutes, or the path of a sheet. Raises InputError if it is neither."""
     one = figure(text)
     if one is None and not Path(text).is_file():
         raise InputError(f"stated: {text!r} is neither minutes like 22.36 nor a file")
@@ -57,9 +57,9 @@ def stated_scores(text: str) -> tuple[StatedScore, ...]:
 
 
 def sheet(path: Path) -> tuple[StatedScore, ...]:
-    """The figures of a CSV file, in its order; other columns than the three are of no matter.
+    """The figures of a CSV file, in order; other columns than the three are ignored.
 
-    Raises InputError, with all problems, where a column or a figure is missing.
+    Raises InputError, with all problems, if a column or a figure is missing.
     """
     try:
         text = read_whole(path, _LARGEST_BYTES).decode("utf-8-sig")
@@ -89,7 +89,7 @@ def sheet(path: Path) -> tuple[StatedScore, ...]:
 
 
 def of_set(stated: Sequence[StatedScore], system: str | None, benchmark: str | None) -> StatedScore | None:
-    """What was published of a set; None where nothing was."""
+    """The published score of a set; None if there is none."""
     return next(
         (s for s in stated if s.system is None or (s.system, s.benchmark) == (system, benchmark)), None
     )

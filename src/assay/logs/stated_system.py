@@ -1,8 +1,8 @@
-"""What a log or a system's JSON states of the machine and its software, as one flat table.
+"""What a log or a system's JSON states about the machine and its software, as one flat table.
 
 NVIDIA's launch scripts print `:::SYSJSON {…}`, the fields of MLCommons' system description filled in by the
-container itself, and `:::GITCOMMITID ID`, the commits of program and launcher, before a run begins. `set -x`
-prints the commands that print them, too: only a line that begins with the token counts.
+container itself, and `:::GITCOMMITID ID`, the commits of program and launcher, before a run starts. `set -x`
+also prints the commands that print them: only a line that begins with the token counts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ _SYSTEM = re.compile(rb"^(?:[^:\n]{0,20}: )?:::SYSJSON (.*)$", re.MULTILINE)
 _COMMIT = re.compile(rb"^(?:[^:\n]{0,20}: )?:::GITCOMMITID ([0-9a-f]{7,64})\b", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
-_NOTHING: Final = re.compile(r"|unknown|UNKNOWN_MLPERF_\w+|.*PLACEHOLDER.*")  # what scripts print unset
+_NOTHING: Final = re.compile(
+    r"|unknown|UNKNOWN_MLPERF_\w+|.*PLACEHOLDER.*"
+)  # what scripts print for unset values
 _STACK: Final = "other_software_stack"
 
 
 def flat(stated: Mapping[str, Any]) -> dict[str, Scalar]:
     """The fields of a system description; its software as `software.nccl_version`, or `software` if one text.
 
-    Fields that are empty or filled with a script's placeholder are left out, and so is what is nested deeper.
+    Omits fields that are empty or contain a script's placeholder, and anything nested deeper.
     """
     stack = stated.get(_STACK)
     fields = [(name, value) for name, value in stated.items() if name != _STACK]
@@ -41,9 +43,9 @@ def flat(stated: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def logged_system(head: bytes) -> tuple[dict[str, Scalar], str]:
-    """What the head of a log states of its system, and what is wrong with that; "" where nothing is.
+    """What the head of a log states about its system, and what is wrong with that; "" if nothing is.
 
-    Never raises: what can't be understood states nothing.
+    Never raises: what can't be parsed states nothing.
     """
     problem = ""
     table: dict[str, Scalar] = {}
@@ -57,14 +59,14 @@ def logged_system(head: bytes) -> tuple[dict[str, Scalar], str]:
             problem = ""
             break
         line = head.count(b"\n", 0, match.start()) + 1
-        problem = problem or f"the :::SYSJSON of line {line} is no JSON object: its software isn't known"
+        problem = problem or f"the :::SYSJSON in line {line} is not a JSON object: the software is unknown"
     if commit := _COMMIT.search(head):
         table["git_commit"] = commit[1].decode("ascii")
     return table, problem
 
 
 def _plain(value: object) -> Scalar:
-    """A field's value without control characters; None where it states nothing."""
+    """A field's value without control characters; None if it states nothing."""
     if isinstance(value, str):
         text = _CONTROL.sub(" ", value).encode("utf-8", "replace").decode().strip()[:LONGEST_VALUE]
         return None if _NOTHING.fullmatch(text) else text

@@ -5,10 +5,10 @@
     10	images/sec: 7101.3 +/- 4.2 (jitter = 12.9)	7.812
     total images/sec: 7096.12
 
-A line of a step has the mean over all steps so far of the process that prints it, its standard error, 1.4826
-times the median deviation, then the loss and, where asked for, accuracies. The total is of all workers: with
-Horovod on eight GPUs it is eight times what a step's line says. A total that no number of processes makes of
-the steps is no result. Launchers put words of their own before
+A step line has the mean over all steps so far of the process that prints it, its standard error, 1.4826
+times the median deviation, then the loss and, if requested, accuracies. The total is over all workers: with
+Horovod on eight GPUs it is eight times what a step line says. If no number of processes explains the total
+from the steps, the run has no result. Launchers put their own words before
 lines, and tabs may have become spaces.
 
 Source: tensorflow/benchmarks, scripts/tf_cnn_benchmarks/benchmark_cnn.py (get_perf_timing, log_fn).
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from assay.inputs import Log
+from assay.logs.figures import DIGITS, number
+from assay.logs.mllog import TOKEN
 from assay.records import Scalar
 from assay.units import counted
 
@@ -35,8 +37,8 @@ _FACT = re.compile(
     r"(TensorFlow|Model|Dataset|Mode|Batch size|Num batches|Devices|Data format|Optimizer|Variables"
     r"|AllReduce|Horovod on):\s+(\S.*)"
 )
-_PER_DEVICE = re.compile(r"(\d+) per device")
-_APART: Final = 0.2  # a total has the time between steps, and what many workers wait for each other
+_PER_DEVICE = re.compile(rf"({DIGITS}) per device")
+_APART: Final = 0.2  # a total includes the time between steps and the time that workers wait for each other
 _KEYS: Final = {
     "TensorFlow": "tensorflow_version",
     "Num batches": "steps",
@@ -47,12 +49,12 @@ _KEYS: Final = {
 
 @dataclass(frozen=True)
 class CnnStep:
-    """One line of a step.
+    """One step line.
 
     images_per_s  of this process, mean over the steps so far; error_per_s: its standard error
     jitter_per_s  1.4826 × median deviation of the steps' rates
-    loss          None where it isn't printed
-    accuracies    top-1 and top-5, where printed
+    loss          None if it isn't printed
+    accuracies    top-1 and top-5, if printed
     """
 
     step: int
@@ -68,11 +70,11 @@ class CnnStep:
 class CnnRun:
     """A run of tf_cnn_benchmarks.
 
-    totals   images a second of all workers, with the line: one of each process that shares the log
-    facts    what it says of itself before it begins: model, global_batch_size, mode, devices …
-    problem  why it is no result; "" where it is one
-    skipped  lines with figures that could not be understood
-    cut      lines that are longer than what is read of one
+    totals   images per second of all workers, with the line: one for each process that shares the log
+    facts    what it states before it begins: model, global_batch_size, mode, devices …
+    problem  why it has no result; "" if it has one
+    skipped  lines with figures that could not be parsed
+    cut      lines that exceed the maximum line length
     """
 
     steps: tuple[CnnStep, ...]
@@ -84,28 +86,28 @@ class CnnRun:
 
 
 def is_cnn_log(path: Path) -> bool:
-    """Whether a file holds lines of the program, and none of MLPerf, whose rules then say what it is.
+    """Whether a file has lines of the program, and none of MLPerf's, whose rules would then apply.
 
-    Raises InputError where it can't be read.
+    Raises InputError if it can't be read.
     """
     found = cnn_run(path)
     if not (found.totals or found.steps):
         return False
-    return not any(b":::ML" in block for block in Log(path).blocks())
+    return not any(TOKEN in block for block in Log(path).blocks())
 
 
 def cnn_run(path: Path) -> CnnRun:
-    """What a log says. Raises InputError where it can't be read."""
+    """The contents of a log. Raises InputError if it can't be read."""
     steps, totals, skipped = [], [], 0
     facts: dict[str, Scalar] = {}
     log = Log(path)
-    for number, raw in log.lines():
+    for at, raw in log.lines():
         line = raw.decode("latin-1").rstrip()
         if found := _TOTAL.search(line):
-            total = _number(found[1])
-            totals.append((math.nan if total is None else total, number))
+            total = number(found[1])
+            totals.append((math.nan if total is None else total, at))
         elif found := _STEP.search(line):
-            step = _step(found, number)
+            step = _step(found, at)
             skipped += step is None
             steps += [step] if step else []
         else:
@@ -115,7 +117,7 @@ def cnn_run(path: Path) -> CnnRun:
 
 
 def devices_of(facts: Mapping[str, Scalar]) -> int | None:
-    """As many as batches make up the global one; None where the log lacks them."""
+    """The number of batches in the global batch; None if the log lacks them."""
     whole, each = facts.get("global_batch_size"), facts.get("batch_size")
     if not isinstance(whole, int) or not isinstance(each, int) or not each or whole < each:
         return None
@@ -123,41 +125,41 @@ def devices_of(facts: Mapping[str, Scalar]) -> int | None:
 
 
 def _step(found: re.Match[str], line: int) -> CnnStep | None:
-    """None where a number can't be read; only a loss may be none that is finite."""
-    rate, error, jitter = (_number(text) for text in found.group(2, 3, 4))
-    if rate is None or error is None or jitter is None or not math.isfinite(rate + error + jitter):
+    """None if a number can't be read; only a loss may be nonfinite."""
+    step, rate, error, jitter = (number(text) for text in found.group(1, 2, 3, 4))
+    if step is None or rate is None or error is None or jitter is None:
         return None
-    loss, top_1, top_5 = (_number(text) for text in found.group(5, 6, 7))
+    loss, top_1, top_5 = _loss(found[5]), number(found[6]), number(found[7])
     accuracies = None if top_1 is None or top_5 is None else (top_1, top_5)
-    return CnnStep(int(found[1]), rate, error, jitter, loss, accuracies, line)
+    return CnnStep(int(step), rate, error, jitter, loss, accuracies, line)
 
 
 def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
-    """The first of each: the processes of a job say the same."""
+    """The first of each: the processes of a job state the same."""
     if found := _PER_DEVICE.search(line):
         facts.setdefault("batch_size", int(found[1]))
     elif found := _FACT.search(line):
         key = _KEYS.get(found[1], found[1].lower().replace(" ", "_"))
         first = found[2].split()[0]
-        whole = first.isdecimal() and key in ("global_batch_size", "steps")
+        whole = re.fullmatch(DIGITS, first) and key in ("global_batch_size", "steps")
         facts.setdefault(key, int(first) if whole else found[2].strip())
 
 
 def _problem(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
     if not totals:
         end = f"; the last step is {steps[-1].step}" if steps else ""
-        return f"no line `total images/sec`: the run did not come to its end{end}"
+        return f"no line `total images/sec`: the run did not finish{end}"
     for total, line in totals:
         if not (math.isfinite(total) and total > 0):
-            return f"line {line}: its total is no rate"
+            return f"line {line}: its total is not a rate"
     for step in steps:
         if step.loss is not None and not math.isfinite(step.loss):
-            return f"line {step.line}: the loss of step {step.step} is {step.loss}; that is no training"
+            return f"line {step.line}: the loss of step {step.step} is {step.loss}: the training failed"
     return ""
 
 
 def _contradiction(steps: list[CnnStep], totals: list[tuple[float, int]], devices: int | None) -> str:
-    """Why total and steps can't be of one run; "" where they can. Each process has as many devices."""
+    """Why total and steps can't be from one run; "" if they can. All processes have as many devices."""
     if len(steps) < 2 or not totals or devices is None:
         return ""
     each = steps[-1].images_per_s
@@ -166,13 +168,13 @@ def _contradiction(steps: list[CnnStep], totals: list[tuple[float, int]], device
         return ""
     total, line = totals[0]
     return (
-        f"line {line}: its total of {total:g} images/s contradicts its steps, {each:g} images/s of a process "
-        f"in line {steps[-1].line} and {counted(devices, 'device')} in all; is it of one run?"
+        f"line {line}: its total of {total:g} images/s contradicts its steps, {each:g} images/s per process "
+        f"in line {steps[-1].line} and {counted(devices, 'device')} in all; is it from one run?"
     )
 
 
-def _number(text: str | None) -> float | None:
-    """As printed, `nan` and `inf` too; None where it is no number."""
+def _loss(text: str | None) -> float | None:
+    """As printed, including `nan` and `inf`; None if it is not a number."""
     try:
         return None if text is None else float(text)
     except ValueError:

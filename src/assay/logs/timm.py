@@ -4,8 +4,8 @@
     Test: [  48/48]  Time: 0.10 (0.20)  Loss:  0.91 (1.21)  Acc@1:  80.11 ( 77.12)  Acc@5:  94.5 ( 93.1)
     Train benchmark of resnet50 done. 456.78 samples/sec, 561.10 ms/sample
 
-Of two figures side by side the first is the last interval's, the one in brackets is over the epoch so far.
-What the benchmark of training calls `ms/sample` is the time of a step.
+Of two adjacent figures, the first is for the last interval, and the one in parentheses for the epoch so far.
+What the training benchmark calls `ms/sample` is the time of a step.
 
 Source: huggingface/pytorch-image-models, train.py (train_one_epoch, validate), benchmark.py, 0.4 to 1.0.
 """
@@ -17,24 +17,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures, crash, lines, number
+from assay.logs.figures import DIGITS, LogFigure, LogFigures, crash, lines, number
+from assay.logs.tool import Tool, last
 from assay.records import Metric, Scalar
 
-MARK: Final = re.compile(
-    rb"Train: \d+ \[ *\d+/\d+ |(?:Infer|Train) \[\d+/\d+\]\. .* samples/sec|(?:Inference|Train) benchmark of "
-)
 METRICS: Final = (
-    Metric("throughput", "samples/s", "higher", "of all workers, over the epoch so far or the benchmark"),
-    Metric("interval_throughput", "samples/s", "higher", "of all workers, of the last interval"),
-    Metric("step_time", "s", "lower", "of one step, over the epoch so far or the benchmark", scales=False),
-    Metric("loss", "", None, "of training, over the epoch so far", scales=False),
+    Metric(
+        "throughput",
+        "samples/s",
+        "higher",
+        "samples per second of all workers, over the epoch so far or the benchmark",
+    ),
+    Metric(
+        "interval_throughput", "samples/s", "higher", "samples per second of all workers in the last interval"
+    ),
+    Metric(
+        "step_time", "s", "lower", "time of one step, over the epoch so far or the benchmark", scales=False
+    ),
+    Metric("loss", "", None, "training loss over the epoch so far", scales=False),
     Metric("top_1_accuracy", "", "higher", "over the validation so far", scales=False),
     Metric("top_5_accuracy", "", "higher", "over the validation so far", scales=False),
 )
 
 _N: Final = r"([^\s,()/]+)"
 _TRAIN: Final = re.compile(
-    rf"Train: (\d+) \[ *(\d+)/(\d+) .*?\]\s+Loss: +{_N} \( *{_N}\)\s+"
+    rf"Train: ({DIGITS}) \[ *({DIGITS})/({DIGITS}) .*?\]\s+Loss: +{_N} \( *{_N}\)\s+"
     rf"Time: {_N}s, +{_N}/s +\({_N}s, +{_N}/s\)"
 )
 _TEST: Final = re.compile(
@@ -51,7 +58,7 @@ _PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
 
 
 def timm(path: Path) -> LogFigures:
-    """What a log says. Raises InputError where it can't be read."""
+    """The contents of a log. Raises InputError if it can't be read."""
     found = LogFigures()
     begun = False
     for line, text in lines(path, found):
@@ -64,20 +71,20 @@ def timm(path: Path) -> LogFigures:
             found.figures += figures
             found.skipped += not figures
         elif _PROGRESS.search(text):
-            begun = True  # a benchmark's; its last line has the figures
+            begun = True  # a benchmark; its last line has the figures
     return found.missing(
-        "no line `benchmark of … done`: it did not come to its end" if begun else "no line has a figure"
+        "no line `benchmark of … done`: it did not finish" if begun else "no line has a figure"
     )
 
 
 def _figures(text: str, line: int, found: LogFigures) -> Iterator[LogFigure]:
-    """All of a line; none where it is torn. A loss that is no number is no training."""
+    """All figures of a line; empty if it is torn. A loss that is not a number means a failed training."""
     if said := _TRAIN.search(text):
         epoch, step = int(said[1]), int(said[1]) * int(said[3]) + int(said[2])
         rates = [number(said[group]) for group in (6, 7, 8, 9)]
         loss = number(said[5])
         if loss is None and said[5].lower().lstrip("-") in ("nan", "inf"):
-            found.problems.append(f"line {line}: the loss is {said[5]}; that is no training")
+            found.problems.append(f"line {line}: the loss is {said[5]}: the training failed")
         if loss is None or None in rates or not all(rate and rate > 0 for rate in rates):
             return
         for metric, value, unit in (
@@ -100,3 +107,17 @@ def _figures(text: str, line: int, found: LogFigures) -> Iterator[LogFigure]:
             labels = {"phase": said[1].lower(), "model": said[2]}
             yield LogFigure("throughput", rate, labels, {}, line, "samples/s")
             yield LogFigure("step_time", time, labels, {}, line, "ms")
+
+
+TOOL: Final = Tool(
+    "timm",
+    re.compile(
+        rb"Train: \d+ \[ *\d+/\d+ |(?:Infer|Train) \[\d+/\d+\]\. .* samples/sec"
+        rb"|(?:Inference|Train) benchmark of "
+    ),
+    line="Train: 0 [ 0/100 …",
+    words=("timm", "samples/sec", "acc@1"),
+    read=timm,
+    metrics=METRICS,
+    picks={"top_1_accuracy": last, "top_5_accuracy": last},
+)

@@ -1,9 +1,9 @@
-"""How far a training went until its target: epochs and samples, from its evaluations.
+"""How long a training ran until its target: epochs and samples, from its evaluations.
 
-Rounds and benchmarks count differently under the same key: what `epoch_num` and `train_samples` count is
-decided by the tables of `counts.py`, and said in the notes. From v4.0 `samples_count` says samples outright.
-Magnitude only checks: where it contradicts the table, neither length is given and a doubt says why. It
-decides where the table knows nothing, and the notes say so.
+Rounds and benchmarks count differently under the same key: the tables in `counts.py` decide what `epoch_num`
+and `train_samples` count, and the notes say so. Since v4.0, `samples_count` states samples directly.
+Magnitude is only a check: if it contradicts the table, neither length is reported and a doubt says why. It
+decides only if the table has no entry, and the notes say so.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ FEWEST_SAMPLES: Final = 1_000  # no reference that counts samples or tokens has 
 class LoggedSize:
     """What a log says under `train_samples`.
 
-    samples      None where it says nothing, or several things
-    at_end       whether it was printed after the last evaluation: then it counts what the run took
-    of_data_set  whether it is known to count the training set, whatever the table says of the benchmark
+    samples      None if it says nothing, or several things
+    at_end       whether it was printed after the last evaluation: then it counts what the run processed
+    of_data_set  whether it is known to count the training set, whatever the table says about the benchmark
     """
 
     samples: int | None = None
@@ -44,13 +44,13 @@ class LoggedSize:
 
 @dataclass(frozen=True)
 class TrainingLength:
-    """Epochs and samples at the last evaluation, the one that ended the run; None where the log can't tell.
+    """Epochs and samples at the last evaluation, which ended the run; None if the log doesn't show it.
 
-    evaluations  (epochs, or samples where epochs are unknown; value) in the log's order
-    data_set     samples of the training set; None where it isn't known
+    evaluations  (epochs, or samples if epochs are unknown; value) in log order
+    data_set     samples in the training set; None if unknown
     multiplied   samples are epochs times the training set, not counted by the log
-    notes        how the log's counts were understood, and by what
-    doubt        that its positions can't be what the table says; then neither length is given
+    notes        how the log's counts were interpreted, and based on what
+    doubt        that its positions can't be what the table says; then neither length is reported
     """
 
     epochs: float | None = None
@@ -73,8 +73,8 @@ def training_length(
 ) -> TrainingLength:
     """What the evaluations and `train_samples` say.
 
-    benchmark, round_  as the result folders name them, None if unknown
-    submitter          as the log or its folder names it
+    benchmark, round_  as named by the result folders, None if unknown
+    submitter          as named by the log or its folder
     batch              the global batch size
     """
     size, size_notes = _size(logged, benchmark, round_, submitter)
@@ -83,11 +83,11 @@ def training_length(
         return TrainingLength(data_set=size, notes=(why, *size_notes))
     if not found:
         return TrainingLength(
-            data_set=size, notes=("no eval_accuracy that names an epoch: epochs unknown", *size_notes)
+            data_set=size, notes=("no eval_accuracy line has an epoch: epochs unknown", *size_notes)
         )
     notes = []
     if placeless := len(evaluations) - len(found):
-        notes.append(f"{placeless} of {len(evaluations)} eval_accuracy lines name no epoch")
+        notes.append(f"{placeless} of {len(evaluations)} eval_accuracy lines have no epoch")
     metric = next((e.values[0][0] for e in found if e.values), "")
     if metric and len({name for e in found for name, _ in e.values}) > 1:
         notes.append(f"an evaluation has several values; the series shows {metric}")
@@ -111,7 +111,7 @@ def training_length(
 def _lengths(
     found: Sequence[Evaluation], understood: _Understanding, size: int | None, batch: int | None
 ) -> tuple[float | None, float | None, float]:
-    """Epochs and samples at the furthest evaluation, and what makes a position one of the series."""
+    """Epochs and samples at the last evaluation, and the factor from positions to the series."""
     last = (max(e.at or 0.0 for e in found) - understood.began_at) / understood.per_sample
     if understood.what == "epochs":
         each = _filled_up(size, batch) if size is not None and understood.filled_up else size
@@ -122,7 +122,7 @@ def _lengths(
 
 
 def _filled_up(size: int, batch: int | None) -> int:
-    """Samples of an epoch of whole batches."""
+    """Samples in an epoch of whole batches."""
     return size if batch is None or batch > size else -(-size // batch) * batch
 
 
@@ -132,20 +132,22 @@ def _filled_up(size: int, batch: int | None) -> int:
 def _size(
     logged: LoggedSize, benchmark: str | None, round_: str | None, submitter: str | None
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Samples of the training set, and what was decided about it."""
+    """Samples in the training set, and what was decided about it."""
     known, stated = data_set(benchmark, round_), stated_size(benchmark, round_, submitter)
     own = None if logged.at_end else logged.samples
     if logged.of_data_set or stated is None or stated.what == "data set":
         return (known.samples if own is None and known else own), ()
     if known is None:
-        return None, (f"train_samples counts {stated.what}, by {stated.source}: no size of a data set",)
+        return None, (
+            f"train_samples counts {stated.what}, according to {stated.source}: not the size of a data set",
+        )
     if logged.samples is None or stated.what == "samples seen":
         return known.samples, ()
     if own is not None and abs(own / known.samples - 1) <= LIKE_THE_DATA_SET:
         return own, ()
     return known.samples, (
-        f"train_samples is {logged.samples:,} and counts {stated.what}, by {stated.source}; the data set has "
-        f"{known.samples:,} samples ({known.source})",
+        f"train_samples is {logged.samples:,} and counts {stated.what}, according to {stated.source}; the "
+        f"data set has {known.samples:,} samples ({known.source})",
     )
 
 
@@ -159,7 +161,7 @@ def _counts_seen(benchmark: str | None, round_: str | None, submitter: str | Non
 
 @dataclass(frozen=True)
 class _Understanding:
-    """What the positions count, how that is known, and what speaks against it."""
+    """What the positions count, how that is known, and what contradicts it."""
 
     what: What
     note: str
@@ -180,31 +182,31 @@ def _understood(
     of = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
     samples = _in_samples(points, size)
     if known is None:
-        taken = f"taken as samples: {samples}" if samples else "taken as epochs, as the key is called"
-        note = f"what epoch_num counts isn't known of {of}; {taken}"
+        taken = f"read as samples: {samples}" if samples else "read as epochs, as the key says"
+        note = f"what epoch_num counts is unknown for {of}; {taken}"
         most = max(e.at for e in points if e.at is not None)
         passes = size is not None and most >= size
         return _Understanding("samples", note, passes=passes) if samples else _Understanding("epochs", note)
-    note = f"epoch_num counts {known.what}: {of}, by {known.source}"
+    note = f"epoch_num counts {known.what}: {of}, according to {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
-    doubt = length_contradicts(f"{known.what} in {of} by {known.source}", against)
+    doubt = length_contradicts(f"{known.what} in {of} according to {known.source}", against)
     return _Understanding(
         known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
     )
 
 
 def _in_samples(points: Sequence[Evaluation], size: int | None) -> str:
-    """Why the positions look like samples; "" where they don't."""
+    """Why the positions look like samples; "" if they don't."""
     places = [e.at for e in points if e.at is not None]
     most = max(places)
     if most > MOST_EPOCHS:
-        return f"it goes to {most:g}, and no benchmark trains for more than {MOST_EPOCHS:,} epochs"
+        return f"it goes up to {most:g}, but no benchmark trains for more than {MOST_EPOCHS:,} epochs"
     if size is not None and size > 1 and all(at % size == 0 for at in places):
-        return f"it goes to {most:g} in whole multiples of the {size} training samples"
+        return f"it goes up to {most:g} in whole multiples of the {size} training samples"
     return ""
 
 
 def _too_few(points: Sequence[Evaluation]) -> str:
-    """Why the positions look like epochs; "" where they don't."""
+    """Why the positions look like epochs; "" if they don't."""
     most = max(e.at for e in points if e.at is not None)
-    return f"it goes to {most:g} only" if most < FEWEST_SAMPLES else ""
+    return f"it only goes up to {most:g}" if most < FEWEST_SAMPLES else ""

@@ -1,4 +1,4 @@
-"""What matters of a training log's events, gathered while they stream by."""
+"""The relevant events of a training log, gathered while streaming."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from assay.logs.training_length import LoggedSize
 from assay.records import Scalar
 
 FIRST_OF_2000_MS: Final = 946_684_800_000  # earlier "times" count from the start of a program
-MOST_VALUES: Final = 4096  # distinct values kept of one key: the seeds of that many ranks
+MOST_VALUES: Final = 4096  # distinct values kept per key: the seeds of this many ranks
 
-# Printed as they happen; evaluations, and with them run_stop, may be printed when training went on for long.
+# Printed as they happen; evaluations, and with them run_stop, may be printed long after they happen.
 _PRINTED_AT_ONCE: Final = frozenset({"epoch_start", "epoch_stop", "block_start", "block_stop"})
 _NOT_HYPERPARAMETERS: Final = frozenset(
     {"eval_iteration_accuracy", "status", "submission_poc_name", "submission_poc_email"}
@@ -27,9 +27,9 @@ _LOADGEN_KEYS: Final = frozenset(
 
 @dataclass
 class TrainingLog:
-    """What was read so far.
+    """What has been read so far.
 
-    backwards  where epochs and blocks step back in time; "" where they don't
+    backwards  where epochs and blocks go back in time; "" if they don't
     """
 
     reader: EventReader
@@ -41,7 +41,7 @@ class TrainingLog:
     evaluations: list[Evaluation] = field(default_factory=list)
     timeline: Timeline = field(default_factory=Timeline)
     tracked: list[float] = field(default_factory=list)  # the log's own throughput
-    throughputs: list[float] = field(default_factory=list)  # the same under a key of its own
+    throughputs: list[float] = field(default_factory=list)  # the same under its own key
     points: dict[str, dict[Scalar, None]] = field(default_factory=dict)  # distinct values of a key, in order
     size_line: int = 0  # of the first train_samples
     init_start_ms: float | None = None
@@ -51,7 +51,7 @@ class TrainingLog:
     _latest: Event | None = None  # epoch or block
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
+        """Process the next event."""
         key = event.key
         self.first = self.first or event
         self.last = event
@@ -87,7 +87,7 @@ class TrainingLog:
         elif latest.time_ms - event.time_ms > CLOCK_TOLERANCE_MS and not self.backwards:
             back_s = (latest.time_ms - event.time_ms) / 1000
             self.backwards = (
-                f"the clock goes backwards by {back_s:.1f} s: from {latest.key} (line {latest.line}) "
+                f"the clock goes backward by {back_s:.1f} s: from {latest.key} (line {latest.line}) "
                 f"to {event.key} (line {event.line})"
             )
 
@@ -111,14 +111,14 @@ class TrainingLog:
 
     @property
     def window_ms(self) -> tuple[float, float] | None:
-        """First run_start and last run_stop: what every rank had to wait for."""
+        """First run_start and last run_stop: the time that every rank had to wait."""
         began = [e.time_ms for e in self.starts if e.time_ms is not None]
         ended = [e.time_ms for e in self.stops if e.time_ms is not None]
         return (min(began), max(ended)) if began and ended else None
 
     @property
     def started_at(self) -> float | None:
-        """First run_start, seconds since the epoch; None where the log's times are of no calendar."""
+        """First run_start, seconds since the epoch; None if the log's times are not calendar times."""
         began = [e.time_ms for e in self.starts if e.time_ms is not None]
         return min(began) / 1000 if began and min(began) > FIRST_OF_2000_MS else None
 
@@ -137,9 +137,9 @@ class TrainingLog:
 
     @property
     def round(self) -> str | None:
-        """The round where the form of the lines tells it; from v0.7 on all look alike.
+        """The round, if the form of the lines shows it; since v0.7 all look alike.
 
-        Our own programs state it.
+        Assay's own programs state it.
         """
         if self.first and self.first.form != "v0.7":
             return self.first.form
@@ -148,7 +148,7 @@ class TrainingLog:
 
     @property
     def benchmark(self) -> str | None:
-        """As the log names it."""
+        """The benchmark, as named by the log."""
         if self.first and self.first.form == "v0.5":
             return str(self.first.metadata["benchmark"])
         for value in self.points.get("submission_benchmark", ()):
@@ -168,35 +168,35 @@ class TrainingLog:
 
     @property
     def is_our_own(self) -> bool:
-        """Whether a program of ours printed it: it states its round, and train_samples is what it says."""
+        """Whether an Assay program printed it: then it states its round, and train_samples is literal."""
         return "mlperf_round" in self.points
 
     @property
     def throughput(self) -> float | None:
-        """The log's own, as it counts it: of equal amounts of samples, so that the mean is harmonic."""
+        """The log's own throughput, in its own unit: over equal sample counts, so the mean is harmonic."""
         rates = self.tracked or self.throughputs
         return len(rates) / sum(1 / rate for rate in rates) if rates else None
 
     def before_stop(self) -> list[Evaluation]:
-        """Evaluations that the run could stop on."""
+        """Evaluations at which the run could stop."""
         if not self.stops:
             return self.evaluations
         return [e for e in self.evaluations if e.line < self.stops[-1].line]
 
     def number(self, key: str) -> int | None:
-        """A key's positive whole number where the log states exactly one."""
+        """A key's positive integer, if the log states exactly one."""
         values = tuple(self.points.get(key, ()))
         if len(values) != 1 or not is_number(value := values[0]) or value <= 0 or value != int(value):
             return None
         return int(value)
 
     def word(self, key: str) -> str | None:
-        """A key's text where the log states exactly one."""
+        """A key's text, if the log states exactly one."""
         values = tuple(self.points.get(key, ()))
         return values[0] if len(values) == 1 and isinstance(values[0], str) else None
 
     def hyperparameters(self) -> dict[str, Scalar]:
-        """Every scalar stated once, or alike by all ranks; of the ranks' seeds the smallest."""
+        """Every scalar stated once, or identically by all ranks; the smallest of the ranks' seeds."""
         stated = {key: next(iter(values)) for key, values in self.points.items() if len(values) == 1}
         seeds = [seed for seed in self.points.get("seed", ()) if is_number(seed)]
         if len(seeds) > 1:

@@ -1,15 +1,15 @@
 """Where the time between run_start and run_stop went: start, training, evaluation, rest.
 
-Epochs, blocks and evaluations are intervals that may overlap: some programs evaluate while the next epoch
-runs, some log one epoch around everything. A sweep over all their ends gives every moment to exactly one
+Epochs, blocks, and evaluations are intervals that may overlap: some programs evaluate while the next epoch
+runs, some log one epoch around everything. A sweep over all their ends assigns every moment to exactly one
 phase, whatever the order of the lines, so that the phases add up to run_stop − run_start:
 
-1. training: an epoch is open, and a block where the log has blocks, since either may enclose evaluations
-2. evaluation: an evaluation is open. Training comes before it, except where the evaluation is of the very
-   epoch that was open when it began: then the epoch waits for it. Where the log states its own throughput,
-   that decides instead: whether the training paused is seen in how long its samples took
-3. start: nothing was trained yet
-4. rest: what is left
+1. training: an epoch is open, and also a block if the log has blocks, since either may enclose evaluations
+2. evaluation: an evaluation is open. Training takes precedence, unless the evaluation belongs to the epoch
+   that was open when it began: then the epoch waits for it. If the log states its own throughput, that
+   decides instead: how long its samples took shows whether the training paused
+3. start: nothing has been trained yet
+4. rest: everything else
 """
 
 from __future__ import annotations
@@ -37,25 +37,28 @@ def training_phases(
 ) -> TrainingPhases:
     """The phases of a run that lasted from `began_ms` to `ended_ms`, in minutes.
 
-    timeline    what the log marks; repeats by further ranks do no harm
+    timeline    what the log marks; repeats by further ranks are harmless
     length      epochs and samples that were trained, converged or not
-    trained_ms  how long training them took by the log's own throughput, where it states one
+    trained_ms  how long training them took, by the log's own throughput, if it states one
     """
     window = Span(began_ms, ended_ms)
     evaluations = timeline.spans("eval", window, window.end)
-    # where the last evaluation begins: training that was begun later is not for the target
+    # the last evaluation's start: training that started later is not for the target
     target = max((e.begin for e in evaluations), default=window.end)
     epochs, blocks = timeline.spans("epoch", window, target), timeline.spans("block", window, target)
     notes: list[str] = []
     if not epochs and not blocks:
         epochs = [_unmarked(timeline.points, evaluations, window)]
         paused = evaluations
-        notes.append("no epochs or blocks are marked: what is no evaluation, to the last one, is training")
+        notes.append(
+            "no epochs or blocks are marked: everything up to the last evaluation that is not evaluation is "
+            "training"
+        )
     else:
         paused = _waited_for(epochs or blocks, evaluations)
     spent = _spent(_Marks(epochs, blocks, evaluations, paused), window, trained_ms)
     if spent.beside_ms and (epochs or blocks):
-        notes.append("evaluation ran beside training: counted once, as training")
+        notes.append("evaluation ran concurrently with training: counted once, as training")
     return TrainingPhases(
         start_minutes=spent.start_ms / MS_PER_MINUTE,
         training_minutes=spent.training_ms / MS_PER_MINUTE,
@@ -85,7 +88,7 @@ class _PhaseTimes:
     """Milliseconds by phase.
 
     beside, paused  evaluation in an open epoch, counted as training or as evaluation
-    after           rest behind the last evaluation
+    after           rest after the last evaluation
     """
 
     start_ms: float = 0.0
@@ -98,7 +101,7 @@ class _PhaseTimes:
 
 
 def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _PhaseTimes:
-    """The phases by labels; by the log's own throughput where it knows better what training waited for."""
+    """The phases by labels; by the log's own throughput if it shows better what training waited for."""
     by_labels = _sweep(marks, window)
     if trained_ms is None or not (by_labels.beside_ms or by_labels.paused_ms):
         return by_labels
@@ -107,7 +110,7 @@ def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _PhaseTimes
 
 
 def _sweep(marks: _Marks, window: Span) -> _PhaseTimes:
-    """Every moment of the window given to one phase."""
+    """Every moment of the window assigned to one phase."""
     spent = _PhaseTimes()
     kinds = (marks.epochs, marks.blocks, marks.evaluations, marks.paused)
     edges = [(window.begin, -1, 0), (window.end, -1, 0)]
@@ -138,7 +141,7 @@ def _sweep(marks: _Marks, window: Span) -> _PhaseTimes:
 
 
 def _waited_for(epochs: Sequence[Span], evaluations: Sequence[Span]) -> list[Span]:
-    """Evaluations of an epoch that was open when they began and until they ended."""
+    """Evaluations inside an epoch that stayed open throughout."""
     by_label: dict[Label, list[Span]] = {}
     for epoch in epochs:
         by_label.setdefault(epoch.label, []).append(epoch)
@@ -151,7 +154,7 @@ def _waited_for(epochs: Sequence[Span], evaluations: Sequence[Span]) -> list[Spa
 
 
 def _unmarked(events: Iterable[Event], evaluations: Sequence[Span], window: Span) -> Span:
-    """From v0.5's train_loop, else run_start, to the last evaluation, else run_stop."""
+    """From v0.5's train_loop, otherwise run_start, to the last evaluation, otherwise run_stop."""
     begin, end = window.begin, max((e.end for e in evaluations), default=None)
     for event in events:
         at = event.time_ms
@@ -165,6 +168,6 @@ def _unmarked(events: Iterable[Event], evaluations: Sequence[Span], window: Span
 
 
 def _evaluated_points(events: Iterable[Event]) -> int:
-    """Evaluations of a log that doesn't mark their beginning and end."""
+    """Evaluations in a log that does not mark their starts and ends."""
     places = [label_of(event) for event in events if event.key == "eval_accuracy"]
     return len(set(places)) if None not in places else len(places)

@@ -1,4 +1,4 @@
-"""Whether what a pattern matched is a whole number, or a piece of a longer one.
+"""Whether a pattern matched a complete number, or only part of a longer one.
 
 A search stops where the pattern stops: `[0-9.]+` finds 1 in `1,234.5` and 1.234 in `1.234e+03`. Both look
 like results, so a match that begins or ends inside what reads like one number is a problem of the run.
@@ -33,18 +33,18 @@ _UNIT: Final = re.compile(r"\s?([A-Za-zµ]+(?:/[A-Za-z]+)?)")
 
 
 def fault(pattern: Pattern, match: Match, group: str, unit: str) -> str:
-    """Why a group's text is not the figure that was printed, and what to write instead; "" where it is.
+    """Why a group's text is not the figure that was printed, and what to write instead; "" if it is.
 
     unit  of the group's figure, as the user declared it
     """
     start, end = match.spans[group]
     if end >= LONGEST_LINE:
-        return f"{match.line[start:end].decode()} ends where reading a line does, after {LONGEST_LINE} bytes"
+        return f"{match.line[start:end].decode()} ends at the maximum line length of {LONGEST_LINE} bytes"
     before = match.line[max(start - _WINDOW, 0) : start].decode(errors="ignore")
     text = match.line[start:end].decode()
     after = match.line[end : end + _WINDOW].decode(errors="ignore")
     if printed := _other_unit(after, unit):
-        return f"{text} is printed in {printed}, and its unit is declared as {unit}; write unit: {printed}"
+        return f"{text} is printed in {printed}, but its unit is declared as {unit}; write unit: {printed}"
     begins_inside = _begins_inside(before, text) and not _demanded(pattern, match, group, before[-1], -1)
     ends_inside = _ends_inside(text, after, unit) and not _demanded(pattern, match, group, after[0], 1)
     if not begins_inside and not ends_inside:
@@ -54,7 +54,7 @@ def fault(pattern: Pattern, match: Match, group: str, unit: str) -> str:
     assert last is not None
     rest = last[0] + _multiple(after.removeprefix(last[0]), unit)
     token = f"{first[0]}{text}{rest}".strip(".,:'_")
-    return f"{text!r} is only a part of {token}; {_instead(group, token)}"
+    return f"{text!r} is only part of {token}; {_instead(group, token)}"
 
 
 def _begins_inside(before: str, text: str) -> bool:
@@ -69,14 +69,14 @@ def _ends_inside(text: str, after: str, unit: str) -> bool:
 
 
 def _multiple(after: str, unit: str) -> str:
-    """The k in `3.4k images/s` and `3.4kimages/s`; "" where none follows, or it begins the declared unit."""
+    """The k in `3.4k images/s` and `3.4kimages/s`; "" if none follows, or if it begins the declared unit."""
     end = r"(?![A-Za-z])" + (f"|(?={re.escape(unit)})" if unit else "")
     found = re.match(f"[kKMGTP]i??(?:{end})", after)
     return found[0] if found and found[0][0] != unit[:1] else ""
 
 
 def _other_unit(after: str, unit: str) -> str:
-    """The unit that follows the figure, where it is another one of the same kind: ms where s is declared."""
+    """The unit after the figure, if it is a different one of the same kind: ms if s is declared."""
     word = _UNIT.match(after)
     if word is None:
         return ""
@@ -85,11 +85,11 @@ def _other_unit(after: str, unit: str) -> str:
 
 
 def _demanded(pattern: Pattern, match: Match, group: str, character: str, side: int) -> bool:
-    """Whether the pattern itself asks for the character next to the group, which then ends the number.
+    """Whether the pattern itself requires the character next to the group, which then ends the number.
 
     side  -1: before the group; 1: after it
 
-    Such a pattern doesn't find the same figure with another character in its place.
+    Such a pattern doesn't match the same figure with another character in its place.
     """
     if character.isdigit():
         return False
@@ -104,17 +104,15 @@ def _demanded(pattern: Pattern, match: Match, group: str, character: str, side: 
 
 
 def _instead(group: str, token: str) -> str:
-    """What the user can write so that the figure is found, or told from what is next to it."""
+    """What to write so that the figure is found, or separated from what is next to it."""
     if re.search(r"\d[kKMGTP]i?\Z", token):
         letters = token.lstrip("0123456789.,+-eE")
-        return (
-            f"let the pattern end it, as in (?P<{group}>{NUMBER}){letters}, and write {letters} into the unit"
-        )
+        return f"end it with the pattern, as in (?P<{group}>{NUMBER}){letters}, and add {letters} to the unit"
     if re.search(r"[×*^⁰-⁹¹²³]", token):
         return "print it as 1.5e3"
     if found := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
         return (
-            f"print plain digits, like 1234.5; where {found[0]!r} ends the number, write it next to the "
+            f"print plain digits, like 1234.5; if {found[0]!r} ends the number, write it next to the "
             f"group, as in (?P<{group}>{NUMBER}){found[0]}"
         )
-    return f"write (?P<{group}>{NUMBER}), which takes the whole number"
+    return f"write (?P<{group}>{NUMBER}), which matches the whole number"

@@ -1,20 +1,23 @@
-"""How logs are read: shared by workloads, and for logs that others made, listed here by name."""
+"""How logs are read: what workloads share, and the readers of imported logs, listed here by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from assay.readers.loadgen_log import LOADGEN
-from assay.readers.mlperf_log import MLPERF
-from assay.readers.numbers import NUMBERS
+from assay.by_name import ByName
 from assay.readers.reader import Reader
-from assay.readers.tf_cnn_log import TF_CNN
-from assay.readers.tool_log import TOOL_LOG
 
 __all__ = ["IMPORTED", "Reader"]
 
-IMPORTED: Final[Mapping[str, Reader]] = {
-    reader.name: reader for reader in (MLPERF, NUMBERS, LOADGEN, TF_CNN, TOOL_LOG)
-}
-"""Of what `assay import` takes in. The readers of what Assay runs are their workloads'."""
+IMPORTED: Final[Mapping[str, Reader]] = ByName(
+    {
+        "mlperf": "assay.readers.mlperf_log:MLPERF",
+        "numbers": "assay.readers.numbers:NUMBERS",
+        "loadgen": "assay.readers.loadgen_log:LOADGEN",
+        "tf-cnn-benchmarks": "assay.readers.tf_cnn_log:TF_CNN",
+        "tool-log": "assay.readers.tool_log:TOOL_LOG",
+    },
+    lambda reader: reader,
+)
+"""Readers of what `assay import` accepts. The readers of what Assay runs belong to their workloads."""

@@ -1,4 +1,4 @@
-"""Metrics that a suite asks for of any program: where rank 0 prints each, and which figure counts."""
+"""Metrics that a suite declares for any program: where rank 0 prints each, and which figure counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from assay.units import factor
 _LOG: Final = "rank-0.log"
 _LONGEST_PATTERN = 500
 
-# Readers that know a program: its metrics and their units.
+# Readers that know a program, with its metrics and their units.
 _KNOWN: Mapping[str | None, Mapping[str, str]] = {
     "mlperf": {name: unit for name, (unit, _) in printed_figures.TRAINING.items()},
     "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed_figures.CNN.items()},
@@ -54,9 +54,9 @@ class CommandMetric(Params):
         max_length=_LONGEST_PATTERN,
         description="Regular expression searched in every line of rank 0, whose figure counts for all ranks: "
         "print totals there. Python's syntax, without lookaround and "
-        "references back to a group (the engine is RE2, whose time is bounded). The group named `value` "
-        "is the whole figure: a match of a part of a number is a problem of the run. Groups named `step` and "
-        "`epoch` make a series of all figures; other named groups are labels. Only the first "
+        "backreferences (the engine is RE2, whose running time is bounded). The group named `value` must "
+        "match the whole figure: matching only part of a number is a problem of the run. Groups named `step` "
+        "and `epoch` make a series of all figures; other named groups are labels. Only the first "
         f"{LONGEST_LINE} bytes of a line are searched.",
     )
     reader: (
@@ -64,25 +64,25 @@ class CommandMetric(Params):
     ) = Field(
         None,
         description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
-        "what MLPerf's rules make of a training log; the metric is one of "
+        "a training log read by MLPerf's rules; the metric is one of "
         f"{', '.join(printed_figures.TRAINING)}. "
         "tf_cnn_benchmarks: what that program prints; the metric is one of "
         f"{', '.join(printed_figures.CNN)}. "
-        "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (by their "
-        "own names, like train.total_ips): what those print, a run that broke being no result.",
+        "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (with their "
+        "own names, like train.total_ips): what those print; a run that failed has no figures.",
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
         None,
-        description="`higher` or `lower`: which direction is an improvement. Without it Assay says that the "
-        "figure moved, never that it is better or worse.",
+        description="`higher` or `lower`: which direction is an improvement. Without it, Assay reports that "
+        "the figure changed, but not whether it is better or worse.",
     )
     pick: Literal["last", "first", "mean", "median", "min", "max"] = Field(
         "last",
-        description="`last`, `first`, `mean`, `median`, `min` or `max`: what counts where the figure is "
-        "printed several times with equal labels.",
+        description="`last`, `first`, `mean`, `median`, `min`, or `max`: which figure counts if several are "
+        "printed with equal labels.",
     )
-    about: str = Field("", description="One line for people.")
+    about: str = Field("", description="One-line description for people.")
 
     @field_validator("pattern")
     @classmethod
@@ -103,29 +103,29 @@ class CommandMetric(Params):
 
 
 def check_readers(metrics: Mapping[str, CommandMetric]) -> None:
-    """Raises ValueError where a reader doesn't give a metric, or gives it in another unit."""
+    """Raise ValueError if a reader doesn't report a metric, or reports it in another unit."""
     for name, metric in metrics.items():
         if metric.reader not in _KNOWN:
             continue
         known = _KNOWN[metric.reader]
         if name not in known:
-            raise ValueError(f"{name}: the reader {metric.reader} gives {', '.join(known)}")
+            raise ValueError(f"{name}: the reader {metric.reader} reports {', '.join(known)}")
         if factor(metric.unit)[1] != factor(known[name])[1]:
             unit = known[name] or "no unit"
-            raise ValueError(f"{name}: found unit {metric.unit!r}; the reader {metric.reader} gives {unit}")
+            raise ValueError(f"{name}: found unit {metric.unit!r}; the reader {metric.reader} reports {unit}")
 
 
 def metrics_of(asked: Mapping[str, CommandMetric]) -> tuple[Metric, ...]:
-    """As the suite describes them, in base units."""
+    """The metrics as the suite describes them, in base units."""
     return tuple(
         Metric(name, factor(metric.unit)[1], metric.better, metric.about) for name, metric in asked.items()
     )
 
 
 def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Reading:
-    """What rank 0 printed. A metric that it did not print is a problem."""
+    """What rank 0 printed. A metric that is missing is a problem."""
     if _LOG not in logs:
-        return Reading(problems=(f"there is no {_LOG}: nothing printed to look for figures in",))
+        return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
     log = logs[_LOG]
     found = LogFigures()
     patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
@@ -162,7 +162,7 @@ def _searched(asked: CommandMetric) -> str:
     if asked.pattern is not None:
         return f"no line of rank 0 matches {asked.pattern!r}"
     if asked.reader != "mllog":
-        return "the log of rank 0 doesn't say"
+        return "the log of rank 0 doesn't report it"
     return "no MLPerf log line of rank 0 has this key"
 
 
@@ -173,7 +173,7 @@ def _cut(lines: int) -> str:
 
 
 def _picked(asked: CommandMetric, figures: Sequence[LogFigure], file: str) -> Iterator[Measurement]:
-    """One measurement for each set of labels; the line is that of the figure, or of the last one averaged."""
+    """One measurement for each set of labels, with the line of the figure, or of the last one averaged."""
     scale, unit = factor(asked.unit)
     by_labels: dict[str, list[LogFigure]] = defaultdict(list)
     for figure in figures:
@@ -185,7 +185,7 @@ def _picked(asked: CommandMetric, figures: Sequence[LogFigure], file: str) -> It
 
 
 def _series(asked: CommandMetric, figures: Sequence[LogFigure]) -> Iterator[Series]:
-    """All figures that say at which step or epoch they were printed."""
+    """All figures that state the step or epoch at which they were printed."""
     scale, unit = factor(asked.unit)
     for axis in printed_figures.STEPS:
         placed = [(figure.at[axis], figure.value * scale) for figure in figures if axis in figure.at]

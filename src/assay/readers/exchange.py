@@ -1,4 +1,4 @@
-"""What the exchanges between ranks report: figures, and the ways that NCCL took from rank to rank."""
+"""What exchanges between ranks report: figures, and the transports that NCCL used between ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.records import Links, Metric, Reading, Scalar
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"]
 
-MOST_RANKS: Final = 16  # of which each is a place of its own in the table of links
+MOST_RANKS: Final = 16  # ranks that each have their own row in the table of links
 
 # Bus bandwidth over algorithmic bandwidth. Source: nccl-tests, doc/PERFORMANCE.md.
 _BUS: Final[Mapping[Operation, str]] = {
@@ -28,7 +28,7 @@ _BUS: Final[Mapping[Operation, str]] = {
 
 
 def metrics(operation: Operation) -> tuple[Metric, ...]:
-    """What an exchange is measured by, with the operation's own factor of bus bandwidth."""
+    """The metrics of an exchange, with the operation's own factor of bus bandwidth."""
     bus = f"bus bandwidth: payload / time × {_BUS[operation]}"
     return (
         Metric("busbw", "B/s", "higher", bus, scales=False),
@@ -38,12 +38,12 @@ def metrics(operation: Operation) -> tuple[Metric, ...]:
 
 
 def read(logs: Mapping[str, Path], operation: Operation) -> Reading:
-    """What our own program printed."""
+    """What Assay's own program printed."""
     return payload_log.read(logs, metrics(operation))
 
 
 def read_with_links(logs: Mapping[str, Path], operation: Operation, mode: str) -> Reading:
-    """The same, and what NCCL said of its ways. mode: what NCCL was told to use."""
+    """The same, with the transports that NCCL reported. mode: what NCCL was configured to use."""
     reading, used = read(logs, operation), used_between_ranks(logs)
     return replace(
         reading,
@@ -54,12 +54,12 @@ def read_with_links(logs: Mapping[str, Path], operation: Operation, mode: str) -
 
 
 def used_between_ranks(logs: Mapping[str, Path]) -> Transports:
-    """What NCCL's lines in the ranks' logs say of its ways from rank to rank."""
+    """The transports between ranks, from NCCL's lines in the ranks' logs."""
     return transports(path for name, path in logs.items() if not name.startswith("probe-"))
 
 
 def transport_facts(used: Transports, mode: str) -> dict[str, Scalar]:
-    """What was asked of NCCL, the number of links of each kind that it took, its network, its version."""
+    """NCCL's configured mode, its number of links by transport, its network, and its version."""
     found: dict[str, Scalar] = {"nccl_mode": mode}
     found |= {f"nccl_links.{kind}": links for kind, links in sorted(used.kinds.items())}
     named = {"nccl_network": used.network, "nccl_version": used.version}
@@ -67,11 +67,11 @@ def transport_facts(used: Transports, mode: str) -> dict[str, Scalar]:
 
 
 def links(used: Transports, hosts: Mapping[int, str]) -> tuple[Links, ...]:
-    """The connections from rank to rank, of many ranks from node to node.
+    """The connections from rank to rank; if there are many ranks, from node to node.
 
-    hosts  rank → node, of those whose own lines don't say it
+    hosts  rank → node, for ranks whose own lines don't name it
 
-    A rank whose node nobody tells lies on `?`.
+    A rank whose node is unknown is on `?`.
     """
     nodes = {**hosts, **used.hosts}
     ranks = {rank for link in used.links for rank in link}

@@ -1,4 +1,4 @@
-"""Logs of MLPerf inference that others made, LoadGen's or the reference app's: read, never run."""
+"""Imported logs of MLPerf Inference, from LoadGen or the reference app: read, never run."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ INFERRED = Metric(
     "inferred_token_throughput",
     "tokens/s",
     "higher",
-    "samples per second times the answer that LoadGen assumes",
+    "samples per second times the answer length that LoadGen assumes",
 )
 LATENCY = Metric("latency", "s", "lower", "latency of a query or sample at a percentile", scales=False)
 MEAN = Metric("mean_latency", "s", "lower", "mean latency of a sample", scales=False)
 FIRST_TOKEN = Metric("first_token", "s", "lower", "time to the first token at a percentile", scales=False)
 PER_TOKEN = Metric("time_per_token", "s", "lower", "time per output token at a percentile", scales=False)
-SCHEDULED = Metric("scheduled_throughput", "samples/s", None, "samples that were sent per second")
+SCHEDULED = Metric("scheduled_throughput", "samples/s", None, "samples sent per second")
 
 _REST = (QPS, LATENCY, TOKENS, INFERRED, FIRST_TOKEN, PER_TOKEN, MEAN, SCHEDULED)
 _SCORED_BY_LATENCY = ("SingleStream", "MultiStream")
 
 
 class LoadgenLogParams(Params):
-    """What is known of a run beside its own lines.
+    """What is known of a run besides its own lines.
 
-    app     the reference app counted, not LoadGen
+    app     the figures are the reference app's, not LoadGen's
     scored  the metric that the run is judged by; None: its scenario's
     """
 
@@ -48,7 +48,7 @@ class LoadgenLogParams(Params):
 
 
 def run_of(logs: Mapping[str, Path]) -> InferenceRun:
-    """The run that these logs are of: LoadGen's two, one of them, or one of the app."""
+    """The run of these logs: both of LoadGen's, one of them, or one of the app."""
     own = [path for name, path in logs.items() if name in (DETAIL, SUMMARY)]
     if own:
         return inference_run(own, name=own[0].name)
@@ -57,7 +57,7 @@ def run_of(logs: Mapping[str, Path]) -> InferenceRun:
 
 
 def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
-    """The scenario's own figure first; the app has none of LoadGen's."""
+    """The scenario's figure comes first; the app has none of LoadGen's figures."""
     if params.app:
         return _REST
     first = ESTIMATE if params.scenario in _SCORED_BY_LATENCY else THROUGHPUT

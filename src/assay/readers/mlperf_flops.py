@@ -1,8 +1,8 @@
-"""FLOPs that MLPerf training's benchmarks need for one sample, with the source of each.
+"""FLOPs that MLPerf Training benchmarks need for one sample, with the source of each.
 
 2 × multiply-adds; training is 3 × forward: backward computes a gradient by the weights and one by the input.
-Benchmarks whose samples differ in length (GNMT, Transformer, BERT, RNN-T), whose time goes into tables (DLRM,
-NCF, GNN) or into play (MiniGo) have none: the logs don't tell what a sample of theirs took.
+Some benchmarks have no entry, because the logs don't show what a sample took: their samples differ in length
+(GNMT, Transformer, BERT, RNN-T), or their time goes into tables (DLRM, NCF, GNN) or into games (MiniGo).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assay.readers.image_flops import mask_rcnn_flops, resnet_flops
 
 @dataclass(frozen=True)
 class SampleFlops:
-    """What one sample takes in the rounds from `first` to `last`."""
+    """FLOPs of one sample in the rounds from `first` to `last`."""
 
     benchmark: str
     first: Round
@@ -27,9 +27,9 @@ class SampleFlops:
 
 
 def _dense_transformer(multiplied: float, layers: int, width: int, tokens: int) -> float:
-    """FLOPs to train on one sequence: 6 a parameter and token, and attention between all its tokens.
+    """FLOPs to train on one sequence: 6 per parameter and token, plus attention between all its tokens.
 
-    multiplied  parameters that take part in products: without the table that tokens are looked up in
+    multiplied  parameters that take part in products: all but the token embedding table
 
     Source: Chowdhery et al., PaLM (2022), appendix B.
     """
@@ -37,7 +37,7 @@ def _dense_transformer(multiplied: float, layers: int, width: int, tokens: int) 
 
 
 _TORCH: Final = "torch's FlopCounterMode, forward"
-_RETINANET: Final = 3 * 402.42e9 - 2 * 19.19e9  # the stem and the first stage are frozen: no way back
+_RETINANET: Final = 3 * 402.42e9 - 2 * 19.19e9  # the stem and the first stage are frozen: no backward pass
 _LLAMA: Final = (
     "Grattafiori et al., The Llama 3 Herd of Models (2024), table 3, counted as in PaLM, appendix B"
 )
@@ -80,9 +80,9 @@ SAMPLE_FLOPS: Final = (
 
 
 def sample_flops(benchmark: str | None, round_: str | None) -> SampleFlops | None:
-    """What a sample of a benchmark, by its result folder's name, takes; None where that isn't known.
+    """FLOPs of one sample of a benchmark, named by its result folder; None if unknown.
 
-    An unknown round is no matter where the benchmark's samples are alike in all of theirs.
+    An unknown round doesn't matter if the benchmark's samples are the same in all rounds.
 
     >>> f"{sample_flops('ssd', 'v1.1').flops / 1e9:.1f}", f"{sample_flops('ssd', 'v2.1').flops / 1e9:.0f}"
     ('95.2', '1169')

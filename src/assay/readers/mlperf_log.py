@@ -1,4 +1,4 @@
-"""MLPerf training logs that others made: read, never run."""
+"""Imported MLPerf Training logs: read, never run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from assay.readers.mlperf_flops import sample_flops
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Scalar, Series, TrainingRun
 
-# Time to train mixes two things: how long an epoch takes is the system's, how many it takes is the seed's.
-# The verdict rests on the first, and on throughput where the log counts no epochs.
+# Time to train mixes two things: the system decides how long an epoch takes, the seed how many it takes.
+# The verdict rests on the first, or on throughput if the log counts no epochs.
 TIME_PER_EPOCH = Metric("time_per_epoch", "s", "lower", "time to train over epochs: evaluation included")
 TIME_TO_TRAIN = Metric("time_to_train", "s", "lower", "run_start to run_stop: what MLPerf scores")
 EPOCHS = Metric("epochs_to_target", "epochs", None, "passes over the data to the target", scales=False)
@@ -20,7 +20,7 @@ THROUGHPUT = Metric("throughput", "samples/s", "higher", "samples to the target 
 
 
 class MlperfLogParams(Params):
-    """What is known of a log beside its own lines."""
+    """What is known of a log besides its own lines."""
 
     round: str | None = None
     benchmark: str | None = None
@@ -34,7 +34,7 @@ def _flops(params: MlperfLogParams) -> float | None:
 def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
-        return Reading(problems=(f"{len(logs)} logs of one run; one result file is expected",))
+        return Reading(problems=(f"found {len(logs)} logs of one run; expected one result file",))
     found = training_run(path, name=name, round_=params.round, benchmark=params.benchmark)
     if found.status != "success":
         return Reading(problems=(found.problem,), training=found)
@@ -47,13 +47,13 @@ def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
 
 
 def _settings(found: TrainingRun) -> dict[str, Scalar]:
-    """What the log states; train_samples only where it is the size of a data set, and then that size."""
+    """What the log states; train_samples only if it is the size of a data set, and then as that size."""
     stated = {name: value for name, value in found.hyperparameters.items() if name != "train_samples"}
     return stated if found.data_set_samples is None else {**stated, "train_samples": found.data_set_samples}
 
 
 def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
-    """Each figure with the line that completes it: run_stop, or the last evaluation."""
+    """Each figure with the line that completes it: run_stop or the last evaluation."""
     lines = {
         event.key: event.line for event in EventReader(path) if event.key in ("run_stop", "eval_accuracy")
     }
@@ -73,7 +73,7 @@ def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
 
 
 def _series(found: TrainingRun) -> tuple[Series, ...]:
-    """Evaluations over epochs, or over samples where the log counts those."""
+    """Evaluations by epoch, or by sample if the log counts samples."""
     if not found.evaluations:
         return ()
     x, y = zip(*found.evaluations, strict=True)

@@ -1,4 +1,4 @@
-"""A run of nccl-tests on the nodes: its table, and the ways that NCCL took from rank to rank."""
+"""A run of nccl-tests on the nodes: its table, and the transports that NCCL used between ranks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LOG = "rank-0.log"
 
 
 def read(logs: Mapping[str, Path], operation: Operation, mode: str) -> Reading:
-    """What rank 0 printed. mode: what NCCL was told to use."""
+    """What rank 0 printed. mode: what NCCL was configured to use."""
     if _LOG not in logs:
-        return Reading(problems=(f"there is no {_LOG}: nothing was printed",))
+        return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
     try:
         test = nccl_test(logs[_LOG])
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Figures that others measured, from a spreadsheet: read, never run. A run's log is its rows of the sheet."""
+"""Imported figures from a spreadsheet: read, never run. A run's log is its rows of the sheet."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from assay.logs.numbers import parse
 from assay.readers.reader import Params, Reader
 from assay.records import Better, Measurement, Metric, Reading, Scalar
 
-# Names whose direction nobody doubts. What isn't here and isn't said has none, and then no verdict of faster
-# or slower. The third says whether it ideally grows (a time: falls) with the ranks.
+# Names with an undisputed direction. Others need a declared direction, or there is no verdict of faster or
+# slower. The third value says whether the metric ideally grows (a time: shrinks) with the ranks.
 _KNOWN: tuple[tuple[str, Better, bool], ...] = (
     ("time_to_train", "lower", True),
     ("time_per_epoch", "lower", True),
@@ -42,29 +42,29 @@ _KNOWN: tuple[tuple[str, Better, bool], ...] = (
     ("loss", "lower", False),
 )
 
-# Columns that say how the run was made. Our own programs state the same facts; doubts rest on them.
+# Columns that describe how the run was made. Assay's programs state the same facts; doubts are based on them.
 FACTS = ("device", "device_name", "precision", "global_batch_size")
 
 
 class NumbersParams(Params):
-    """What the sheet says of its metrics."""
+    """What the sheet says about its metrics."""
 
     better: Mapping[str, Better] = Field(
-        default_factory=dict, description="Metrics by name, where the column `better` says it."
+        default_factory=dict, description="Better direction by metric name, from the column `better`."
     )
 
 
 def direction(metric: str, said: Mapping[str, Better]) -> Better | None:
-    """Which way is better: as the sheet says, else as the name tells; None where neither does."""
+    """Which direction is better: from the sheet, otherwise from the name; None if neither says."""
     return said.get(metric) or next((better for name, better, _ in _KNOWN if name == metric), None)
 
 
 def _metrics(params: NumbersParams) -> tuple[Metric, ...]:
-    """Metrics with a direction; the unit stands with each figure."""
+    """Metrics with a direction; each figure carries its unit."""
     known = {name: (better, scales) for name, better, scales in _KNOWN}
     told = {name: (better, known.get(name, ("", True))[1]) for name, better in params.better.items()}
     return tuple(
-        Metric(name, "", better, "as a spreadsheet has it", scales)
+        Metric(name, "", better, "as in the spreadsheet", scales)
         for name, (better, scales) in {**told, **{n: at for n, at in known.items() if n not in told}}.items()
     )
 
@@ -72,7 +72,7 @@ def _metrics(params: NumbersParams) -> tuple[Metric, ...]:
 def _read(logs: Mapping[str, Path], _params: NumbersParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
-        return Reading(problems=(f"{len(logs)} sheets of one run; one is expected",))
+        return Reading(problems=(f"found {len(logs)} sheets of one run; expected one",))
     table, problems = parse(read_whole(path).decode(errors="replace"), name)
     if problems:
         return Reading(problems=tuple(map(str, problems)))

@@ -1,7 +1,9 @@
-"""What our own programs print, as a reading: the form is in docs/architecture.md, "What a payload prints".
+"""What Assay's programs print, as a reading.
 
-Figures come from rank 0, which prints them for the whole job. The lines of all ranks are checked: each has
-to begin, to end, to have lost nothing in between, and to state the same facts.
+docs/architecture.md, "What a payload prints", describes the format.
+
+Figures come from rank 0, which prints them for the whole job. The lines of all ranks are checked: each rank
+must begin, end, have lost no line in between, and state the same facts.
 """
 
 from __future__ import annotations
@@ -24,17 +26,17 @@ from assay.units import convert
 Axis = Literal["step", "epoch", "samples", "seconds"]
 SERIES_KEY = "tracked_stats"
 CONFUSION_KEY = "confusion_matrix"
-MOST_PROBLEMS = 20  # with individual lines
+MOST_PROBLEMS = 20  # that are listed with their lines
 MOST_COUNTED = 2**63  # in one cell of a table
 _AXES: tuple[Axis, ...] = get_args(Axis)
-_PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is no fact
+_PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is not a fact
 
 
 def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
-    """Measurements of `metrics`, series and facts; what is wrong goes into its problems.
+    """Measurements of `metrics`, series, and facts; errors go into its problems.
 
-    logs     log files by name; those of the probe are left out
-    metrics  each has to be measured at least once, with a unit that measures the same thing
+    logs     log files by name; those of the probe are skipped
+    metrics  each must be measured at least once, with a unit of the same quantity
     """
     job = _Job({metric.name: metric for metric in metrics})
     for name, path in logs.items():
@@ -44,7 +46,7 @@ def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
 
 
 def payload_reader(name: str, params: type[BaseModel], metrics: Sequence[Metric]) -> Reader:
-    """Of a workload that always measures the same metrics, all of them printed by our own program."""
+    """Reader of a workload that always measures the same metrics, all printed by Assay's own program."""
     return Reader(
         name,
         params,
@@ -54,13 +56,13 @@ def payload_reader(name: str, params: type[BaseModel], metrics: Sequence[Metric]
 
 
 def few(problems: Sequence[str]) -> tuple[str, ...]:
-    """The first problems, and how many more there are: a log of a million lines can be wrong in each."""
+    """The first problems, and how many more there are: every line of a long log can be wrong."""
     more = len(problems) - MOST_PROBLEMS
     return (*problems[:MOST_PROBLEMS], *([f"and {more} more of this kind"] if more > 0 else []))
 
 
 def finite(value: Any) -> float | None:
-    """`value` as a float where it is a finite number; else None: true, text, NaN and infinity are none."""
+    """`value` as a float if it is a finite number; None for booleans, text, NaN, and infinity."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -96,13 +98,13 @@ class _Job:
         self._ranks: dict[int, _Rank] = defaultdict(_Rank)
         self._measured: dict[tuple[str, str], Measurement] = {}
         self._points: dict[tuple[str, Axis], list[tuple[float, float]]] = defaultdict(list)
-        self._units: dict[str, str] = {}  # of points that are no metric
+        self._units: dict[str, str] = {}  # units of points that are not metrics
         self._confusion: ConfusionMatrix | None = None
         self._problems: list[str] = []
         self._skipped = 0
 
     def read_file(self, name: str, path: Path) -> None:
-        """Take in one log."""
+        """Read one log."""
         reader = EventReader(path)
         try:
             for event in reader:
@@ -114,8 +116,12 @@ class _Job:
         self._skipped += reader.skipped
 
     def reading(self) -> Reading:
-        """What the logs say, once all were read."""
-        lost = [] if self._ranks else ["no log holds a line of the program: it printed nothing, or elsewhere"]
+        """What the logs say, after all of them are read."""
+        lost = (
+            []
+            if self._ranks
+            else ["no log has a line of the program: it printed nothing, or printed elsewhere"]
+        )
         return Reading(
             measurements=tuple(self._measured.values()),
             series=tuple(self._series()),
@@ -136,7 +142,7 @@ class _Job:
         rank = self._ranks[number]
         if seq != rank.last_seq + 1:
             before = f"seq {seq} follows {rank.last_seq}" if rank.last_seq >= 0 else f"seq {seq} is the first"
-            self._problems.append(f"{line}: log lost lines of rank {number}: {before}")
+            self._problems.append(f"{line}: the log lost lines of rank {number}: {before}")
         rank.last_seq = seq
         if line.event.kind == "end" and line.event.key == "payload":
             rank.ended = True
@@ -157,7 +163,7 @@ class _Job:
         elif not _PLACES & event.metadata.keys() and isinstance(event.value, Scalar):
             known = rank.facts.setdefault(event.key, event.value)
             if known != event.value:
-                self._problems.append(f"{line}: {event.key} is {event.value!r} and was {known!r} before")
+                self._problems.append(f"{line}: {event.key} is {event.value!r}, but was {known!r} before")
 
     def _measure(self, line: _Line) -> None:
         key, metadata = line.event.key, line.event.metadata
@@ -166,7 +172,7 @@ class _Job:
             self._skipped += 1
             return
         if value is None:
-            self._problems.append(f"{line}: {key} is {line.event.value!r}, no finite number")
+            self._problems.append(f"{line}: {key} is {line.event.value!r}, not a finite number")
             return
         try:
             value = convert(value, str(metadata["unit"]), metric.unit)
@@ -177,7 +183,7 @@ class _Job:
         if place in self._measured:
             other = self._measured[place]
             self._problems.append(
-                f"{line}: {key} {labels or ''} was measured before, at {other.file}:{other.line}"
+                f"{line}: {key} {labels or ''} was already measured at {other.file}:{other.line}"
             )
             return
         self._measured[place] = Measurement(key, value, metric.unit, labels, line.file, line.event.line)
@@ -195,15 +201,15 @@ class _Job:
             y = finite(given)
             if x is None or y is None:
                 where = event.metadata[axis]
-                self._problems.append(f"{line}: {name} at {axis} {where!r} is {given!r}, no finite number")
+                self._problems.append(f"{line}: {name} at {axis} {where!r} is {given!r}, not a finite number")
             else:
                 self._points[name, axis].append((x, y))
 
     def _confuse(self, line: _Line) -> None:
-        """A later evaluation's matrix takes the place of an earlier one's."""
+        """A later evaluation's matrix replaces an earlier one's."""
         found = _confusion(line.event.metadata.get("classes"), line.event.value)
         if found is None:
-            self._problems.append(f"{line}: {CONFUSION_KEY} is no square of counts with a class a row")
+            self._problems.append(f"{line}: {CONFUSION_KEY} is not a square of counts with one class per row")
         self._confusion = found
 
     def _series(self) -> Iterable[Series]:
@@ -216,7 +222,7 @@ class _Job:
         expected = range(size) if isinstance(size, int) else range(1)
         for number in sorted({*expected, *self._ranks}):
             if number not in self._ranks:
-                yield f"no log holds a line of rank {number}, of {size} ranks"
+                yield f"no log has a line of rank {number} of {size} ranks"
             elif not self._ranks[number].ended:
                 yield f"the log of rank {number} ends before the program's end"
 
@@ -227,13 +233,13 @@ class _Job:
         for number, rank in sorted(self._ranks.items()):
             for key in sorted(rank.facts.keys() & stated.keys()):
                 if rank.facts[key] != stated[key]:
-                    yield f"{key} is {stated[key]!r} on rank 0 and {rank.facts[key]!r} on rank {number}"
+                    yield f"{key} is {stated[key]!r} on rank 0, but {rank.facts[key]!r} on rank {number}"
 
     def _missing(self) -> Iterable[str]:
         measured = {name for name, _ in self._measured}
         for name in self._metrics:
             if name not in measured:
-                yield f"no figure for {name} in the log"
+                yield f"the log has no figure for {name}"
 
 
 def _are_labels(labels: Any) -> bool:
@@ -241,7 +247,7 @@ def _are_labels(labels: Any) -> bool:
 
 
 def _confusion(classes: Any, counts: Any) -> ConfusionMatrix | None:
-    """None where it is no square of counts with a class of its own for each row."""
+    """None unless it is a square of counts with a distinct class for each row."""
     if not (isinstance(classes, list) and isinstance(counts, list)):
         return None
     named = all(isinstance(name, str) for name in classes) and len({*classes}) == len(classes)

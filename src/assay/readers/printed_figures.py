@@ -1,4 +1,4 @@
-"""Figures in what any program printed: by patterns, by keys of MLPerf log lines, or as a known program's."""
+"""Figures in the output of any program: by patterns, by keys of MLPerf log lines, or of a known program."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
 from assay.logs.tf_cnn_benchmarks import CnnStep, cnn_run
-from assay.logs.tools import TOOLS, Tool
+from assay.logs.tool import Tool
+from assay.logs.tools import TOOLS
 from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
 
 VALUE = "value"
-# What MLPerf's rules make of a log: metric → its unit and how it is had from a training that succeeded.
+# What MLPerf's rules derive from a log: metric → its unit and how to compute it from a successful training.
 TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
     "time_to_train": ("min", lambda training: training.minutes),
     "epochs_to_target": ("epochs", lambda training: training.epochs),
     "time_per_epoch": ("min", lambda training: training.minutes_per_epoch),
     "throughput": ("samples/s", lambda training: training.samples_per_s),
 }
-# What tf_cnn_benchmarks prints: metric → its unit and how a step's line has it; the total stands apart.
+# What tf_cnn_benchmarks prints: metric → its unit and how to read it from a step's line; totals are separate.
 TOTAL = "throughput"
 CNN: Mapping[str, tuple[str, Callable[[CnnStep], float | None]]] = {
     TOTAL: ("images/s", lambda _step: None),
@@ -36,7 +37,7 @@ CNN: Mapping[str, tuple[str, Callable[[CnnStep], float | None]]] = {
     "loss": ("", lambda step: step.loss),
     "top_1_accuracy": ("", lambda step: step.accuracies[0] if step.accuracies else None),
 }
-# Programs that a suite may run and whose lines are read; DeepLearningExamples name their own metrics.
+# Programs that a suite may run and whose lines Assay reads; DeepLearningExamples name their own metrics.
 PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm", "deeplearningexamples")}
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
@@ -46,9 +47,9 @@ def by_patterns(
 ) -> None:
     """Every match of each metric's pattern in each line.
 
-    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels. A match of
-    only a part of a number is a problem.
-    A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    The group `value` is the figure, `step` and `epoch` its place, and other named groups its labels. A match
+    of only part of a number is a problem.
+    A carriage return also ends a line, so that progress bars are read, but doesn't count as a line.
 
     units  metric → unit of its figures
     """
@@ -67,10 +68,10 @@ def by_patterns(
 
 
 def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
-    """Why a match is no figure with its place; "" where it is one."""
+    """Why a match is not a figure with its place; "" if it is one."""
     numbers = [group for group in (VALUE, *STEPS) if group in match.groups]
     if any(number(match.groups[group]) is None for group in numbers):
-        return f"{match.text!r} holds no number"
+        return f"{match.text!r} contains no number"
     faults = (whole_numbers.fault(pattern, match, n, unit if n == VALUE else "") for n in numbers)
     return next(filter(None, faults), "")
 
@@ -78,7 +79,7 @@ def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
 def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
     """The value of every MLPerf log line whose key is a metric's name, in the metric's unit.
 
-    units  metric → unit of its figures where a line states none
+    units  metric → unit of its figures if a line states none
     """
     reader = EventReader(path)
     for event in reader:
@@ -88,7 +89,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
         where = f"{path.name}:{event.line}: {event.key}"
         found.more(where)
         if value is None:
-            found.problems.append(f"{where}: {event.value!r} is no finite number")
+            found.problems.append(f"{where}: {event.value!r} is not a finite number")
             continue
         try:
             value = convert(value, unit, units[event.key])
@@ -102,7 +103,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
 
 
 def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> TrainingRun:
-    """A training that follows MLPerf's rules: those of `TRAINING` that are asked for, in the units asked for.
+    """A training that follows MLPerf's rules: the requested metrics of `TRAINING`, in the requested units.
 
     A training that did not succeed is a problem.
     """
@@ -120,7 +121,7 @@ def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> Trainin
 
 
 def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
-    """Those of `CNN` that are asked for, in the units asked for. A run that is no result is a problem."""
+    """The requested metrics of `CNN`, in the requested units. A run without a result is a problem."""
     run = cnn_run(path)
     found.facts.update(run.facts)
     found.skipped += run.skipped
@@ -142,7 +143,7 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures
 
 
 def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: LogFigures) -> None:
-    """Those of a tool's figures that are asked for, in the units asked for. What failed is a problem."""
+    """The requested figures of a tool, in the requested units. A failure is a problem."""
     run = tool.read(path)
     found.facts.update(run.facts)
     found.skipped += run.skipped

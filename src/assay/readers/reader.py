@@ -1,4 +1,4 @@
-"""What a reader is: how the logs of a run become measurements, nothing of how the run is made."""
+"""What a reader is: how the logs of a run become measurements, independent of how the run is made."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from assay.records import Metric, Reading
 
 
 class Params(BaseModel):
-    """Parameters of a run: unknown keys are refused, values don't change."""
+    """Parameters of a run: unknown keys are rejected, values are immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most models are never used
 
 
 @dataclass(frozen=True)
 class Reader:
     """How the logs of one kind of run are read.
 
-    name       as a run names it: its `trial.workload`
-    params     pydantic model of the run's parameters, unknown keys refused: those of its workload, or what
-               `assay import` noted of logs that others made
-    metrics    what the run reports for these parameters, the primary one first
-    read       from the run's log files (name → path) and parameters, what was measured. Never raises on
-               what a log holds: what is wrong with it goes into `Reading.problems`
-    version    of `read`: raised when the same log would be read differently
-    flops      FLOPs to train on (or process) one sample with these parameters; None where unknown
+    name       its name in a run: `trial.workload`
+    params     pydantic model of the run's parameters, which rejects unknown keys: those of its workload, or
+               what `assay import` noted about imported logs
+    metrics    what the run reports for these parameters, the primary metric first
+    read       measurements from the run's log files (name → path) and parameters. Never raises on the
+               contents of a log: errors go into `Reading.problems`
+    version    of `read`; increase it when the same log would be read differently
+    flops      FLOPs to train on (or process) one sample with these parameters; None if unknown
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a program of the site's reported through one of our payloads, as measurements."""
+"""What a program of the site reported through one of Assay's payloads, as measurements."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pydantic import BaseModel
 from assay.errors import InputError
 from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.reports import ProgramReport, reports
-from assay.logs.tools import TOOLS, Tool, picked
+from assay.logs.tool import Tool, picked
+from assay.logs.tools import TOOLS
 from assay.readers import payload_log
 from assay.readers.reader import Reader
 from assay.records import Measurement, Metric, Reading, Scalar
 from assay.units import factor
 
 Label = Callable[[Mapping[str, Scalar], Mapping[str, Scalar]], dict[str, Scalar]]
-"""Labels of a measurement, from those of its report and those of the figure in it."""
+"""Labels of a measurement, from the labels of its report and of the figure in it."""
 
 SERVER: Final = "server"
 
 
 @dataclass(frozen=True)
 class _ParsedReport:
-    """One report and what it says; `file` is the log's name."""
+    """One report and its contents; `file` is the log's name."""
 
     file: str
     report: ProgramReport
@@ -48,16 +49,18 @@ def reported_reader(
     report: Callable[[str], LogFigures],
     metrics: Callable[[Any], tuple[Metric, ...]],
     label: Label = _labels_of_both,
+    version: int = 1,
 ) -> Reader:
-    """Of a tool's workload, which has the tool's name; its first metric has to be measured.
+    """Reader of a tool's workload, which is named after the tool; its first metric must be measured.
 
-    report  a report's text → what it says
+    report  a report's text → its contents
     """
     return Reader(
         tool,
         params,
         metrics,
         read=lambda logs, asked: _read(logs, TOOLS[tool], report, metrics(asked)[0], label),
+        version=version,
     )
 
 
@@ -68,7 +71,7 @@ def _read(
     metric: Metric,
     label: Label,
 ) -> Reading:
-    """Every report but a server's, which its client has too."""
+    """Every report except a server's: its client has the same."""
     stated = payload_log.read(logs, ())
     try:
         every = [
@@ -100,9 +103,9 @@ def _read(
 
 
 def _counted(every: Sequence[_ParsedReport]) -> list[_ParsedReport]:
-    """Of reports with equal labels, a table and the JSON after it, the one with the most figures.
+    """Of reports with equal labels (a table and the JSON after it), the one with the most figures.
 
-    The last of those that have as many.
+    The last of them if several have as many.
     """
     best: dict[str, _ParsedReport] = {}
     for one in every:
@@ -113,7 +116,7 @@ def _counted(every: Sequence[_ParsedReport]) -> list[_ParsedReport]:
 
 
 def _measured(one: _ParsedReport, tool: Tool, label: Label) -> list[Measurement]:
-    """Raises ValueError where a metric has two figures for the same labels."""
+    """Raise ValueError if a metric has two figures for the same labels."""
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
     for figure in one.found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
@@ -127,7 +130,7 @@ def _measured(one: _ParsedReport, tool: Tool, label: Label) -> list[Measurement]
 
 
 def _agreed(found: Sequence[LogFigures]) -> dict[str, Scalar]:
-    """What all reports that say it say alike."""
+    """Facts on which all reports that state them agree."""
     facts: dict[str, Scalar] = {}
     for name in dict.fromkeys(name for of in found for name in of.facts):
         values = {of.facts[name] for of in found if name in of.facts}

@@ -1,4 +1,4 @@
-"""Logs of tf_cnn_benchmarks that others made: read, never run. To run it there is the workload `command`."""
+"""Imported logs of tf_cnn_benchmarks: read, never run. The workload `command` can run it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series
 
-THROUGHPUT = Metric("throughput", "images/s", "higher", "images of all workers a second")
+THROUGHPUT = Metric("throughput", "images/s", "higher", "images per second of all workers")
 WORKER = Metric(
     "worker_throughput",
     "images/s",
@@ -20,12 +20,12 @@ WORKER = Metric(
 JITTER = Metric(
     "jitter", "images/s", "lower", "1.4826 times the median deviation of the steps' rates", scales=False
 )
-LOSS = Metric("loss", "", None, "of the last step that is printed", scales=False)
-SAME_RUN = 0.01  # processes of one run time the same steps; their totals lie as close as this
+LOSS = Metric("loss", "", None, "of the last step printed", scales=False)
+SAME_RUN = 0.01  # relative; processes of one run time the same steps, so their totals are this close
 
 
 class TfCnnLogParams(Params):
-    """What is known of a log beside its own lines."""
+    """What is known of a log besides its own lines."""
 
     benchmark: str | None = None
 
@@ -33,7 +33,7 @@ class TfCnnLogParams(Params):
 def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
-        return Reading(problems=(f"{len(logs)} logs of one run; one is expected",))
+        return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
     found = cnn_run(path)
     problem = found.problem or _several_runs(found)
     if problem:
@@ -53,15 +53,18 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
 
 
 def _several_runs(found: CnnRun) -> str:
-    """Processes that share a log state nearly one total; others are other runs'."""
+    """Processes that share a log state nearly the same total; other totals are from other runs."""
     totals = [total for total, _ in found.totals]
     if max(totals) <= min(totals) * (1 + SAME_RUN):
         return ""
-    return f"totals from {min(totals):g} to {max(totals):g} images/s are of several runs; give each a file"
+    return (
+        f"totals from {min(totals):g} to {max(totals):g} images/s are from several runs; "
+        "put each run in its own file"
+    )
 
 
 def _measurements(found: CnnRun, file: str) -> Iterator[Measurement]:
-    """The total of the process that took longest, and what the last step's line says."""
+    """The total of the slowest process, and what the last step's line says."""
     total, line = min(found.totals)
     yield Measurement(THROUGHPUT.name, total, THROUGHPUT.unit, {}, file, line)
     if not found.steps:
@@ -74,7 +77,7 @@ def _measurements(found: CnnRun, file: str) -> Iterator[Measurement]:
 
 
 def _series(found: CnnRun) -> Iterator[Series]:
-    """Over steps, of the first process where several share the log: steps go up."""
+    """By step, from the first process if several share the log: its steps increase."""
     steps = [step for at, step in enumerate(found.steps) if all(step.step > s.step for s in found.steps[:at])]
     for metric, values in (
         (WORKER, [(step.step, step.images_per_s) for step in steps]),

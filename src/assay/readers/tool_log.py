@@ -1,4 +1,4 @@
-"""Logs of programs that Assay recognises, made by others: read, never run."""
+"""Imported logs of programs that Assay recognizes: read, never run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from assay.logs.figures import LogFigure
-from assay.logs.tools import TOOLS, picked
+from assay.logs.tool import picked
+from assay.logs.tools import TOOLS
 from assay.readers.payload_log import few
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series
@@ -19,24 +20,24 @@ from assay.units import factor
 
 
 class ToolLogParams(Params):
-    """What is known of a log beside its own lines."""
+    """What is known of a log besides its own lines."""
 
-    tool: str = Field(description="Whose log it is.")
+    tool: str = Field(description="The tool that wrote the log.")
     benchmark: str | None = None
     named: tuple[str, ...] = Field(
-        (), description="Rates that the program names itself, where it does; the primary one first."
+        (), description="Rates that the program names itself, if it does; the primary one first."
     )
 
     @field_validator("tool")
     @classmethod
     def _is_known(cls, tool: str) -> str:
         if tool not in TOOLS:
-            raise ValueError(f"logs of {tool!r} are not read; those of {', '.join(TOOLS)} are")
+            raise ValueError(f"no reader for logs of {tool!r}; there are readers for {', '.join(TOOLS)}")
         return tool
 
 
 def _metrics(params: ToolLogParams) -> tuple[Metric, ...]:
-    """The tool's; of names of the program's own the unit stands with each figure."""
+    """The tool's metrics. Metrics that the program names itself carry their unit with each figure."""
     named = tuple(Metric(name, "", "higher", "as the program names it") for name in params.named)
     return named or TOOLS[params.tool].metrics
 
@@ -44,7 +45,7 @@ def _metrics(params: ToolLogParams) -> tuple[Metric, ...]:
 def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
-        return Reading(problems=(f"{len(logs)} logs of one run; one is expected",))
+        return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
     tool = TOOLS[params.tool]
     found = tool.read(path)
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
@@ -70,7 +71,7 @@ def _measurement(figure: LogFigure, file: str) -> Measurement:
 
 
 def _series(figures: Sequence[LogFigure]) -> Iterator[Series]:
-    """Over steps that go up, as one run's do."""
+    """By step; steps must increase, as they do in one run."""
     points = [(figure.at["step"], figure.value) for figure in figures if "step" in figure.at]
     if len(points) > 1 and all(after[0] > before[0] for before, after in pairwise(points)):
         scale, unit = factor(figures[0].unit)
@@ -83,5 +84,5 @@ TOOL_LOG = Reader(
     params=ToolLogParams,
     metrics=_metrics,
     read=_read,
-    version=3,
+    version=4,
 )

@@ -1,4 +1,4 @@
-"""Trainings by our own programs: their figures, and to a target what MLPerf's rules make of their logs."""
+"""Trainings by Assay's own programs: their figures, and for trainings to a target MLPerf's rules."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest 
 PER_EPOCH = Metric("time_per_epoch", "s", "lower", "run_start to run_stop over epochs: evaluation included")
 TO_TARGET = (
     Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
-    Metric("epochs_to_target", "epochs", None, "passes over the data to the target: the seed's luck"),
+    Metric(
+        "epochs_to_target", "epochs", None, "passes over the data to reach the target; depends on the seed"
+    ),
 )
 DATA_WAIT = Metric(
     "data_wait",
     "",
     "lower",
-    "share of the time in training steps that waited for the next batch",
+    "share of training-step time spent waiting for the next batch",
     scales=False,
 )
 OPERATOR_TIME = Metric(
-    "operator_time", "s", None, "an operator itself in one step, of those that take most", scales=False
+    "operator_time", "s", None, "time of one operator in one step, for the slowest operators", scales=False
 )
-READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read a second by all ranks together")
+READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read per second by all ranks together")
 
 _LOG: Final = "rank-0.log"
 
 
 class TrainingSettings(Protocol):
-    """Parameters of a training that its figures depend on."""
+    """Parameters that the figures of a training depend on."""
 
     @property
     def mode(self) -> str:
-        """`synthetic`, `real` or `data-only`."""
+        """`synthetic`, `real`, or `data-only`."""
 
     @property
     def target(self) -> float | None:
-        """Quality at which a real one ends; None where it ends with its last epoch."""
+        """Quality at which a real training ends; None if it ends with its last epoch."""
 
     @property
     def profile(self) -> int:
@@ -53,22 +55,22 @@ def training_metrics(params: TrainingSettings, sample: str) -> tuple[Metric, ...
 
     sample  plural: `images`
     """
-    rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained a second by all ranks together")
+    rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained per second by all ranks together")
     operators = (OPERATOR_TIME,) if params.profile else ()
     if params.mode == "synthetic":
         return (rate, STEP_TIME, *operators)
     if params.mode == "data-only":
-        read = replace(rate, about=f"{sample} read and decoded a second by all ranks together")
+        read = replace(rate, about=f"{sample} read and decoded per second by all ranks together")
         return (read, STEP_TIME, READ_RATE)
     to_target = TO_TARGET if params.target is not None else TO_TARGET[:1]
-    # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
+    # The time per epoch depends on the system, so it comes first; the number of epochs depends on the seed.
     return (PER_EPOCH, *to_target, rate, DATA_WAIT, *operators)
 
 
 def read_training(
     logs: Mapping[str, Path], params: TrainingSettings, metrics: Sequence[Metric], round_: str
 ) -> Reading:
-    """What the logs of a training say; a real one is read by the rules of MLPerf's round as well."""
+    """What the logs of a training say; a real training is also read by the rules of its MLPerf round."""
     if params.mode != "real":
         return payload_log.read(logs, metrics)
     return read_to_target(logs, metrics, lambda training: _no_result(training, params.target), round_)
@@ -80,7 +82,7 @@ def read_to_target(
     no_result: Callable[[TrainingRun], str],
     round_: str | None = None,
 ) -> Reading:
-    """A training by MLPerf's rules. One that didn't succeed has a speed, and no time to a target.
+    """A training by MLPerf's rules. A training that fails has a speed, but no time to target.
 
     no_result  why a training has no time to train
     """
@@ -98,5 +100,7 @@ def _no_result(training: TrainingRun, target: float | None) -> str:
     if training.status in ("invalid", "unfinished"):
         return training.problem
     reached = [quality for _, quality in training.evaluations]
-    told = f"evaluations gave {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
+    told = (
+        f"evaluations reached {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
+    )
     return f"target {target:g} was not reached: {training.status}, {told}"

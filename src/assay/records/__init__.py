@@ -1,4 +1,4 @@
-"""The frozen nouns that travel between the rooms, and their JSON form.
+"""The frozen records that the packages exchange, and their JSON form.
 
 Every record is a frozen dataclass of plain values, so that it can be written to a run directory, read back
 and compared. Times are seconds since the epoch (`…_at`) or durations in seconds (`…_s`) unless the name

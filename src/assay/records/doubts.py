@@ -1,4 +1,4 @@
-"""What speaks against a figure: the kinds of doubt there are, and a doubt with its evidence."""
+"""What speaks against a result: the kinds of doubt, and a doubt with its evidence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 Severity = Literal["invalid", "biased", "weak", "note"]
 
 SEVERITIES: dict[Severity, str] = {
-    "invalid": "the figure or the claim probably does not hold as it stands",
-    "biased": "the result may be shifted one way",
-    "weak": "the claim is narrower or less sure than it looks",
-    "note": "for your information; nothing speaks against the figure",
+    "invalid": "the result or the claim is probably wrong",
+    "biased": "the result may be shifted in one direction",
+    "weak": "the claim is narrower or less certain than it looks",
+    "note": "for your information; nothing speaks against the result",
 }
-"""Each severity, the gravest first, with what it means."""
+"""Each severity, the gravest first, with its meaning."""
 
 Subject = Literal["runs", "sides", "machines", "meanwhile", "network", "training", "inference"]
 
@@ -21,7 +21,7 @@ SUBJECTS: dict[Subject, str] = {
     "runs": "The runs",
     "sides": "Two sides, several sizes",
     "machines": "The machines, and what they can do",
-    "meanwhile": "On the nodes, while the runs ran",
+    "meanwhile": "On the nodes, during the runs",
     "network": "Between two nodes",
     "training": "Training logs and published scores",
     "inference": "Inference runs",
@@ -31,7 +31,7 @@ SUBJECTS: dict[Subject, str] = {
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason not to take a figure at face value: code, the evidence in figures, what to do."""
+    """A reason not to take a result at face value: code, evidence, and remedy."""
 
     code: str
     evidence: str
@@ -40,13 +40,13 @@ class Doubt:
 
 @dataclass(frozen=True, kw_only=True)
 class DoubtKind:
-    """Everything that doubts of one kind have in common.
+    """What doubts of one kind have in common.
 
     code     its name, as in `assay explain CODE`
-    means    what was seen, and when the doubt is raised
-    effect   what it may do to the result
+    means    what was found, and when the doubt is raised
+    effect   its possible effect on the result
     remedy   what to do
-    rates    of a test: how often it is raised where nothing is wrong, and what it can see; "" for a fact
+    rates    for a test: how often it is a false alarm, and what it can detect; "" for a fact
     """
 
     code: str
@@ -58,15 +58,15 @@ class DoubtKind:
     rates: str = ""
 
     def doubt(self, evidence: str, *rewordings: tuple[str, str]) -> Doubt:
-        """A doubt of this kind; its remedy has no full stop at the end.
+        """A doubt of this kind; its remedy has no period at the end.
 
-        rewordings  a phrase of the remedy, and what it is in this case: ("the smaller size", "1x4")
+        rewordings  a phrase of the remedy, and its replacement in this case: ("the smaller size", "1x4")
 
-        Raises ValueError if the remedy has no such phrase.
+        Raises ValueError if the remedy does not contain such a phrase.
         """
         remedy = self.remedy.removesuffix(".")
         for phrase, words in rewordings:
             if phrase not in remedy:
-                raise ValueError(f"the remedy of {self.code} does not say {phrase!r}")
+                raise ValueError(f"the remedy of {self.code} does not contain {phrase!r}")
             remedy = remedy.replace(phrase, words)
         return Doubt(self.code, evidence, remedy)

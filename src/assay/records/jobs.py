@@ -1,4 +1,4 @@
-"""How a trial is run: what a launcher is given, and what it says of it."""
+"""How a trial is run: what a launcher receives, and what it reports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from assay.records.scalar import Scalar
 
 @dataclass(frozen=True)
 class Job:
-    """What a launcher is given. The token is unique and on disk before anything is submitted.
+    """What a launcher receives. The token is unique and on disk before anything is submitted.
 
-    max_output_bytes  that the ranks of one node may print; more ends the job. None: any amount
+    max_output_bytes  output limit for the ranks of one node; more ends the job. None: no limit
     """
 
     token: str
@@ -28,12 +28,12 @@ class Job:
 
 @dataclass(frozen=True)
 class RenderedJob:
-    """What a launcher would send, as a person reads it: the dry run.
+    """What a launcher would submit, in readable form: the dry run.
 
-    command  the command line, manifest or script, stable byte for byte for an equal job
-    env      variables that every rank gets beside its own rank variables
-    files    names of the files that travel, with their digests
-    whole    the command holds environment and files too, as a manifest does
+    command  the command line, manifest or script, identical byte for byte for an equal job
+    env      variables that every rank gets in addition to its own rank variables
+    files    names of the files that travel with the job, with their digests
+    whole    the command includes environment and files, as a manifest does
     """
 
     command: str
@@ -44,7 +44,7 @@ class RenderedJob:
 
 @dataclass(frozen=True)
 class Handle:
-    """A submitted job, findable again by a later Assay. `data` is the launcher's own."""
+    """A submitted job that another Assay process can find again. `data` is the launcher's own."""
 
     launcher: str
     token: str
@@ -52,9 +52,9 @@ class Handle:
 
 
 class JobState(StrEnum):
-    """Where a job stands. The last six are final.
+    """The state of a job. The last six are final.
 
-    CANCELLED  this run asked for its end; STOPPED: somebody else did; LOST: the platform lost it
+    CANCELLED  this run requested its end; STOPPED: somebody else did; LOST: the platform lost it
     """
 
     PENDING = "pending"
@@ -68,19 +68,19 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Nothing more will happen."""
+        """Whether the state is final."""
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
 class Extent(StrEnum):
-    """Which trials would meet the same cause.
+    """Which trials would fail for the same cause.
 
-    TRIAL      this one alone, as far as is known
-    POINT      those of its benchmark, parameters and shape on its system
+    TRIAL      only this one, as far as is known
+    POINT      those with its benchmark, parameters and shape on its system
     BENCHMARK  those of its benchmark on its system
     SHAPE      those of its shape on its system
     SYSTEM     those of its system
-    PLATFORM   all: the login, the connection or the service is at fault, and no trial
+    PLATFORM   all: the cause is the login, the connection or the service, not a trial
     """
 
     TRIAL = "trial"
@@ -108,7 +108,7 @@ class RankExit:
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """What the job says that one of its streams held in the end; its log has to hold the same."""
+    """The final contents of one of the job's streams, as the job reports them; its log must match."""
 
     bytes: int
     lines: int
@@ -117,23 +117,24 @@ class StreamEnd:
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """What the kernel of one node counted while a job's ranks ran there; None where it does not count it.
+    """What the kernel of one node counted while a job's ranks ran there; None if it does not count it.
 
-    elapsed_s           between the two looks
-    cpus                that the job may run on; busy and stolen time are of these alone
-    cpu_set             which these are, of which running kernel: pods of one node can have the same
-    busy_cpu_s          of all processes, the job's own too
-    beside_cpu_s        of the job's other parts that have the same CPUs: in busy_cpu_s, and no others
-    stolen_cpu_s        wanted on a virtual machine, and withheld by its host
+    elapsed_s           between the two readings
+    cpus                that the job may run on; busy and stolen time are for these only
+    cpu_set             which CPUs these are, of which running kernel: pods of one node can have the same
+    busy_cpu_s          of all processes, including the job's own
+    beside_cpu_s        of the job's other parts on the same CPUs: included in busy_cpu_s, but not others'
+                        time
+    stolen_cpu_s        wanted on a virtual machine, and not given by its host
     cpu_wait_s          in which some task of the job's control group, or else of the node, waited for a CPU
     queue_wait_s        for which tasks waited in the run queues of these CPUs, summed over tasks
     memory_wait_s       in which some task of the node waited for memory
     job_cpu_s           of the job's own processes
     job_major_faults    pages that they had to wait for
-    quota_cores         cores' worth of time that the tightest cgroup allows; None without a quota too
+    quota_cores         cores' worth of time that the tightest cgroup allows; None also without a quota
     periods             of the quota; throttled_periods: those in which the job was stopped
     throttled_s         for which it was stopped, summed over its CPUs
-    heat_events, heat_s  slow-downs of its CPUs' packages for heat, and how long, all together
+    heat_events, heat_s  thermal throttling events of its CPUs' packages, and their total duration
 
     Source: assay_payloads/keeping/counters.py.
     """
@@ -161,15 +162,15 @@ class NodeCounts:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A job's state, with the cause in words and each rank's end once it is final.
+    """A job's state, with the cause as text and each rank's end once it is final.
 
-    cause    why it failed; before its end what it waits for; of a success, what is wrong with its output
-    streams  those that the job accounts for; {} where it ended without a word
-    nodes    what their kernels counted meanwhile, in the order of the nodes that told it
-    facts    what only the launcher knows of where it ran (an image's digest), for each node's provenance
-    node_facts  the same of one node each, by the stream of its probe: `probe-0` → facts
-    extent   which trials would meet the cause, as far as the platform tells
-    hosts    name of the node of each keeper, in order, "" where it is unknown; () before the end
+    cause    why it failed; before its end, what it waits for; of a success, what is wrong with its output
+    streams  those that the job reports on; {} if it ended without a report
+    nodes    what their kernels counted meanwhile, in the order of the nodes that reported it
+    facts    what only the launcher knows about where it ran (an image's digest), for each node's provenance
+    node_facts  the same for one node each, by the stream of its probe: `probe-0` → facts
+    extent   which trials would fail for the same cause, as far as the platform reports it
+    hosts    node name of each keeper, in order, "" if unknown; () before the end
     """
 
     state: JobState
@@ -187,9 +188,9 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Output:
-    """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and `probe-0` (one a node).
+    """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and `probe-0` (one per node).
 
-    Cut anywhere, in order, each byte exactly once when followed from the count of bytes already kept.
+    Cut anywhere, in order, each byte exactly once if followed from the number of bytes already stored.
     """
 
     stream: str

@@ -1,4 +1,4 @@
-"""What others' logs say of a training or an inference run."""
+"""What imported logs state about a training or an inference run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class TrainingPhases:
 
     start        before anything is trained
     training     epochs, or blocks
-    evaluation   of it what does not overlap training
-    rest         what the log accounts for by nothing
+    evaluation   the part that does not overlap training
+    rest         what the log does not account for
     overlap      evaluation while an epoch is open, counted once, in training or evaluation
-    evaluations  how many
+    evaluations  their number
     epochs, samples  trained up to the last evaluation, whether or not the target was reached
-    after        of the rest what lies behind the last evaluation
+    after        the part of the rest after the last evaluation
     """
 
     start_minutes: float
@@ -46,22 +46,23 @@ class TrainingPhases:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training log that follows MLPerf's rules; None where the log does not say.
+    """One training log that follows MLPerf's rules; None for what the log does not state.
 
-    status             success; aborted (run_stop says so); unfinished (no run_stop); invalid (problem says)
+    status             success; aborted (run_stop says so); unfinished (no run_stop); invalid (problem states
+                       why)
     minutes            run_stop − run_start; None unless the status is success
     init_minutes       init_start to run_start, outside the score
     epochs             epochs to the quality target
-    samples            samples seen to the quality target
-    evaluations        (epoch, or samples where epochs are unknown; value) in the order of the log
-    hyperparameters    every scalar the log states once: batch size, optimiser, target, seed …
-    phases             where the time went, of a run that came to its run_stop, converged or not
-    caches_dropped     before the run; False where the log shows that dropping them failed
-    target_reached     by the log's own evaluation, of a run that succeeded; None where no target is known
+    samples            samples seen up to the quality target
+    evaluations        (epoch, or samples if epochs are unknown; value) in the order of the log
+    hyperparameters    every scalar that the log states once: batch size, optimizer, target, seed …
+    phases             where the time went, for a run that reached its run_stop, converged or not
+    caches_dropped     before the run; False if the log shows that dropping them failed
+    target_reached     by the log's own evaluation, for a run that succeeded; None if no target is known
     data_set_samples   in the training set; what the log calls `train_samples` may count something else
-    tracked_samples_per_s  the log's own throughput in training, of all accelerators
+    tracked_samples_per_s  the log's own training throughput, over all accelerators
     started_at         run_start, seconds since the epoch
-    system             what the log states of the machine and its software: `software.nccl_version`
+    system             what the log states about the machine and its software: `software.nccl_version`
     """
 
     file: str
@@ -77,7 +78,7 @@ class TrainingRun:
     train_samples: int | None
     evaluations: tuple[tuple[float, float], ...]
     hyperparameters: Mapping[str, Scalar]
-    notes: tuple[str, ...] = ()  # what was decided where the log is ambiguous
+    notes: tuple[str, ...] = ()  # decisions where the log is ambiguous
     doubts: tuple[Doubt, ...] = ()  # where the log contradicts itself
     phases: TrainingPhases | None = None
     caches_dropped: bool | None = None
@@ -103,7 +104,7 @@ class TrainingRun:
 
     @property
     def training_samples_per_s(self) -> float | None:
-        """Throughput while it trained: start, evaluation and rest left out."""
+        """Throughput during training, without start, evaluation and rest."""
         if self.samples is None or self.phases is None or not self.phases.training_minutes:
             return None
         return self.samples / (self.phases.training_minutes * 60)
@@ -111,7 +112,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class LoggedKey:
-    """One key of a training log: how often it stands there, where, and with what values.
+    """One key of a training log: how often it occurs, where, and with which values.
 
     lines   of the first few, from 1
     values  distinct, in order, the first few; a list or a table as JSON text
@@ -124,13 +125,13 @@ class LoggedKey:
 
 @dataclass(frozen=True)
 class LogOutline:
-    """What a training log states, counted, to hold it against the rules of its round.
+    """What a training log states, counted, for checking it against the rules of its round.
 
-    evaluations    each metric's last value before run_stop, and its line; "" where the log names no metric
-    init_s, run_s  init_start to init_stop and run_start to run_stop, seconds; None where one has no time
-    skipped_at     lines that look like MLPerf's own and can't be understood, the first few
-    cleared_before_s  first cache_clear to run_start, seconds, negative where it came later
-    cache_failure  line, and what it says, where the log shows that dropping caches failed
+    evaluations    each metric's last value before run_stop, and its line; "" if the log names no metric
+    init_s, run_s  init_start to init_stop and run_start to run_stop, seconds; None if one has no time
+    skipped_at     lines that look like MLPerf's but can't be parsed, the first few
+    cleared_before_s  first cache_clear to run_start, seconds, negative if it came later
+    cache_failure  line and text, if the log shows that dropping caches failed
     """
 
     file: str
@@ -145,7 +146,7 @@ class LogOutline:
 
 @dataclass(frozen=True)
 class StatedValue:
-    """What a log says under one key, and where: `mlperf_log_detail.txt:42`."""
+    """What a log states under one key, and where: `mlperf_log_detail.txt:42`."""
 
     value: Scalar
     where: str
@@ -153,11 +154,11 @@ class StatedValue:
 
 @dataclass(frozen=True)
 class InferencePlace:
-    """Where a run lies in MLPerf's tree of results; "" for what its path doesn't say.
+    """Where a run is in MLPerf's result tree; "" for what its path doesn't state.
 
     round      `v4.1`
     division   `closed`, `open` or `network`
-    scenario   as the folder is called: `Interactive` is Server with tighter bounds
+    scenario   named like the folder: `Interactive` is Server with tighter bounds
     audit      the audit test that it is a run of, `TEST01`; "": none
     mode       `performance` or `accuracy`
     run        `run_1`
@@ -175,7 +176,7 @@ class InferencePlace:
 
     @property
     def owner(self) -> str:
-        """Submitter and system, and the division where it isn't the closed one."""
+        """Submitter and system, and the division if it isn't the closed one."""
         division = self.division if self.division != "closed" else ""
         return "/".join(part for part in (division, self.submitter, self.system) if part)
 
@@ -188,11 +189,11 @@ class InferencePlace:
 
 @dataclass(frozen=True)
 class AccuracyRun:
-    """The accuracy run that belongs to a run of performance.
+    """The accuracy run that belongs to a performance run.
 
-    folder   where it lies
-    figures  metric → what its accuracy.txt says
-    problem  why it states no accuracy; "" where it does
+    folder   its path
+    figures  metric → value in its accuracy.txt
+    problem  why it states no accuracy; "" if it states one
     """
 
     folder: str
@@ -202,20 +203,20 @@ class AccuracyRun:
 
 @dataclass(frozen=True)
 class InferenceRun:
-    """One run of MLPerf inference, as LoadGen's logs or the reference app state it; None where they don't.
+    """One MLPerf inference run, as LoadGen's logs or the reference app state it; None for what is missing.
 
     name       of the folder, or of the log
     files      the logs that state something
     scenario   `SingleStream`, `MultiStream`, `Server` or `Offline`
     mode       `PerformanceOnly`, `AccuracyOnly`, …
     validity   LoadGen's own word: `VALID` or `INVALID`
-    problem    why it is no result of performance; "" when it is one
-    score      the figure that MLPerf judges the scenario by; None where there is none
-    figures    every figure in base units, the score among them
+    problem    why it is not a performance result; "" if it is one
+    score      the value that MLPerf judges the scenario by; None if there is none
+    figures    every value in base units, including the score
     stated     everything that the logs state, by LoadGen's own keys: `effective_min_duration_ms`
     contradictions  where the run's logs differ from each other
-    place      in MLPerf's tree of results; None: it lies in none
-    accuracy   the accuracy run that lies next to it; None: there is none
+    place      in MLPerf's result tree; None: outside the tree
+    accuracy   the accuracy run next to it; None: there is none
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a log printed: figures and curves, with where they stand."""
+"""What a log printed: values and curves, with their places in the log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from assay.records.scalar import Scalar
 
 @dataclass(frozen=True)
 class Measurement:
-    """One figure that a run printed, and where.
+    """One value that a run printed, and where.
 
-    labels  what tells it from others of the same metric: payload_bytes, dtype, size
+    labels  what distinguishes it from others of the same metric: payload_bytes, dtype, size
     file    log file's name within the run's directory, line counted from 1
     """
 
@@ -27,7 +27,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Series:
-    """A figure over steps, epochs or seconds since the start, in the order printed."""
+    """A value over steps, epochs or seconds since the start, in the order printed."""
 
     name: str
     unit: str
@@ -38,7 +38,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ConfusionMatrix:
-    """What an evaluation took each class for: `counts[true][predicted]`, both in the order of `classes`."""
+    """An evaluation's predictions: `counts[true][predicted]`, both in the order of `classes`."""
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -46,9 +46,9 @@ class ConfusionMatrix:
 
 @dataclass(frozen=True)
 class Links:
-    """Connections between two places of a job by one transport, one way.
+    """Connections between two places of a job by one transport, in one direction.
 
-    sender, receiver  `0 node-a`, rank and node, of a small job; of a large one nodes
+    sender, receiver  `0 node-a`, rank and node, for a small job; nodes for a large one
     transport         its kind: `GPUDirect RDMA`, `InfiniBand`, `sockets`, `P2P`, `shared memory` …
     links             pairs of ranks
     channels          of all these together

@@ -17,7 +17,7 @@ _adapters: dict[Any, TypeAdapter[Any]] = {}
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     if kind not in _adapters:
-        from pydantic import TypeAdapter  # a tenth of a second that not every command needs to wait for
+        from pydantic import TypeAdapter  # takes a tenth of a second, which not every command needs
 
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
@@ -29,7 +29,7 @@ def to_plain(record: Any) -> Any:
 
 
 def to_json(record: Any) -> str:
-    """A record as indented JSON with a stable order of keys, ending in a newline."""
+    """A record as indented JSON with a stable key order, ending in a newline."""
     return json.dumps(to_plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -39,13 +39,13 @@ def to_compact_json(record: Any) -> str:
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """The inverse of `to_json`. Raises ValueError (pydantic's) when the text is not that record."""
+    """The inverse of `to_json`. Raises ValueError (pydantic's) if the text is not that record."""
     record: T = _adapter(kind).validate_json(text)
     return record
 
 
 def digest_of(value: Any) -> str:
-    """Digest of plain data that does not depend on the order of keys: 16 hexadecimal digits."""
+    """Digest of plain data, independent of key order: 16 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain_bytes)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What is to be measured: a suite's points as trials, and a workload's answer as a task."""
+"""What is to be measured: a suite's points as trials, and what each rank runs as a task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 Better = Literal["higher", "lower"]
 
 
-MOST_RANKS = 1_000_000  # of a shape: a digit too many is refused rather than planned
+MOST_RANKS = 1_000_000  # of a shape: an extra digit is rejected rather than planned
 
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """Workers × accelerators per worker, optionally spread over so many nodes: `2x8`, `16x1x2`.
+    """Workers × accelerators per worker, optionally spread over this many nodes: `2x8`, `16x1x2`.
 
-    An accelerator is one process (rank) with one GPU, or one share of the cores where there is no GPU.
+    An accelerator is one process (rank) with one GPU, or one share of the cores if there is no GPU.
     """
 
     workers: int
@@ -27,7 +27,7 @@ class Shape:
 
     @property
     def ranks(self) -> int:
-        """Processes in all."""
+        """Total number of processes."""
         return self.workers * self.accelerators
 
     def __str__(self) -> str:
@@ -39,8 +39,8 @@ class Shape:
         """`"2x8"` or `"16x1x2"`. Raises ValueError on anything else."""
         match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
         if match is None:
-            raise ValueError(f"{text!r} is not a shape; write workers x accelerators, like 2x8")
-        too_many = f"{text!r} has more than {MOST_RANKS:,} ranks; no plan is made for so many"
+            raise ValueError(f"{text!r} is not a shape; write workers x accelerators, such as 2x8")
+        too_many = f"{text!r} has more than {MOST_RANKS:,} ranks, which is the limit"
         if max(map(len, filter(None, match.groups()))) > len(str(MOST_RANKS)):
             raise ValueError(too_many)
         workers, accelerators, nodes = int(match[1]), int(match[2]), match[3]
@@ -55,9 +55,9 @@ class Shape:
 class Metric:
     """What a workload reports.
 
-    name    the word that its log, tables and `expect:` use: `throughput`, `busbw`
+    name    the name in its log, tables and `expect:`: `throughput`, `busbw`
     unit    `images/s`, `B/s`, `s`, `FLOP/s`; "" for a plain number
-    better  which direction is an improvement; None where neither is (a count of epochs)
+    better  which direction is an improvement; None if neither is (a count of epochs)
     about   one line for people
     scales  it ideally grows with the ranks (a time: falls with them), so it has a speed-up and an
             efficiency; False for bus bandwidth, latency or accuracy
@@ -72,7 +72,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class SecretReference:
-    """Where the value of a variable is found when its job is sent; the value itself is in no record.
+    """Where the value of a variable is found when its job is submitted; no record contains the value.
 
     source  as the user's files have it: `from_env` (a variable of Assay's own environment), `from_file`,
             `from_kubernetes_secret`
@@ -85,7 +85,7 @@ class SecretReference:
 
     @property
     def written(self) -> dict[str, Any]:
-        """As the user's files have it."""
+        """As written in the user's files."""
         return {self.source: {"name": self.name, "key": self.key} if self.key else self.name}
 
     def __str__(self) -> str:
@@ -109,15 +109,15 @@ class TaskFile:
 
 @dataclass(frozen=True)
 class Task:
-    """What every rank of a trial runs: a workload's whole answer, before any launcher saw it.
+    """What every rank of a trial runs: a workload's complete answer, before any launcher is involved.
 
     argv     program and arguments; an element that is exactly `{python}` becomes the system's interpreter
     env      variables added to the rank's environment
-    secrets  variables whose values are found when the job is sent, and written nowhere
-    files    what lies in the working directory when it starts
-    cwd      an existing directory to run in; None is the job's own, which holds the files
+    secrets  variables whose values are found when the job is submitted, and stored nowhere
+    files    contents of the working directory at the start
+    cwd      an existing directory to run in; None is the job's own, which contains the files
     outputs  file names or globs below the working directory that are kept
-    image    container image, where the system is a container platform and names none
+    image    container image, if the system is a container platform and names none
     """
 
     argv: tuple[str, ...]
@@ -131,7 +131,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Price:
-    """What the user says that a system costs, for each accelerator or node that a job holds, an hour."""
+    """The user's price of a system, per hour, for each accelerator or node that a job uses."""
 
     amount: float
     currency: str
@@ -146,7 +146,7 @@ class Price:
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ([A-Z]{3})/(accelerator|node)-hour", str(text))
         if match is None or not float(match[1]) > 0:
             raise ValueError(
-                f"{text!r} is not a price; write it like 2.50 EUR/accelerator-hour or 30 USD/node-hour"
+                f"{text!r} is not a price; write it as 2.50 EUR/accelerator-hour or 30 USD/node-hour"
             )
         return cls(float(match[1]), match[2], "node" if match[3] == "node" else "accelerator")
 
@@ -159,7 +159,7 @@ class Expectation:
     relation: Literal[">=", "<="]
     value: float
     unit: str
-    written: str  # as the user wrote it
+    written: str  # as written by the user
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ class Trial:
 
     id         typed by people: `resnet50-1x2-r03`; with several systems `resnet50-1x2-here-r03`
     benchmark  the suite's name for it; workload is the program's
-    params     every parameter with its value, defaults filled in
+    params     every parameter with its value, including defaults
     varied     those of them that the suite sweeps
     block      repetition, from 1; all systems and points of a block ran shuffled together
     seed       for the program; equal for all systems and shapes of a block
-    digest     of everything that defines the trial except block and seed, the bytes of its programs too
-    max_output_bytes  that the ranks of one node may print; None in runs of before there was a limit
+    digest     of everything that defines the trial except block and seed, including the bytes of its programs
+    max_output_bytes  output limit for the ranks of one node; None in runs from before there was a limit
 
-    What it runs is not kept here: `plan.task_of(trial)` makes it again; the digest says that it is the same.
+    What it runs is not stored here: `plan.task_of(trial)` recreates it; the digest shows that it is the same.
     """
 
     id: str
@@ -196,16 +196,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """Ordered trials and what an analysis has to know of the design.
+    """Ordered trials and what an analysis needs to know about the design.
 
     suite_digest  of what is measured (benchmarks, parameters, shapes, programs), whatever the systems
-    digest        of the whole plan: an unfinished run goes on only under the same one
-    interleaved   each block held every system, shuffled: sides can be paired by block
-    looks         for a run until decided: numbers of blocks after which one looks, the last is the most;
-                  `trials` then holds the most, and fewer may have been run. () where the number is fixed
-    prices        system → what it costs, where systems.yaml states it; no part of any digest
+    digest        of the whole plan: an unfinished run is only resumed under the same digest
+    interleaved   each block contained every system, shuffled: sides can be paired by block
+    looks         for a run until decided: the numbers of blocks after which Assay looks, up to the maximum;
+                  `trials` then has the maximum, and fewer may have been run. () if the number is fixed
+    prices        system → its price, if systems.yaml states it; not part of any digest
     declared_env  system → names of the variables that systems.yaml sets for it
-    named_files   path → digest of each file that a command line names and that is here, like a script
+    named_files   path → digest of each existing file that a command line names, such as a script
     """
 
     suite: str

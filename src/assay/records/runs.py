@@ -1,4 +1,4 @@
-"""What happened: a run, what was read of it, and where it ran."""
+"""What happened: a run, what was read from it, and where it ran."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from assay.records.scalar import Scalar
 class RunState(StrEnum):
     """State of an attempt in its run directory. The last two are final."""
 
-    SUBMITTING = "submitting"  # intent and token on disk, the job perhaps started
+    SUBMITTING = "submitting"  # intent and token are on disk, the job may have started
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
 
     @property
     def final(self) -> bool:
-        """The attempt is over and its log complete."""
+        """Whether the attempt is over and its log complete."""
         return self in (RunState.FINISHED, RunState.FAILED)
 
 
 @dataclass(frozen=True)
 class SecretPlace:
-    """Where a log first holds a secret that the suite or the system names: the log is kept as printed.
+    """Where a log first contains a secret that the suite or the system names: the log is stored as printed.
 
-    With it a later Assay, which does not know the secret, can hide it in all that it makes of the log.
+    With it, another Assay process, which does not know the secret, can hide it in everything it makes of the
+    log.
     """
 
     log: str
@@ -41,22 +42,23 @@ class SecretPlace:
 
 @dataclass(frozen=True)
 class Run:
-    """A trial executed: one attempt. What `run.json` holds.
+    """An executed trial: one attempt. The contents of `run.json`.
 
     id          `suite/session/trial`, a path below the runs directory
     session     the run directory it belongs to, named by its starting time
     job         how its job ended; None until then, and for an imported log
-    cause       why it failed, in words; "" when it did not
-    extent      of a failure: which trials would meet its cause, by all that was known then
-    adopted     a later Assay than the one that submitted it took it over, running or lost
+    cause       why it failed, as text; "" if it did not
+    extent      of a failure: which trials would fail for the same cause, by what was known then
+    adopted     an Assay process other than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
     looks       of its plan: intervals from such runs have to allow for the looks
-    nodes       what their kernels counted while the ranks ran; () where nobody looked
-    outside_block  it began when a later block had begun, or repeats a failure: it has no pair in its block
+    nodes       what their kernels counted while the ranks ran; () if nothing was counted
+    outside_block  it started after a later block had started, or repeats a failure: it has no pair in its
+                   block
     declared_env  names of the variables that systems.yaml sets for its system
-    places      name of the node of each rank, by rank, "" where it is unknown; () where nobody knows any
-    collected_at  when all that its job printed was kept; None before that, and where nobody noted it
-    secrets     where its logs hold secrets, each one's first place
+    places      node name of each rank, by rank, "" if unknown; () if none is known
+    collected_at  when all output of its job was stored; None before that, or if not recorded
+    secrets     where its logs contain secrets, the first place of each
     """
 
     schema: int
@@ -91,25 +93,25 @@ class Run:
 
     @property
     def dated(self) -> bool:
-        """Whether it is known when it was made; of a run that others made only where they say so."""
+        """Whether it is known when it was made; for imported runs, only if they state it."""
         return self.source is None or self.started_at is not None
 
     @property
     def made_at(self) -> float:
-        """When it was made, seconds since the epoch; when it was taken in where that is not known."""
+        """When it was made, seconds since the epoch; when it was imported if that is unknown."""
         return self.created_at if self.source is None or self.started_at is None else self.started_at
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a run's logs say: everything `read.py` found, made only from the run directory.
+    """What a run's logs state: everything `read.py` found, made only from the run directory.
 
-    facts          what the program stated of itself: global_batch_size, precision, device, versions
-    problems       why this is not a result although the job ended well; empty when it is one
-    skipped_lines  lines that looked like the reader's own and could not be understood
-    cut_lines      lines that are longer than what is read of one
-    confusion      of the last evaluation, where the program prints one
-    links          how its ranks were connected, where the library between them says it
+    facts          what the program stated about itself: global_batch_size, precision, device, versions
+    problems       why this is not a result although the job ended well; empty if it is one
+    skipped_lines  lines that looked like the reader's own but could not be parsed
+    cut_lines      lines that are longer than the limit for reading
+    confusion      of the last evaluation, if the program prints one
+    links          how its ranks were connected, if the communication library reports it
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -125,7 +127,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Everything that could have changed the number: one flat table a node, dotted names.
+    """Everything that could have changed the number: one flat table per node, dotted names.
 
     `{"cpu.model": "…", "gpu.0.name": "…", "python.torch": "2.8.0", "env.NCCL_DEBUG": "INFO"}`
     """
@@ -135,8 +137,13 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Result:
-    """A run with what was read from it: the unit of replication, what analyse works on."""
+    """A run with what was read from it: the unit of replication, which the analysis works on."""
 
     run: Run
     reading: Reading
     provenance: Provenance | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a replicate: the run finished and its reading has no problem."""
+        return self.run.state is RunState.FINISHED and not self.reading.problems

@@ -1,4 +1,4 @@
-"""What it means: figures with intervals, comparisons."""
+"""What it means: estimates with intervals, comparisons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.records.scalar import Scalar
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its interval; low and high are None where n does not allow one."""
+    """An estimate with its interval; low and high are None if n does not allow one."""
 
     value: float
     low: float | None
@@ -23,14 +23,14 @@ class Estimate:
     confidence: float = 0.95
 
 
-DEFAULT_MARGIN = 0.02  # share that counts as equal, where nobody states another
+DEFAULT_MARGIN = 0.02  # share that counts as equal by default
 
 Verdict = Literal["equivalent", "faster", "slower", "undecided"]
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is held equal on both sides of a comparison: one metric at one point of the sweep."""
+    """What is held constant on both sides of a comparison: one metric at one point of the sweep."""
 
     benchmark: str
     shape: str
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class RunsRange:
-    """Runs a side that would decide; None stands for more than 10,000.
+    """Runs per side that would decide; None stands for more than 10,000.
 
     about      at the run-to-run spread as estimated
     low, high  at the ends of that spread's 80 % interval
@@ -55,12 +55,12 @@ class RunsRange:
 
 @dataclass(frozen=True)
 class RunsNeeded:
-    """How many runs a side, in all, would decide in so many of 100 cases; whatever was seen so far.
+    """How many runs per side, in total, would decide in 80 of 100 cases, whatever was seen so far.
 
-    if_equal             were the true ratio 1: to say `equivalent`
-    if_twice_the_margin  were it 1 + 2 margins: to say `faster` or `slower`
-    spread               of one run to the next, as a share, that this rests on
-    of                   what is counted: runs, or sessions where sessions are what is replicated
+    if_equal             for a true ratio of 1: to show `equivalent`
+    if_twice_the_margin  for a true ratio of 1 + 2 margins: to show `faster` or `slower`
+    spread               from one run to the next, as a share, that this rests on
+    of                   what is counted: runs, or sessions if sessions are the unit of replication
     """
 
     if_equal: RunsRange
@@ -75,7 +75,7 @@ class SizeCurve:
     """The curve over sizes that a comparison is one point of.
 
     sizes        of the curve, with an interval
-    independent  claims that err as often as these, whose errors go together; at most `sizes`
+    independent  equivalent number of independent claims, because errors are correlated; at most `sizes`
     """
 
     sizes: int
@@ -84,12 +84,12 @@ class SizeCurve:
 
 @dataclass(frozen=True)
 class Family:
-    """What it costs to claim several comparisons together.
+    """The correction for claiming several comparisons jointly.
 
-    size        comparisons that are claimed together
+    size        comparisons that are claimed jointly
     correction  how `ratio` allows for the others: `band` for a point of a curve
-    ratio       interval that holds together with all others of the family in 95 % of cases
-    alone       what the comparison's own interval says
+    ratio       interval that holds jointly with all others of the family in 95 % of cases
+    alone       what the comparison's own interval shows
     """
 
     size: int
@@ -100,23 +100,23 @@ class Family:
 
 @dataclass(frozen=True)
 class Comparison:
-    """B against A at one point.
+    """B compared with A at one point.
 
     ratio        geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
     n            runs of A and of B that count
     method       `welch` or `paired`; "" without an interval
     verdict      of B relative to A, in the metric's better-direction
-    reason       why the verdict is what it is, in words a person can act on
-    by_margin    the verdict's whole interval lies beyond the margin
-    replication  what n of the interval are: runs, or sessions where both sides have several
+    reason       why the verdict is what it is, as text a person can act on
+    by_margin    the verdict's whole interval is beyond the margin
+    replication  what n of the interval are: runs, or sessions if both sides have several
     sessions     of A and of B
     error        standard error of the logarithm of the ratio, with `degrees` of freedom
-    runs_needed  only where the verdict is undecided and more runs could decide
-    rank         Hodges and Lehmann's estimate with its exact interval, to be read beside the ratio
-    family       where several comparisons are claimed together
-    along        where it is one size of a curve
+    runs_needed  only if the verdict is undecided and more runs could decide
+    rank         the Hodges–Lehmann estimate with its exact interval, to be read next to the ratio
+    family       if several comparisons are claimed jointly
+    along        if it is one size of a curve
     lost_to_others  share of their time that A and B may have lost to others on their CPUs, for which the
-                 verdict allows; 0 where that was too little to matter or nobody counted
+                 verdict allows; 0 if that was too little to matter or not counted
     """
 
     point: Point
@@ -130,7 +130,9 @@ class Comparison:
     margin: float
     verdict: Verdict
     reason: str
-    smallest_visible: float | None  # half-width of the interval as a ratio − 1: what so many runs can show
+    smallest_visible: (
+        float | None
+    )  # half-width of the interval as a ratio − 1: the smallest detectable difference
     doubts: tuple[Doubt, ...] = ()
     by_margin: bool = False
     replication: Literal["runs", "sessions"] = "runs"
@@ -148,19 +150,19 @@ class Comparison:
         """The ratio with the interval that the verdict rests on.
 
         `equivalent` rests on the comparison's own interval, whatever else is claimed; every other verdict on
-        the interval that holds together with those of the family.
+        the interval that holds jointly with those of the family.
         """
         return self.ratio if self.family is None or self.verdict == "equivalent" else self.family.ratio
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An absolute requirement held against the runs of one system at one point: an acceptance test.
+    """An absolute requirement checked against the runs of one system at one point: an acceptance test.
 
     estimate  geometric mean; each end of its interval, of 90 % or more, is a one-sided 95 % bound.
               None: nothing measured
-    verdict   `holds` when the bound on the unfavourable side meets the requirement, `fails` when not even
-              the favourable one does, else `undecided`
+    verdict   `holds` if the bound on the unfavorable side meets the requirement, `fails` if not even
+              the favorable one does, else `undecided`
     """
 
     system: str
@@ -177,8 +179,8 @@ class ScalingPoint:
     """One size of a scaling curve.
 
     value       geometric mean over the runs, with its 95 % interval, in the metric's unit
-    speedup     against the smallest size, above 1 is faster (a time is inverted); unit ""
-    efficiency  speed-up over the ratio of ranks; 1 is ideal
+    speedup     relative to the smallest size, above 1 is faster (a time is inverted); unit ""
+    efficiency  speed-up divided by the ratio of ranks; 1 is ideal
     method      of the speed-up's interval: `welch` or `paired`; "" without an interval
 
     The smallest size itself has speed-up and efficiency 1 by definition, without an interval.
@@ -195,7 +197,7 @@ class ScalingPoint:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A metric of one system over sizes, smallest first; `points[0]` is what the others are held against."""
+    """A metric of one system over sizes, smallest first; the others are compared with `points[0]`."""
 
     system: str
     benchmark: str

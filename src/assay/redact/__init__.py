@@ -1,8 +1,8 @@
 """Secrets, found by value and hidden wherever text leaves this process.
 
-Three things give a value away: its name (`HF_TOKEN`, `--password`), its shape (`hf_…`, a password in a URL),
-and that this process met it before under such a name (`learn`). Whoever writes what people or programs read
-passes it through `text`, or through `redacted` where it is still data with names.
+Three things reveal a secret: its name (`HF_TOKEN`, `--password`), its shape (`hf_…`, a password in a URL),
+and that this process has seen it before under such a name (`learn`). Code that writes what people or programs
+read passes it through `text`, or through `redacted` while it is still data with names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def learn(data: Any) -> Any:
-    """The data without its secrets, which are known from now on."""
+    """The data without its secrets, which are known from then on."""
     clean, secrets = parted(data)
     learn_values(secrets)
     return clean

@@ -1,4 +1,4 @@
-"""Secrets among the arguments of a program, where an option or a variable before them says what they are."""
+"""Secrets among a program's arguments, identified by the option or variable before them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from assay.redact.names import is_secret_name, is_setting
 from assay.redact.programs import NO_PASSWORD, UNKNOWN, SecretOptions, program
 
 _WORDS = re.compile(r"\s+|(?:'[^']*'|\"[^\"]*\"|[^\s'\"]|['\"])+")
-_ELSEWHERE = re.compile(r"[\"']?(\$|<.*>|\{|\(|os\.|\w*getenv)|-|=")  # no value but where one is
+_ELSEWHERE = re.compile(r"[\"']?(\$|<.*>|\{|\(|os\.|\w*getenv)|-|=")  # not a value, but the place of one
 _END_OF_COMMAND = frozenset({"&&", "||", "|", ";", "&"})
 _SETS = frozenset({"set", "config"})  # aws configure set NAME VALUE, git config NAME VALUE
-# After -p of a program that nobody knows: no name of a directory, a model or a precision looks like this.
+# After -p of an unknown program: no name of a directory, a model, or a precision looks like this.
 _LOOKS_DRAWN = re.compile(
     r"(?=.*\d)(?=.*[A-Za-z])(?:(?=.*[!@#$%^&*?~])[^\s/:=,]{6,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,})"
 )
@@ -24,9 +24,9 @@ _HEADER = re.compile(r"(?P<keep>[\"']?(?P<name>[\w-]+):\s*)(?P<value>.+)")
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument in parts: what may be shown, then the secret; "" without one.
+    """An argument in parts: what may be shown, then the secret; "" if there is none.
 
-    sure  the secret is one for certain, not by a guess, and may be looked for elsewhere
+    sure  the secret is certain, not a guess, and may be searched for elsewhere
     """
 
     shown: str
@@ -35,7 +35,7 @@ class Argument:
 
 
 def arguments(items: Sequence[str]) -> Iterator[Argument]:
-    """Each argument with the secret that it holds, if any."""
+    """Each argument with the secret that it contains, if any."""
     runs = UNKNOWN
     for earlier, before, item in zip(["", "", *items], ["", *items], items, strict=False):
         runs = _program(runs, before, item)
@@ -53,12 +53,12 @@ def _program(runs: SecretOptions, before: str, item: str) -> SecretOptions:
 
 
 def words_of(command: str) -> list[str]:
-    """A shell's line as words and the spaces between them, quotes kept."""
+    """A shell line as words and the spaces between them, keeping quotes."""
     return _WORDS.findall(command)
 
 
 def _argument(item: str, before: str, earlier: str, runs: SecretOptions) -> Argument:
-    if before == "-c" and any(map(str.isspace, item)):  # a shell's line, with arguments in it
+    if before == "-c" and any(map(str.isspace, item)):  # a shell line with arguments in it
         return Argument(item)
     if (attached := _attached(item, runs)) is not None:
         return attached
@@ -99,7 +99,7 @@ def _is_password(item: str, before: str, earlier: str, runs: SecretOptions) -> b
 
 
 def _within(item: str, before: str, runs: SecretOptions) -> Argument:
-    """An argument of which a part is secret: `me:hunter2`, `pass:hunter2`, `X-Auth-Token: hunter2`."""
+    """An argument that is partly secret: `me:hunter2`, `pass:hunter2`, `X-Auth-Token: hunter2`."""
     if before in runs.prefixed:
         kind, _, secret = item.partition(":")
         return Argument(f"{kind}:", secret) if kind.strip("\"'") == "pass" else Argument(item)
@@ -117,7 +117,7 @@ def _within(item: str, before: str, runs: SecretOptions) -> Argument:
 
 
 def is_shell_line(text: str) -> bool:
-    """Whether a text has a program or an option in it that may take a secret."""
+    """Whether a text contains a program or an option that may take a secret."""
     words = text.split()
     return len(words) > 1 and any(
         program(word) is not None or (word.startswith("--") and is_secret_name(word)) for word in words
@@ -125,5 +125,5 @@ def is_shell_line(text: str) -> bool:
 
 
 def _elsewhere(value: str) -> bool:
-    """Whether this is no value: a variable, a place for one, another option."""
+    """Whether this is not a value but a variable, a placeholder, or another option."""
     return not value or _ELSEWHERE.match(value) is not None

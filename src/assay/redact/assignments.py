@@ -22,17 +22,17 @@ _BETWEEN = re.compile(
 _PAIRED = re.compile(r"(?i:\b(?:name|key)\\{0,3}[\"']?:\s{1,9}\\{0,3}[\"']?)\Z")
 _SIGNATURES = frozenset({"sig", "signature", "x-amz-signature", "x-goog-signature"})
 _WORDS = tuple(word.encode() for word in (*KEYWORDS, "sig=", "signature="))
-# a place for a value, a call, an expression, or what was hidden before
+# a placeholder, a call, an expression, or something hidden before
 _NO_VALUE = re.compile(
     r"[$<{(%\[*].*|os\..*|\w*getenv.*|\(redacted\).*|[\w.]+[(\[].*|(?i:none|null|true|false|yes|no|on|off)"
 )
 _NUMBER = re.compile(r"[\d.,+-]+(?:[eE][+-]?\d+)?(?:[munkMG]?s|[kKMGT]?i?B(?:/s)?|%|x|(?:it)?/s)?")
-_ONE_WORD = re.compile(r"(?i:token|auth|authorization|cookie|credentials?|creds|bearer)")  # as prose has it
+_ONE_WORD = re.compile(r"(?i:token|auth|authorization|cookie|credentials?|creds|bearer)")  # as used in prose
 _WORD = re.compile(r"[A-Za-z_./-]+")
 
 
 def assigned(text: str, lower: bytes) -> Iterator[tuple[int, int]]:
-    """Where each value is. `lower` is the text in lower case, a byte for each character."""
+    """Where each value is. `lower` is the text in lowercase, one byte per character."""
     seen = 0
     for at in sorted(_places(lower)):
         if at < seen:
@@ -74,13 +74,13 @@ def _value(text: str, begin: int, name: str, match: re.Match[str]) -> tuple[int,
 
 
 def _is_secret(name: str, value: str, match: re.Match[str]) -> bool:
-    """Whether the value is one: not a number, a place for a value, or in running text a word."""
+    """Whether the value is a secret: not a number, a placeholder, or, in running text, a word."""
     if len(value) < 4 or _NO_VALUE.fullmatch(value) or is_setting(name, value):
         return False
     if match["pair"] or (match["sign"] == "=" and not match["space"] and name.isupper()):
         return True
     if match["name_quote"] and match["quoted"]:
-        # `"token": "…"` is what Assay's own records call a job's id
+        # Assay's own records call a job's ID `"token": "…"`
         return not (name == "token" and match["name_quote"].endswith('"')) and not _NUMBER.fullmatch(value)
     if _NUMBER.fullmatch(value):
         return False

@@ -1,4 +1,4 @@
-"""Plain data without its secrets: parameters, environments, command lines, the user's two files."""
+"""Removes secrets from plain data: parameters, environments, command lines, the user's two files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import StringIO
 from typing import Any
 
@@ -16,6 +17,7 @@ from assay.redact.names import WORD, is_secret_name, is_setting
 from assay.redact.shapes import hidden, named_in
 
 _PLACEHOLDER = re.compile(rf"<[^<>]*>|\$\{{?\w+\}}?|{MARK.pattern}|")
+_SHORT = 200  # longest text whose answer is cached, in characters
 _REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secrets are
 
 
@@ -23,15 +25,15 @@ _REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secr
 class _Hiding:
     """One pass over some data.
 
-    mark   what is put in place of a secret
-    found  those that are secrets for certain
+    mark   what replaces a secret
+    found  values that are certainly secrets
     """
 
     mark: Mark = plain
     found: list[str] = field(default_factory=list)
 
     def hide(self, secret: str, *, sure: bool = True) -> str:
-        """What is put in its place; a mark stays."""
+        """Its replacement; a mark is unchanged."""
         if MARK.fullmatch(secret):
             return secret
         if sure:
@@ -40,20 +42,20 @@ class _Hiding:
 
 
 def redacted(value: Any, mark: Mark = plain) -> Any:
-    """Plain data without its secrets: under secret-looking keys, among arguments, and by their shapes.
+    """Plain data without its secrets: those under secret-looking keys, among arguments, and by shape.
 
-    A table under such a key is no secret itself: its own keys decide (`token_rate: {unit: tokens/s}`).
+    A table under such a key is not a secret itself: its own keys decide (`token_rate: {unit: tokens/s}`).
     """
     return parted(value, mark)[0]
 
 
 def secrets_in(value: Any) -> frozenset[str]:
-    """The values that `redacted` takes out for certain and that are long enough to look for elsewhere."""
+    """The values that `redacted` certainly removes and that are long enough to search for elsewhere."""
     return parted(value)[1]
 
 
 def parted(value: Any, mark: Mark = plain) -> tuple[Any, frozenset[str]]:
-    """What `redacted` and `secrets_in` give, in one pass."""
+    """The results of `redacted` and `secrets_in`, in one pass."""
     hiding = _Hiding(mark)
     clean = _clean(value, hiding)
     return clean, frozenset(filter(known_secrets.is_distinctive, hiding.found))
@@ -68,9 +70,16 @@ def _clean(value: Any, hiding: _Hiding) -> Any:
         }
     if isinstance(value, list | tuple):
         return _items(value, hiding)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or (len(value) <= _SHORT and _is_harmless(value)):
         return value
     return _line(value, hiding) if is_shell_line(value) else _shaped(value, hiding)
+
+
+@lru_cache(maxsize=4096)
+def _is_harmless(text: str) -> bool:
+    """Whether a text by itself contains no secret; most facts of a node are the same before every trial."""
+    hiding = _Hiding()
+    return not is_shell_line(text) and _shaped(text, hiding) == text and not hiding.found
 
 
 def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
@@ -81,7 +90,7 @@ def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
 
 
 def _under(name: str, value: Any, hiding: _Hiding) -> Any:
-    """What stands under a key. Numbers are secret only where the name ends so: not `token_count: 128`."""
+    """The value of a key. Numbers are secret only if the name ends that way: not `token_count: 128`."""
     if name in _REFERENCES:
         return value
     if not is_secret_name(name):
@@ -99,7 +108,7 @@ def _under(name: str, value: Any, hiding: _Hiding) -> Any:
 
 
 def _items(items: Sequence[Any], hiding: _Hiding) -> list[Any]:
-    """A list, whose texts are taken for the arguments of a program."""
+    """A list, whose strings are treated as a program's arguments."""
     parts = iter(arguments([item for item in items if isinstance(item, str)]))
     return [
         _item(item, next(parts), hiding) if isinstance(item, str) else _clean(item, hiding) for item in items
@@ -107,14 +116,14 @@ def _items(items: Sequence[Any], hiding: _Hiding) -> list[Any]:
 
 
 def _item(item: str, part: Argument, hiding: _Hiding) -> str:
-    """An argument; one with spaces may be a shell's line, with arguments in it."""
+    """An argument; one with spaces may be a shell line with arguments in it."""
     if part.secret or not any(map(str.isspace, item)):
         return _shown(part, hiding)
     return _line(item, hiding)
 
 
 def _line(line: str, hiding: _Hiding) -> str:
-    """A shell's line, with the arguments of programs in it."""
+    """A shell line, with programs' arguments in it."""
     words = words_of(line)
     inner = iter(arguments([word for word in words if not word.isspace()]))
     return _shaped("".join(word if word.isspace() else _shown(next(inner), hiding) for word in words), hiding)
@@ -138,7 +147,7 @@ def _inner(value: str, hiding: _Hiding) -> str:
         return value
     try:
         data, end = json.JSONDecoder().raw_decode(value, start.end())
-    except (ValueError, RecursionError):  # no JSON: its names and shapes decide
+    except (ValueError, RecursionError):  # not JSON: names and shapes decide
         return value
     clean = _clean(data, hiding)
     return value if clean == data else f"{start[0]}{json.dumps(clean, ensure_ascii=False)}{value[end:]}"
@@ -150,7 +159,7 @@ def redacted_json(text: str) -> str:
 
 
 def redacted_yaml(text: str) -> str:
-    """A YAML file as it was written; where it holds a secret, written anew with that value replaced."""
+    """A YAML file, unchanged; if it contains a secret, rewritten with that value replaced."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")
@@ -163,7 +172,7 @@ def redacted_yaml(text: str) -> str:
 
 
 def _hide_in_place(node: Any, clean: Any) -> bool:
-    """Put what `redacted` changed into the tree itself, which keeps comments; whether there was any."""
+    """Apply the changes of `redacted` to the tree, keeping comments; returns whether there were any."""
     if not isinstance(node, dict | list):
         return False
     places = list(node) if isinstance(node, dict) else range(len(node))

@@ -12,50 +12,52 @@ from urllib.parse import quote, unquote
 from assay.redact.marks import MARK, REDACTED, Mark, plain, replaced
 from assay.redact.shapes import spans
 
-_LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also as JSON and a shell write it
+_LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also as written in JSON and in a shell
 _TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")
 
 _known: set[str] = set()
 
 
 def text(words: str, mark: Mark = plain) -> str:
-    """The words without secrets: those that this process knows, and whatever has the shape of one."""
+    """The text without secrets: those that this process knows, and whatever has the shape of one."""
     known = _all_forms(frozenset(_known))
     present = [form for form in known if form in words]
-    places = re.finditer("|".join(map(_whole_word, present)), words) if present else ()
-    return replaced(
-        words, [*(place.span() for place in places), *spans(words)], lambda form: mark(known.get(form, form))
-    )
+    places = [
+        (place.start(), place.start() + len(form))
+        for form in present
+        for place in re.finditer(f"(?={_whole_word(form)})", words)  # one secret may start inside another
+    ]
+    return replaced(words, [*places, *spans(words)], lambda form: mark(known.get(form, form)))
 
 
 def secrets_in_text(words: str) -> list[str]:
-    """What `text` hides of these words, each once, in the order in which it comes."""
+    """What `text` hides in this text, each once, in order of appearance."""
     found: dict[str, str] = {}
     text(words, lambda secret: found.setdefault(secret, REDACTED))
     return list(found)
 
 
 def learn_values(values: Iterable[str]) -> None:
-    """Know these secrets: from now on `text` hides them wherever they appear, and their lines one by one.
+    """Learn these secrets: from now on `text` hides them wherever they appear, and their lines individually.
 
-    One that is too short or too plain to be looked for in any text is left out.
+    Secrets that are too short or too plain to be searched for in any text are ignored.
     """
     for value in values:
         _known.update(filter(is_distinctive, (value, *_lines(value))))
 
 
 def known_values() -> frozenset[str]:
-    """What `text` hides beside what has a shape."""
+    """What `text` hides in addition to what has a shape."""
     return frozenset(_known)
 
 
 def forget() -> None:
-    """Know none, as a process that has just begun."""
+    """Forget all, like a process that has just started."""
     _known.clear()
 
 
 def is_distinctive(value: str) -> bool:
-    """Whether it may be replaced wherever it appears: not `basic`, `1234` or a word of plain English.
+    """Whether it may be replaced wherever it appears: not `basic`, `1234`, or an ordinary English word.
 
     >>> [is_distinctive(v) for v in ("hunter2", "basic", "12345678", REDACTED)]
     [True, False, False, False]
@@ -67,9 +69,9 @@ def is_distinctive(value: str) -> bool:
 
 
 def _lines(value: str) -> Iterator[str]:
-    """The lines of a secret that give a part of it away: long ones, and short ones that look drawn.
+    """The lines of a secret that reveal part of it: long ones, and short ones that look random.
 
-    Not `-----BEGIN PRIVATE KEY-----`, nor what any other file may have: `kind: Config`, `users:`.
+    Not `-----BEGIN PRIVATE KEY-----`, nor what any other file may contain: `kind: Config`, `users:`.
     """
     lines = [line.strip() for line in _LINE_END.split(value)]
     if len(lines) > 1:
@@ -84,7 +86,7 @@ def _all_forms(known: frozenset[str]) -> dict[str, str]:
 
 
 def forms(value: str) -> set[str]:
-    """As it is, and as a shell, JSON and a URL write it."""
+    """As it is, and as written in a shell, in JSON, and in a URL."""
     return {
         value,
         shlex.quote(value).strip("'"),

@@ -1,4 +1,4 @@
-"""What is in place of a secret: `(redacted)`, or a numbered mark where two secrets must stay two."""
+"""Replacements of secrets: `(redacted)`, or a numbered mark if two secrets must stay distinct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plain(_secret: str) -> str:
 
 
 def numbered(number: int) -> str:
-    """The mark of a secret that has a number. It has no space: in a command line it stays one word.
+    """The mark of a secret that has a number. It has no space, so it stays one word in a command line.
 
     >>> numbered(2)
     '(redacted-2)'
@@ -26,18 +26,18 @@ def numbered(number: int) -> str:
 
 
 class NumberedMarks:
-    """Marks with numbers from 1, in the order in which the secrets come."""
+    """Marks numbered from 1, in order of appearance."""
 
     def __init__(self) -> None:
         self._of: dict[str, int] = {}
 
     def __call__(self, secret: str) -> str:
-        """The secret's mark; the same secret has the same."""
+        """The secret's mark; the same secret always has the same mark."""
         return numbered(self._of.setdefault(secret, len(self._of) + 1))
 
 
 def replaced(text: str, spans: Iterable[Span], mark: Mark) -> str:
-    """The text with a mark in place of each span; spans that overlap are one secret. A mark stays."""
+    """The text with a mark in place of each span; overlapping spans are one secret. Marks are unchanged."""
     pieces, end = [], 0
     for begin, after in _merged(spans):
         secret = text[begin:after]

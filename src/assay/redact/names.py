@@ -1,11 +1,12 @@
-"""Which variables and keys hold a secret, by their names alone."""
+"""Which variables and keys hold a secret, judging by their names."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
-# Words of a name, split at case and punctuation: `max_tokens` and `tokenizer` are no secrets, `HF_TOKEN` is.
+# Words of a name, split at case and punctuation: `max_tokens` and `tokenizer` aren't secrets, `HF_TOKEN` is.
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     {"token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "cookie", "sshpass"}
@@ -18,13 +19,13 @@ _SECRET_PAIRS = frozenset(
     | {(of, "key") for of in ("license", "licence", "encryption", "signing")}
     | {(of, "pass") for of in ("db", "user", "smtp", "mysql", "pg", "redis", "proxy", "root", "admin")}
 )
-# `token` in a language model, and Assay's own name of a job
+# `token` in a language model, and Assay's ID of a job
 _PLAIN_TOKENS = frozenset(
     {"eos", "bos", "pad", "unk", "mask", "sep", "cls", "stop", "start", "end", "special", "image"}
     | {"first", "next", "last", "per", "input", "output", "assay"}
     | {"max", "min", "num"}
 )
-# A name that ends so says where a secret is, or how it is used: `secretName`, `TOKEN_FILE`, `auth_mode`.
+# A name with this ending says where a secret is, or how it is used: `secretName`, `TOKEN_FILE`, `auth_mode`.
 _ABOUT_A_SECRET = frozenset(
     {"name", "path", "file", "dir", "directory", "ref", "env", "mode", "type", "kind", "method", "provider"}
     | {"count", "length", "limit", "size", "budget", "rate", "url", "endpoint"}
@@ -35,12 +36,12 @@ _LIBRARIES = frozenset(
     | {"torch", "pytorch", "triton", "xla", "tf", "jax", "hip", "rocr", "hsa", "nvshmem", "nvte", "vllm"}
 )
 _SWITCH = re.compile(r"[01]|(?i:true|false|yes|no|on|off|none|null)")
-# Where a secret name may be in a text, in lower case: each has one of these in it.
+# Where a secret name may be in a text, in lowercase: each contains one of these.
 KEYWORDS = ("token", "secret", "pass", "pwd", "pw", "otp", "key", "cookie", "cred", "auth", "bearer")
 
 
 def is_setting(name: str, value: str) -> bool:
-    """Whether the value of a secret-looking name is a switch, or a number of which the name is no secret.
+    """Whether the value of a secret-looking name is a switch, or a number for a name that isn't a secret's.
 
     >>> [is_setting(*pair) for pair in (("USE_AUTH", "1"), ("TOKEN_RINGS", "16"), ("PASSWORD", "1234"))]
     [True, True, False]
@@ -51,8 +52,9 @@ def is_setting(name: str, value: str) -> bool:
     return re.fullmatch(r"[\d.]+", value) is not None and not is_secret_name(last)
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or key of this name usually holds a secret.
+    """Whether a variable or key with this name usually holds a secret.
 
     >>> [is_secret_name(n) for n in ("HF_TOKEN", "awsSecretAccessKey", "max_tokens", "secretName")]
     [True, True, False, False]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -13,9 +14,9 @@ class SecretOptions:
     """The options of a program that take a secret.
 
     password   the value is the secret
-    user       the value is a user, then the sign that is given here, then the secret
+    user       the value is a user, then the sign given here, then the secret
     prefixed   the value is a kind, a colon, then the secret: `pass:…`
-    login      pattern of the key that is an argument by itself: `wandb login KEY`
+    login      pattern of a key that is an argument on its own: `wandb login KEY`
     """
 
     password: Set[str] = frozenset()
@@ -26,7 +27,7 @@ class SecretOptions:
 
 NO_PASSWORD = SecretOptions()
 UNKNOWN = SecretOptions(user={"-u": ":", "--user": ":"})  # a program of the user's own
-# The first name that fits counts; * stands for any letters. Those without a password keep their -p and -u.
+# The first matching name counts; * matches any letters. Programs without a password keep their -p and -u.
 _PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
     ("mysql* mariadb* mongo* sshpass login cqlsh", SecretOptions(frozenset({"-p"}))),
     ("redis-cli redis-benchmark", SecretOptions(frozenset({"-a"}))),
@@ -50,8 +51,9 @@ _PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
 )
 
 
+@lru_cache(maxsize=4096)
 def program(word: str) -> SecretOptions | None:
-    """What is known of the program of this name or path; None for others."""
+    """What is known about the program with this name or path; None for others."""
     name = word.strip("\"'").rpartition("/")[2]
     if not re.fullmatch(r"[\w.-]+", name):
         return None

@@ -1,7 +1,7 @@
-"""Secrets that are known by their public shape, wherever they are in a text.
+"""Secrets recognized by their public shape, anywhere in a text.
 
-Each shape is tried only where a literal part of it is, and reads a bounded stretch from there: the time grows
-with the length of the text, whatever the text is.
+Each shape is tried only where a literal part of it occurs, and reads a bounded stretch from there: the time
+grows linearly with the length of the text, whatever the text is.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from assay.redact.assignments import assigned
 from assay.redact.marks import Mark, Span, plain, replaced
 
-# What can't be before or after a token: else a piece of a digest, of base64 or of a longer word is one.
+# What can't be next to a token: otherwise part of a digest, of base64, or of a longer word would match.
 _START, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9+/_-])"
 _FEW = r"{0,400}"
 
 _OF_GITLAB = ("pat", "dt", "rt", "ptt", "cbt", "ft", "soat")
-# What a token begins with, in lower case, and the whole of it.
+# Prefix of a token, in lowercase, and the pattern of the whole token.
 _TOKENS: tuple[tuple[str, str], ...] = (
     ("hf_", r"hf_[A-Za-z0-9]{20,400}"),
     ("api_org_", r"api_org_[A-Za-z0-9]{20,400}"),
@@ -45,14 +45,14 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,400}"),
     ("eyj", r"eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{1,8000}){2,4}"),  # a JSON web token
 )
-# What a surrounding has, in lower case; the surrounding from there on, with the secret as the group `secret`.
+# Literal in the context, in lowercase; the context from there on, with the secret as the group `secret`.
 _SURROUNDED: tuple[tuple[str, str], ...] = (
     (
         "-----begin ",
         r"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----"
         r"(?P<secret>(?:[A-Za-z0-9+/=\\\s]|[A-Z][A-Za-z-]{1,20}: [^\n\\]{1,80}(?=\n|\\n)){1,20000})",
     ),
-    # a password in a URL, with @ and / in it too; what begins like a port is none
+    # a password in a URL, which may contain @ and /; not if it begins like a port
     (
         "://",
         r"://[^/\s:@\"'<>\\]{0,200}:(?![{$<]|\d{1,5}(?:[/?#]|$))(?P<secret>[^\s\"'<>\\]{1,300})@",
@@ -86,7 +86,7 @@ _ALONE_TOO = tuple((part, shape) for part, shape in _SHAPES if part in (b"://", 
 
 
 def hidden(text: str, mark: Mark = plain) -> str:
-    """The text with each secret of a known shape or name replaced; digests, commits and numbers stay.
+    """The text with each secret of a known shape or name replaced; digests, commits, and numbers stay.
 
     >>> hidden("postgres://me:hunter2@db/x sha256:9f86d081884c7d65")
     'postgres://me:(redacted)@db/x sha256:9f86d081884c7d65'
@@ -101,14 +101,14 @@ def spans(text: str) -> list[Span]:
 
 
 def named_in(text: str) -> Iterator[str]:
-    """The secrets that a name, a URL or a PEM header gives away, alone: other texts may lack that."""
+    """The secrets that a name, a URL, or a PEM header reveals, alone: other texts may lack that context."""
     lower = _lower(text)
     for begin, end in (*_found(_ALONE_TOO, text, lower), *assigned(text, lower)):
         yield text[begin:end]
 
 
 def _lower(text: str) -> bytes:
-    """The text in lower case, a byte for each character."""
+    """The text in lowercase, one byte per character."""
     return text.encode("ascii", "replace").lower()
 
 

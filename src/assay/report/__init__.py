@@ -1,1 +1,1 @@
-"""What people look at: tables, charts, pages."""
+"""What people look at: tables, charts and pages."""

@@ -1,4 +1,4 @@
-"""How numbers and points are written for people: figures that stand together share prefix and decimals."""
+"""How numbers and points are formatted for people: numbers shown together share prefix and decimals."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from assay.records import Comparison, Doubt, Estimate, Point, Scalar, Shape
 from assay.units import exponent, factor, fixed, significant
 
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
-NONE = "–"  # where the runs allow no interval, or there is no figure
+NONE = "–"  # no interval is possible, or there is no value
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
-_WIDEST_COLUMN = 100.0  # figures of a larger spread have their own decimals
-_LARGEST = 10_000_000  # of the ends of an interval that reaches beyond it and its inverse
-_FEWEST_DECIMALS = -400  # where no interval asks for any: fewer than the largest float has
-MOST_DIGITS = 12  # a narrower interval is what is left of rounding
+_WIDEST_COLUMN = 100.0  # values with a larger spread get individual decimals
+_LARGEST = 10_000_000  # limit for interval ends; an interval beyond it and its inverse is shown as such
+_FEWEST_DECIMALS = -400  # if no interval requires any: below the exponent of the largest float
+MOST_DIGITS = 12  # a narrower interval is only rounding error
 
 
 @dataclass(frozen=True)
 class DisplayUnit:
-    """A unit that fits a group of figures: multiply by `per_unit` and write with `decimals`.
+    """A unit that fits a group of values: multiply by `per_unit` and write with `decimals`.
 
-    decimals  None where the figures spread too far for equally many: each has four significant digits
+    decimals  None if the values spread too far for a common number: each has four significant digits
     """
 
     unit: str
@@ -31,7 +31,7 @@ class DisplayUnit:
 
 
 def scale_of(values: Sequence[float], unit: str) -> DisplayUnit:
-    """The scale under which these figures are one column; of far spread ones, the unit of their middle.
+    """The scale that shows these values as one column; for widely spread ones, the unit of the middle value.
 
     >>> scale_of([9.2e10, 1.31e11], "FLOP/s")
     DisplayUnit(unit='GFLOP/s', per_unit=1e-09, decimals=2)
@@ -49,9 +49,9 @@ def scale_of(values: Sequence[float], unit: str) -> DisplayUnit:
 
 
 def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = ()) -> tuple[str, list[str]]:
-    """The unit that all figures of a column share, and the figures' texts.
+    """The unit that all values of a column share, and the values as texts.
 
-    halves  half of each figure's interval, in `unit`; None without one: the texts show two digits of it
+    halves  half of each value's interval, in `unit`, or None; the texts show two digits of it
     """
     scale = scale_of(values, unit)
     if not values:
@@ -66,12 +66,12 @@ def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = 
 
 
 def half_width(estimate: Estimate) -> float | None:
-    """Half of the interval, in the estimate's unit; None without one."""
+    """Half of the interval, in the estimate's unit; None if there is no interval."""
     return None if estimate.low is None or estimate.high is None else (estimate.high - estimate.low) / 2
 
 
 def means(comparisons: Sequence[Comparison]) -> tuple[str, list[str]]:
-    """The unit of both sides' means, and the texts of A's and B's: their quotient is the shown ratio."""
+    """The unit of both sides' means, and A's and B's as texts; their quotient is the shown ratio."""
     values = [mean for c in comparisons for mean in (c.mean_a, c.mean_b)]
     halves = [half for c in comparisons for half in _halves_of_means(c)]
     return column(values, comparisons[0].point.unit, halves)
@@ -97,12 +97,12 @@ def _fitting_unit(size: float, unit: str) -> tuple[str, float]:
 
 
 def _decimals(half: float | None) -> int:
-    """Decimals that show two significant digits of half an interval; below 0 where it is wide, or none."""
+    """Decimals that show two significant digits of half an interval; negative if it is wide or missing."""
     return 1 - exponent(half, 2) if half and math.isfinite(half) else _FEWEST_DECIMALS
 
 
 def _alone(value: float, half: float | None) -> str:
-    """A figure by itself: four significant digits, more where its interval is narrower."""
+    """A value by itself: four significant digits, or more if its interval is narrower."""
     if not value:
         return "0"
     decimals = max(3 - exponent(value, 4), min(_decimals(half), MOST_DIGITS - 1 - exponent(value, 4)))
@@ -118,10 +118,10 @@ def ratio(estimate: Estimate) -> str:
 
 
 def interval(estimate: Estimate, to: str = " to ") -> str:
-    """`0.981 to 1.009`; a dash where the runs allow none."""
+    """`0.981 to 1.009`; a dash if the runs allow no interval."""
     if estimate.low is None or estimate.high is None:
         return NONE
-    if estimate.low < 1 / _LARGEST and estimate.high > _LARGEST:  # tells nothing, however long
+    if estimate.low < 1 / _LARGEST and estimate.high > _LARGEST:  # too wide to be informative
         return f"<{1 / _LARGEST:.7f}{to}>{_LARGEST:,}"
     digits = _ratio_digits(estimate)
     low, high = (_number(end, digits) for end in (estimate.low, estimate.high))
@@ -130,41 +130,41 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
 
 def compared(c: Comparison) -> str:
     """`0.904 (0.879 to <1.000; alone 0.890 to 0.919)`: the ratio with the interval that decides.
-
-    Where that says which way and not how far, because the claim is one of several, its own stands beside it.
+    If that interval gives only the direction, because the claim is one of several, the uncorrected one
+    follows.
     """
     value, ends = ratio_value(c.deciding), deciding_interval(c)
     return value if ends == NONE else f"{value} ({ends})"
 
 
 def deciding_interval(c: Comparison) -> str:
-    """`0.981 to 1.009`, or `0.879 to <1.000; alone 0.890 to 0.919`; a dash where the runs allow none."""
+    """`0.981 to 1.009`, or `0.879 to <1.000; alone 0.890 to 0.919`; a dash if the runs allow no interval."""
     alone = alone_beside(c)
     return interval(c.deciding) + (f"; alone {alone}" if alone else "")
 
 
 def alone_beside(c: Comparison, to: str = " to ") -> str:
-    """The comparison's own interval, where the one that decides is open at 1; else ""."""
+    """The comparison's uncorrected interval, if the one that decides is open at 1; else ""."""
     ends = [end for end in (c.deciding.low, c.deciding.high) if end is not None]
     return interval(c.ratio, to) if any(map(_only_just, ends)) else ""
 
 
 def _only_just(end: float) -> bool:
-    """Whether an end excludes 1 without saying by how much: that of a claim beside others (Holm)."""
+    """Whether an end excludes 1 without saying by how much, as for one of several claims (Holm)."""
     return end != 1 and abs(end - 1) < 1e-9
 
 
 def ratio_value(estimate: Estimate) -> str:
-    """The ratio alone, to the digits that its interval carries; a dash where there is none."""
+    """The ratio alone, to the digits that its interval supports; a dash if there is none."""
     if math.isnan(estimate.value):
         return NONE
-    if estimate.value == 1 and estimate.low is None:  # a size against itself
+    if estimate.value == 1 and estimate.low is None:  # a size compared with itself
         return "1"
     return _number(estimate.value, _ratio_digits(estimate))
 
 
 def ratio_span(estimates: Sequence[Estimate]) -> str:
-    """`0.98 to 1.03`: the least and the most, to the digits that the widest interval carries."""
+    """`0.98 to 1.03`: minimum and maximum, to the digits that the widest interval supports."""
     digits = min(map(_ratio_digits, estimates))
     values = [e.value for e in estimates]
     least, most = (_number(end, digits) for end in (min(values), max(values)))
@@ -172,7 +172,7 @@ def ratio_span(estimates: Sequence[Estimate]) -> str:
 
 
 def share(estimate: Estimate) -> str:
-    """`25.2 % (23.1 to 27.3 %)`: a share with its interval; three digits where there is none."""
+    """`25.2 % (23.1 to 27.3 %)`: a share with its interval; three digits if there is no interval."""
     value, low, high = estimate.value * 100, estimate.low, estimate.high
     if low is None or high is None:
         return f"{significant(round(value, 5), 3)} % (no interval)"
@@ -184,7 +184,7 @@ def share(estimate: Estimate) -> str:
 
 
 def _ratio_digits(estimate: Estimate) -> int:
-    """Decimals that the interval carries: two digits of its half, and no end is rounded onto 1."""
+    """Decimals that the interval supports: two digits of its half, and no end is rounded to 1."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
         return min(3, 3 - exponent(estimate.value, 4))
@@ -197,26 +197,26 @@ def _ratio_digits(estimate: Estimate) -> int:
 
 
 def _interval_decimals(value: float, low: float, high: float) -> int:
-    """Two digits of half the interval, as far as a float holds them."""
+    """Two digits of half the interval, within the precision of a float."""
     most = MOST_DIGITS - 1 - exponent(max(map(abs, (value, low, high))), MOST_DIGITS)
     return min(_decimals((high - low) / 2), most) if high > low else min(3, most)
 
 
 def _number(value: float, decimals: int) -> str:
-    """With these decimals, or so many more that two significant digits are left of a small one."""
+    """These decimals, or as many more as leave two significant digits of a small value."""
     if value:
         decimals = max(decimals, 1 - exponent(value, 2))
     return fixed(round(value, decimals), decimals)
 
 
 def measured(estimate: Estimate | None) -> tuple[str, str, str]:
-    """What was measured with its unit, its interval and n as texts; `nothing` where nothing was."""
+    """The measurement with its unit, its interval and n as texts; `nothing` if nothing was measured."""
     [texts] = measured_together([estimate])
     return texts
 
 
 def measured_together(estimates: Sequence[Estimate | None]) -> list[tuple[str, str, str]]:
-    """The same for rows of one table that are figures of one metric: they share their unit."""
+    """The same for rows of one table that share a metric: they share the unit."""
     known = [e for e in estimates if e is not None]
     ends = [end for e in known for end in (e.value, e.low, e.high) if end is not None]
     halves = [half_width(e) for e in known for end in (e.value, e.low, e.high) if end is not None]
@@ -234,7 +234,7 @@ def measured_together(estimates: Sequence[Estimate | None]) -> list[tuple[str, s
 
 
 def percent(share: float) -> str:
-    """`2 %`, `1.4 %`, `0.35 %`: two significant digits; `over 1000 %` where the figure means nothing more."""
+    """`2 %`, `1.4 %`, `0.35 %`: two significant digits; `over 1000 %` beyond any meaningful value."""
     return "over 1000 %" if share > 10 else f"{significant(share * 100, 2)} %"
 
 
@@ -245,14 +245,14 @@ def span(least: float, most: float) -> str:
 
 
 def runs(n: Sequence[tuple[int, int]]) -> str:
-    """`4 + 4`, or `3 + 4 to 4 + 4`: runs of A and of B."""
+    """`4 + 4`, or `3 + 4 to 4 + 4`: runs of A and B."""
     least, most = min(n), max(n)
     text = f"{least[0]} + {least[1]}"
     return text if least == most else f"{text} to {most[0]} + {most[1]}"
 
 
 def shape(text: str) -> str:
-    """`2 workers × 8` for `2x8`; `2 workers` where each has one accelerator."""
+    """`2 workers × 8` for `2x8`; `2 workers` if each has one accelerator."""
     it = Shape.parse(text)
     words = "1 worker" if it.workers == 1 else f"{it.workers} workers"
     if it.accelerators > 1:
@@ -261,7 +261,7 @@ def shape(text: str) -> str:
 
 
 def labels(table: Mapping[str, Scalar]) -> str:
-    """`size 512, dtype fp32`; payloads in binary units as their programs step them."""
+    """`size 512, dtype fp32`; payloads in binary units, like the programs' steps."""
     return ", ".join(_label(name, value) for name, value in table.items())
 
 
@@ -273,7 +273,7 @@ def _label(name: str, value: Scalar) -> str:
 
 
 def binary_bytes(value: float) -> str:
-    """`4 MiB`, `512 B`; the sizes that benchmarks step through are powers of two."""
+    """`4 MiB`, `512 B`; benchmarks step through powers of two."""
     for prefix, worth in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
         if value >= worth:
             return f"{significant(value / worth, 4)} {prefix}B"
@@ -286,23 +286,23 @@ def metric(name: str) -> str:
 
 
 def where(point: Point, shared: Mapping[str, Scalar] | None = None) -> str:
-    """`2 workers, size 512`: a point's place within its benchmark and metric, less what a heading says."""
+    """`2 workers, size 512`: a point within its benchmark and metric, without what the heading says."""
     return ", ".join(filter(None, (shape(point.shape), labels(own_labels(point.labels, shared or {})))))
 
 
 def shared_labels(tables: Sequence[Mapping[str, Scalar]]) -> dict[str, Scalar]:
-    """What is the same at every point of a table's section, to be said once in its heading."""
+    """The labels common to all points of a table section, shown once in its heading."""
     first, *others = tables
     return {name: value for name, value in first.items() if all(t.get(name) == value for t in others)}
 
 
 def own_labels(table: Mapping[str, Scalar], shared: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A point's labels without those that its section's heading says."""
+    """A point's labels without those in its section's heading."""
     return {name: value for name, value in table.items() if name not in shared}
 
 
 def distinct_doubts(comparisons: Sequence[Comparison]) -> list[tuple[Doubt, list[Comparison]]]:
-    """Each doubt once by code, with the first evidence met and all the comparisons that it concerns."""
+    """Each doubt once by code, with the first evidence and all comparisons that it concerns."""
     found: dict[str, tuple[Doubt, list[Comparison]]] = {}
     for comparison in comparisons:
         for doubt in comparison.doubts:

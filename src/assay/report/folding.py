@@ -1,4 +1,4 @@
-"""Words in a narrow column: lines end at spaces, else after the dashes and dots of a name.
+"""Text wrapped in a narrow column: lines break at spaces, else after the dashes and dots of a name.
 
 >>> folded("training-batch_size32 on 2 workers", 14)
 ['training-', 'batch_size32', 'on 2 workers']
@@ -17,27 +17,27 @@ _PART = re.compile(r"[^-_./:=,]*[-_./:=,]*")
 
 
 class FoldedText:
-    """A text whose lines are at most as wide as the place that it gets."""
+    """A text that wraps to the width available."""
 
     def __init__(self, words: str, style: str = "") -> None:
         self.words, self.style = words, style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Its lines for the width that there is."""
+        """The lines for the available width."""
         lines = [line for text in self.words.split("\n") for line in folded(text, options.max_width)]
         yield Text("\n".join(lines), style=self.style)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """From its widest part to its widest line."""
+        """From the width of the widest part to that of the widest line."""
         lines = self.words.split("\n")
         parts = (len(part) for line in lines for word in line.split() for part in _parts(word))
         return Measurement(max(parts, default=0), max(map(len, lines))).with_maximum(options.max_width)
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The text as lines of at most `width` characters; each begins with the spaces that the text begins with.
+    """The text as lines of at most `width` characters, each with the text's own indentation.
 
-    A part without a place to break that is wider than that is shortened in its middle.
+    A part that is wider than that and has no place to break is shortened in its middle.
     """
     indent = text[: len(text) - len(text.lstrip())]
     room = max(width - len(indent), 1)
@@ -57,7 +57,7 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def shortened(part: str, width: int) -> str:
-    """The part, with its middle left out where it is wider.
+    """The part, with its middle left out if it is too wide.
 
     >>> shortened("bandwidth", 6)
     'ban…th'
@@ -68,5 +68,5 @@ def shortened(part: str, width: int) -> str:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Between two of them a line may end."""
+    """Parts between which a line may break."""
     return (part for part in _PART.findall(word) if part)

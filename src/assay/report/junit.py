@@ -1,4 +1,4 @@
-"""A gate's answers as JUnit XML, which every CI system shows."""
+"""A gate's answers as JUnit XML, which every CI system can show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Point
 from assay.report import figures
 
-# What XML 1.0 has no way to write, not even escaped
+# Characters that XML 1.0 can't represent, not even escaped
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -21,7 +21,7 @@ def junit(
     missing: Sequence[tuple[Point, str]],
     open_questions: Sequence[OpenQuestion] = (),
 ) -> str:
-    """One test case a comparison: a failure where it is worse, an error where it is undecided or missing."""
+    """One test case per comparison: a failure if it is worse, an error if it is undecided or missing."""
     lacking = [(_place(point), point.benchmark, why) for point, why in missing]
     lacking += [(figures.metric(one.metric), one.benchmark, str(one)) for one in open_questions]
     worse = sum(one.answer == "worse" for one in judged)
@@ -50,7 +50,7 @@ def _place(point: Point) -> str:
 
 
 def _told(one: GateVerdict) -> str:
-    """The figures behind the answer, and what is to be doubted."""
+    """The measurements behind the answer, and its doubts."""
     c = one.comparison
     lines = [
         f"{c.b} over {c.a}: {figures.compared(c)}, n = {c.n[0]} + {c.n[1]}",

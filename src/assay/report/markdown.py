@@ -1,4 +1,4 @@
-"""The same report as Markdown: what fits in a pull request's comment."""
+"""The same report as Markdown, as short as a pull-request comment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.report.tables import Table, tables
 from assay.report.terminal import operators
 from assay.units import counted
 
-MOST_ROWS = 40  # open in the comment; a longer table is folded
+MOST_ROWS = 40  # a longer table is collapsed in the comment
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
@@ -54,7 +54,7 @@ def text(contents: Contents) -> str:
         )
     ]
     if contents.doubts:
-        parts += ["### What to doubt", _doubts(contents)]
+        parts += ["### Doubts", _doubts(contents)]
     if contents.failures:
         rows = (f"- `{_code(f.run)}`: {_plain(f.cause)}" for f in contents.failures)
         parts += [f"### {len(contents.failures)} of {counted(contents.runs, 'run')} failed", "\n".join(rows)]
@@ -126,14 +126,14 @@ def _recipe(recipe: Recipe) -> str:
 
 
 def _fenced(content: str, language: str) -> str:
-    """A block of code whose fence is longer than any that the content holds."""
+    """A code block whose fence is longer than any fence in the content."""
     longest = max((len(run) for run in re.findall(r"`+", content)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{content.rstrip()}\n{fence}"
 
 
 def _plain(words: str) -> str:
-    """Text that Markdown and HTML take as it is, on one line."""
+    """Text that Markdown and HTML show unchanged, on one line."""
     return (
         _MEANS_SOMETHING.sub(r"\\\1", " ".join(words.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
     )

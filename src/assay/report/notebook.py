@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: a sentence, the report's tables, the doubts; no script, no style."""
+"""Results for a notebook: a sentence, the report's tables, the doubts; no script, no style."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def comparisons(
     convergences: Sequence[Convergence] = (),
     open_questions: Sequence[OpenQuestion] = (),
 ) -> str:
-    """What to do, each pair of sides as a sentence and a table, the doubts, then times to train, split."""
+    """What to do; each pair of sides as a sentence and a table; the doubts; then times to train, split."""
     parts = []
     if found or open_questions:
         first = advised(found, open_questions=open_questions)
@@ -47,7 +47,7 @@ def comparisons(
 
 
 def studies(found: Sequence[Study]) -> str:
-    """Value, speed-up and efficiency over sizes, what follows from each curve, then what is to be doubted."""
+    """Value, speed-up and efficiency over sizes, what follows from each curve, then the doubts."""
     parts = [_table(scaling([study.curve for study in found]))]
     for study in found:
         items = (f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.words(study))
@@ -61,7 +61,7 @@ def _lead(words: str) -> str:
 
 
 def scores(found: Sequence[ScoredSet]) -> str:
-    """One row a set of training logs, then MLCommons' label and what is to be doubted about them."""
+    """One row per set of training logs, then MLCommons' label and the doubts."""
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
     table = Table("Scores", columns, (TableBody("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
     doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
@@ -94,7 +94,7 @@ def _row(row: TableRow) -> str:
 
 
 def _doubts(found: Iterable[Doubt]) -> str:
-    """Each doubt once by its code, with the first evidence met."""
+    """Each doubt once by its code, with the first evidence."""
     by_code: dict[str, Doubt] = {}
     for doubt in found:
         by_code.setdefault(doubt.code, doubt)
@@ -104,4 +104,4 @@ def _doubts(found: Iterable[Doubt]) -> str:
         f"<li><code>{escape(d.code)}</code>: {escape(d.evidence)}. {escape(d.remedy)}.</li>"
         for d in by_code.values()
     )
-    return f"<p>To be doubted:</p><ul>{''.join(items)}</ul>"
+    return f"<p>Doubts:</p><ul>{''.join(items)}</ul>"

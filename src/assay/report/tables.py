@@ -1,4 +1,4 @@
-"""The tables of a report as rows of texts, for whatever they are then written as."""
+"""The tables of a report as rows of text, independent of the output format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from assay.analyse.comparison.groups import counts
 from assay.analyse.times import Times, mean_times
 from assay.records import Comparison, Point, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
@@ -16,12 +15,12 @@ from assay.report.sentences.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdi
 
 T = TypeVar("T")
 Labels = Mapping[str, Scalar]
-OPERATOR = "operator"  # a label whose figures have a table of their own, in operators.py
+OPERATOR = "operator"  # measurements with this label have a separate table, in operators.py
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """Texts, the first is the row's heading; `verdict` where the row carries one."""
+    """Texts, the first of which is the row's heading; `verdict` if the row has one."""
 
     cells: tuple[str, ...]
     verdict: str = ""
@@ -29,7 +28,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableBody:
-    """Rows under a common heading; "" for none."""
+    """Rows under a common heading; "" for no heading."""
 
     title: str
     rows: tuple[TableRow, ...]
@@ -37,7 +36,7 @@ class TableBody:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption; `words` are the columns that hold words and not figures, from 0."""
+    """A table with its caption; `words` are the columns (from 0) that hold text, not numbers."""
 
     caption: str
     columns: tuple[str, ...]
@@ -46,7 +45,7 @@ class Table:
 
 
 def tables(contents: Contents) -> tuple[Table, ...]:
-    """Every table that these contents fill, in the order of reading."""
+    """Every table that these contents fill, in reading order."""
     made = [comparison(group) for group in gathered(contents.comparisons, lambda c: (c.a, c.b))]
     if contents.requirements:
         made.append(requirements(contents.requirements))
@@ -71,20 +70,20 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
             for c, left, right in zip(group, texts[::2], texts[1::2], strict=True)
         )
         bodies.append(TableBody(_title(group[0].point, unit, shared), rows))
-    columns: tuple[str, ...] = ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict")
+    columns: tuple[str, ...] = ("", a, b, "ratio", "95 % interval", "n", "detectable", "method", "verdict")
     own = _own_doubts(comparisons)
     if any(own):
         told = iter(own)
-        columns = (*columns, "doubts of its own")
+        columns = (*columns, "specific doubts")
         bodies = [
             TableBody(body.title, tuple(TableRow((*row.cells, next(told)), row.verdict) for row in body.rows))
             for body in bodies
         ]
-    return Table(f"{b} against {a}, margin ±{margin}", columns, tuple(bodies), frozenset({0, 7, 8, 9}))
+    return Table(f"{b} compared with {a}, margin ±{margin}", columns, tuple(bodies), frozenset({0, 7, 8, 9}))
 
 
 def _own_doubts(comparisons: Sequence[Comparison]) -> list[str]:
-    """Each one's doubts, in the rows' order, less those that all of them share."""
+    """Each row's doubts, in the rows' order, without those that all rows share."""
     ordered = [c for g in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)) for c in g]
     codes = [[doubt.code for doubt in c.doubts] for c in ordered]
     return [", ".join(code for code in own if not all(code in each for each in codes)) for own in codes]
@@ -101,7 +100,7 @@ def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Tab
 
 
 def requirements(held: Sequence[Requirement]) -> Table:
-    """Each absolute requirement, what was measured and whether it holds."""
+    """Each absolute requirement, the measurement, and whether it holds."""
     bodies = [
         TableBody(
             _title(group[0].point, "", {}, of=group[0].expectation.written),
@@ -135,7 +134,7 @@ def scaling(curves: Sequence[Scaling]) -> Table:
         rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(at, texts, strict=True))
         bodies.append(TableBody(_title(heading, unit, shared), rows))
     columns = ("", "system", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
-    return Table("Scaling, against the smallest size", columns, tuple(bodies), frozenset({0, 1}))
+    return Table("Scaling, relative to the smallest size", columns, tuple(bodies), frozenset({0, 1}))
 
 
 def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels) -> TableRow:
@@ -148,7 +147,7 @@ def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels
 
 
 def summaries(of: Sequence[Summary]) -> Table:
-    """Each side's runs at every point: n, geometric mean, interval, least and most."""
+    """Each side's runs at every point: n, geometric mean, interval, minimum and maximum."""
     bodies = []
     for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
         ordered = [s for at_place in gathered(group, lambda s: figures.where(s.point)) for s in at_place]
@@ -161,7 +160,7 @@ def summaries(of: Sequence[Summary]) -> Table:
             rows.append(_summary_row(s, texts[at : at + count], shared))
             at += count
         bodies.append(TableBody(_title(group[0].point, unit, shared), tuple(rows)))
-    columns = ("", "system", "n", "geometric mean", "95 % interval", "least", "most")
+    columns = ("", "system", "n", "geometric mean", "95 % interval", "minimum", "maximum")
     return Table("All runs", columns, tuple(bodies), frozenset({0, 1}))
 
 
@@ -179,15 +178,15 @@ def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> TableRow:
 
 
 def _title(point: Point, unit: str, shared: Labels, of: str = "") -> str:
-    better = "less is better" if point.better == "lower" else ""
+    better = "lower is better" if point.better == "lower" else ""
     notes = ", ".join(filter(None, (figures.labels(shared), unit, better)))
     words = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), of)))
     return f"{words} ({notes})" if notes else words
 
 
 def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
-    """Where the time of a trial went, each side's mean at every place; None where no run has times."""
-    runs = [(name, r) for name, results in sides.items() for r in results if counts(r)]
+    """Where the time of a trial went: each side's mean at every place; None if no run has times."""
+    runs = [(name, r) for name, results in sides.items() for r in results if r.counts]
     bodies = []
     for at_place in gathered(runs, lambda at: (at[1].run.trial.benchmark, str(at[1].run.trial.shape))):
         trial = at_place[0][1].run.trial
@@ -201,7 +200,7 @@ def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
     if not bodies:
         return None
     caption = (
-        "Where the time of a trial went, mean seconds; only what the ranks did while they ran is measured"
+        "Where the time of a trial went, mean seconds; measurements cover only the time while the ranks ran"
     )
     return Table(caption, ("", "queue", "pull", "start", "run", "collect", "whole", "n"), tuple(bodies))
 
@@ -212,7 +211,7 @@ def _times_row(side: str, t: Times, n: int) -> TableRow:
 
 
 def gathered(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Items with equal keys together, in the order met."""
+    """Items grouped by equal keys, in the order of their first occurrence."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

@@ -1,1 +1,1 @@
-"""Drives the whole way: plan, launch, collect, read, store; goes on after every interruption."""
+"""Drives all the steps: plan, launch, collect, read, store; resumes after every interruption."""

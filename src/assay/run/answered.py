@@ -1,4 +1,4 @@
-"""Questions to an index that may turn out to be damaged inside: it holds nothing of its own."""
+"""Queries of an index that may turn out to be damaged: everything in it can be rebuilt."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _log = logging.getLogger("assay")
 
 
 def answered(root: Path, question: Callable[[], T]) -> T:
-    """The answer of a question to the index, which is made again and asked once more where it is damaged."""
+    """The answer to a query of the index; a damaged index is rebuilt and queried again."""
     try:
         return question()
     except store.DamagedIndexError as error:
-        from assay.run.index import update_index  # readers and all, which a list of runs does without
+        from assay.run.index import update_index  # imports the readers, which a list of runs does not need
 
-        _log.info("%s; it is made again from the run directories", error)
+        _log.info("%s; rebuilding it from the run directories", error)
         update_index(root, rebuild=True)
     return question()

@@ -1,4 +1,4 @@
-"""Trials of one session at the same time, on nodes that they don't share."""
+"""Trials of one session that run concurrently, on nodes that they don't share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from assay.records import Output, Result, Trial
 from assay.run.progress import Progress
 from assay.rundir.session import Attempt
 
-MOST_JOBS = 64  # at once: each is followed by a thread or two of this process
+MOST_JOBS = 64  # concurrently: one or two threads of this process follow each
 
 
 @dataclass(frozen=True)
 class Concurrency:
-    """Which trials may run at the same time, and which are left for the next call.
+    """Which trials may run concurrently, and which are left for the next call.
 
     nodes       system → the nodes that its jobs are bound to
-    most_nodes  busy at once; a job of more runs alone
-    rounds      system → round, of which one is over before the next begins; none is given: all in one
-    away        asked before each round: node → why no trial is begun there
-    begin_until no trial is begun after this moment of the monotonic clock; None: no limit
+    most_nodes  busy at the same time; a job that needs more runs alone
+    rounds      system → round; one round ends before the next starts; empty: all trials in one round
+    away        called before each round: node → why no trial can start there
+    begin_until no trial starts after this moment of the monotonic clock; None: no limit
     """
 
     nodes: Mapping[str, frozenset[str]]
@@ -34,11 +34,11 @@ class Concurrency:
     begin_until: float | None = None
 
     def late(self) -> bool:
-        """Whether no further trial is begun."""
+        """Whether no further trial may start."""
         return self.begin_until is not None and time.monotonic() > self.begin_until
 
     def stretches(self, trials: Sequence[Trial]) -> list[list[Trial]]:
-        """The trials of each round of each block, one after the other, else in the order of the plan."""
+        """The trials of each round of each block, one after the other; otherwise in plan order."""
 
         def of(trial: Trial) -> tuple[int, int]:
             return trial.block, self.rounds.get(trial.system, 0)
@@ -53,12 +53,12 @@ class Concurrency:
 def run_stretch(
     waiting: Sequence[Trial], begun: Sequence[Trial], how: Concurrency, run: Callable[[Trial], None]
 ) -> None:
-    """Run the trials, each on a thread, in their order as far as free nodes allow.
+    """Run the trials, each on its own thread, in their order as far as free nodes allow.
 
-    begun  trials whose jobs an Assay that was stopped had begun: brought in before anything else
+    begun  trials whose jobs an interrupted Assay had started: collected before anything else
     run    brings one trial to its end
 
-    Where a trial raises an error none is begun any more; it is raised when those beside it have ended.
+    If a trial raises an error, no other trial starts; the error is raised once the running ones have ended.
     """
     with ThreadPoolExecutor(MOST_JOBS) as threads:
         _run(begun, how, lambda: False, lambda trial: threads.submit(run, trial))
@@ -90,7 +90,7 @@ def _run(
 
 
 def _next(left: Sequence[Trial], running: Collection[Trial], how: Concurrency) -> Trial | None:
-    """The first whose nodes are free, where there is room for one more."""
+    """The first trial whose nodes are free, if there is room for another."""
     if len(running) >= MOST_JOBS:
         return None
     busy = frozenset[str]().union(*map(how.nodes_of, running))
@@ -102,9 +102,9 @@ def _next(left: Sequence[Trial], running: Collection[Trial], how: Concurrency) -
 
 
 class ConcurrentProgress:
-    """One trial among several, for the one who is told how the session goes.
+    """One of several concurrent trials, for the progress display of the session.
 
-    What the jobs print is not shown: of many at once it is no use. What one waits for is said once.
+    The output of jobs is not shown: for many at once it is useless. What a trial waits for is shown once.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -112,25 +112,25 @@ class ConcurrentProgress:
         self._said: set[str] = set()
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """As it is."""
+        """Passed on unchanged."""
         with self._lock:
             self._progress.trial_began(trial, attempt, adopted=adopted)
 
     def printed(self, output: Output) -> None:
-        """Nothing."""
+        """Not shown."""
 
     def waited(self, why: str) -> None:
-        """Once, whichever trial it was."""
+        """Shown once, whichever trial it was."""
         if why:
             self.noted(f"waits: {why}")
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """As it is."""
+        """Passed on unchanged."""
         with self._lock:
             self._progress.trial_ended(result, attempt, settled=settled)
 
     def noted(self, words: str) -> None:
-        """Once; of what is said of each system (`SYSTEM: words`) what was said of the first."""
+        """Shown once; of messages about each system (`SYSTEM: words`), the first."""
         what = words.rpartition(": ")[2]
         with self._lock:
             if what not in self._said:
@@ -138,5 +138,5 @@ class ConcurrentProgress:
                 self._progress.noted(words)
 
     def close(self) -> None:
-        """As it is."""
+        """Passed on unchanged."""
         self._progress.close()

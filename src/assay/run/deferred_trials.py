@@ -1,4 +1,4 @@
-"""The trials that one call leaves unbegun, since they would meet what another has met."""
+"""The trials that one call does not start, because they would fail for the same cause as another."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from assay.run.extents import called, within
 
 
 class DeferredTrials:
-    """What was met in this call, and which trials are left for the next one because of it.
+    """The failures of this call, and the trials that are left for the next one because of them.
 
-    met   failed attempts whose cause others would meet too
-    left  trials that are not settled; those of `met` are among them
+    met   failed attempts whose cause would affect other trials too
+    left  trials that are not settled, including those of `met`
     """
 
     def __init__(self) -> None:
@@ -18,13 +18,15 @@ class DeferredTrials:
         self.left: list[Trial] = []
 
     def meet(self, run: Run) -> str:
-        """Take note of such an attempt; says what is not begun any more."""
+        """Record such an attempt; returns which trials no longer start."""
         self.met.append(run)
         self.left.append(run.trial)
-        return f"no other trial of {called(run.extent, run.trial)} is begun: it would meet the same"
+        return (
+            f"no other trial of {called(run.extent, run.trial)} will start: it would fail for the same reason"
+        )
 
     def hinders(self, trial: Trial) -> bool:
-        """Whether a trial would meet the same; it is left then."""
+        """Whether a trial would fail for the same reason; if so, it is left."""
         hindered = any(within(run.extent, run.trial, trial) for run in self.met)
         if hindered:
             self.left.append(trial)

@@ -1,4 +1,4 @@
-"""The way through: suite → plan → launch → collect → read → store, gone on with after every interruption."""
+"""All steps: suite → plan → launch → collect → read → store, resumed after every interruption."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from assay.suite import Systems
 
 @dataclass(frozen=True)
 class CompletedSession:
-    """A session all of whose trials that were to be run are settled, or left for the next call.
+    """A session whose trials to be run are all settled, or left for the next call.
 
-    results  the last attempt of each trial, in the order of the plan
-    look     the last one, where it was run until decided
-    held     attempts of this call whose cause other trials would meet too
-    left     trials that were not begun for such a cause, those of `held` among them
+    results  the last attempt of each trial, in plan order
+    look     the last look, for a run until decided
+    held     attempts of this call whose cause would affect other trials too
+    left     trials that did not start for such a cause, including those of `held`
     """
 
     session: Session
@@ -47,18 +47,18 @@ class CompletedSession:
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """Settled trials that gave no result."""
+        """Settled trials without a result."""
         left = {trial.id for trial in self.left}
-        return tuple(r for r in self.results if r.run.trial.id not in left and not read.is_result(r))
+        return tuple(r for r in self.results if r.run.trial.id not in left and not r.counts)
 
     @property
     def unbegun(self) -> tuple[Trial, ...]:
-        """Trials that were never tried: left for the next call."""
+        """Trials that were never attempted: left for the next call."""
         tried = {result.run.trial.id for result in self.results}
         return tuple(trial for trial in self.plan.trials if trial.id not in tried)
 
     def lost(self, result: Result) -> tuple[Run, ...]:
-        """The attempts at a trial that the platform lost, the last one too: those that `retries` limits."""
+        """The attempts at trials that the platform lost, including the last: those that `retries` limits."""
         run = result.run
         runs = [a.run() for a in self.session.attempts_at(run.trial.id)] if run.attempt > 1 else [run]
         return tuple(filter(counts_as_lost, runs))
@@ -67,11 +67,11 @@ class CompletedSession:
 def run_suite(request: RunRequest, tell: Tell) -> CompletedSession:
     """Run the suite, or resume its newest unfinished session of an equal plan, or repeat what failed there.
 
-    Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
-    HostError when this machine can't go on, PlatformError when a system's platform can't be used,
-    InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
-    the same command goes on from there. A session whose trials ran together is left for its caller to mark
-    as finished: it is one of several, or trials of it were left for the next call.
+    Raises InputError for what can't be run as written, BusyError if another Assay works on the session,
+    HostError if this machine can't continue, PlatformError if a system's platform can't be used,
+    InterruptedRun after Ctrl-C or SIGTERM. Whatever it raises, the same command resumes from there. The
+    caller must mark a session whose trials ran concurrently as finished: it is one of several, or some of
+    its trials were left for the next call.
     """
     run = plan_of(request)
     planned = run.plan
@@ -88,12 +88,12 @@ def run_suite(request: RunRequest, tell: Tell) -> CompletedSession:
 
 
 def finish(completed: CompletedSession) -> None:
-    """Say of a session whose trials ran together that it is complete: the same begins a new one now."""
+    """Mark a session whose trials ran concurrently as complete: the same command now starts a new one."""
     rundir.mark_finished(completed.session, time.time())
 
 
 def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
-    """The last attempt of each trial that has one, in the order of the plan."""
+    """The last attempt of each trial that has one, in plan order."""
     last = session.last_attempts()
     return (read.result(last[trial.id]) for trial in planned.trials if trial.id in last)
 
@@ -108,7 +108,7 @@ def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launch
 
 @dataclass(frozen=True)
 class SessionControl:
-    """What is seen and told while a session runs: a wish to stop, its progress, and how far it is to go."""
+    """The surroundings of a running session: stop requests, progress, and how far to go."""
 
     stop: StopRequest
     tell: Tell
@@ -118,7 +118,7 @@ class SessionControl:
 
 
 def _run_trials(session: Session, planned: Plan, systems: Systems, watched: SessionControl) -> Look | None:
-    """Every trial of the plan; until decided block by block, and then the look at which it ended."""
+    """Every trial of the plan; until decided, block by block, and then the look at which it ended."""
     launchers = _launchers(planned, systems, session.spool)
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
     runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
@@ -163,7 +163,7 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
 
 
 def _note_duration(session: Session, planned: Plan, done: Sequence[Run], progress: Progress) -> None:
-    """How long the rest will take, as far as that is known."""
+    """How long the rest will take, as far as known."""
     settled = {run.trial.id for run in done}
     left = [trial for trial in planned.trials if trial.id not in settled]
     for line in duration.lines(planned, duration.estimates(planned, left, session.path.parents[1])):
@@ -171,7 +171,7 @@ def _note_duration(session: Session, planned: Plan, done: Sequence[Run], progres
 
 
 def _other_tests(session: Session, planned: Plan) -> Iterator[str]:
-    """The newest earlier test of the same with another largest number of blocks: this one is a new test."""
+    """The newest earlier test of the same plan with a different maximum of blocks: this is a new test."""
     for earlier in reversed(rundir.sessions_of(session.path.parents[1], planned.suite)):
         if not planned.looks or earlier.name >= session.name:
             continue
@@ -181,7 +181,8 @@ def _other_tests(session: Session, planned: Plan) -> Iterator[str]:
         if looks and looks[-1] != planned.looks[-1]:
             yield (
                 f"{earlier.id} was a test with at most {looks[-1]} blocks; at most {planned.looks[-1]} is a "
-                "new test, which begins with no runs: the looks at the other were not allowed for in this one"
+                "new test, which starts without runs: the looks of the other test were not planned for this "
+                "one"
             )
             return
 
@@ -202,7 +203,7 @@ def _run_stretch(
 
 
 def _stretches(planned: Plan, together: Concurrency | None) -> list[list[Trial]]:
-    """What is run without a look in between: the blocks of a plan that has looks, else the whole."""
+    """What runs without a look in between: each block of a plan with looks, otherwise the whole plan."""
     if together is not None:
         return together.stretches(planned.trials)
     if not planned.looks:
@@ -213,9 +214,9 @@ def _stretches(planned: Plan, together: Concurrency | None) -> list[list[Trial]]
 def _look(
     session: Session, planned: Plan, blocks: int, runs: Mapping[str, Sequence[Run]], limits: Limits
 ) -> Look | None:
-    """The look after so many blocks; None where none is planned and nothing ends the run."""
+    """The look after this many blocks; None if none is planned and nothing ends the run."""
     begun = any(runs[trial.id] for trial in planned.trials if trial.block > blocks)
-    # a block that was begun before an interruption is completed, whatever time it takes
+    # a block that started before an interruption is completed, however long it takes
     late = limits.max_time_s is not None and interim_looks.spent_s(runs) >= limits.max_time_s and not begun
     if blocks not in planned.looks and not late:
         return None
@@ -226,14 +227,14 @@ def _look(
 def _run_trial(
     execution: Execution, trial: Trial, runs: list[Run], progress: Progress, held: DeferredTrials
 ) -> None:
-    """Attempts at one trial until it is settled or left; `runs` are those before, and grows."""
+    """Attempts at one trial until it is settled or left; `runs` has the earlier ones, and grows."""
     while (todo := trial_state(trial, runs)) is not TrialState.DONE:
         if todo is not TrialState.TO_TAKE_OVER and held.hinders(trial):
             return
         if execution.stop.made:
             raise InterruptedRun(
                 f"interrupted; what was running has been ended. {execution.session.id} is kept: "
-                "the same command goes on with it"
+                "the same command resumes it"
             )
         if todo is TrialState.TO_TAKE_OVER:
             attempt = execution.session.attempts_at(trial.id)[-1]
@@ -259,7 +260,7 @@ def _run_trial(
 def _forget_what_was_settled(
     runs: Mapping[str, Sequence[Run]], launchers: Mapping[str, Launcher], at_once: int
 ) -> None:
-    """The newest settled jobs may not have been forgotten yet: Assay may have been killed in between."""
+    """The newest settled jobs may not have been removed yet: Assay may have been killed in between."""
     settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
     for run in sorted(settled, key=lambda run: run.created_at)[-at_once:]:
         if run.handle is not None:

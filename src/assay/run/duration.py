@@ -1,4 +1,4 @@
-"""How long trials will take, from earlier runs of the same trials, else from what their parameters set."""
+"""How long trials will take, from earlier runs of the same trials, otherwise from their parameters."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from assay.workloads import WORKLOADS, Workload
 
 @dataclass(frozen=True)
 class DurationEstimate:
-    """How long trials take one after the other, and what that rests on.
+    """How long trials take one after the other, and the basis of the estimate.
 
-    seen, seen_s    trials that ran before, seconds that they will take if each takes its mean
-    runs            earlier runs that these means rest on
-    timed, timed_s  trials that never ran and whose parameters set how long they measure, and that time
+    seen, seen_s    trials that ran before, and seconds that they will take if each takes its mean
+    runs            earlier runs from which these means come
+    timed, timed_s  trials that never ran but whose parameters set how long they measure, and that time
     unknown         benchmarks of the other trials
     """
 
@@ -37,11 +37,11 @@ class DurationEstimate:
         """The estimate and its basis, in one line."""
         parts = []
         if self.seen:
-            basis = f"{_count(self.seen, 'trial')}, by {_count(self.runs, 'earlier run')}"
+            basis = f"{_count(self.seen, 'trial')}, from {_count(self.runs, 'earlier run')}"
             parts.append(f"about {rough_seconds(self.seen_s)} ({basis})")
         if self.timed:
-            basis = f"{_count(self.timed, 'trial')}, by their parameters"
-            parts.append(f"{rough_seconds(self.timed_s)} of measuring, and start-up ({basis})")
+            basis = f"{_count(self.timed, 'trial')}, from their parameters"
+            parts.append(f"{rough_seconds(self.timed_s)} of measuring, plus start-up ({basis})")
         if rest := self.trials - self.seen - self.timed:
             whose = f"{_count(rest, 'trial')} of {', '.join(self.unknown)}"
             parts.append(f"unknown ({whose}, without an earlier run)")
@@ -53,9 +53,9 @@ def estimate(
     earlier: Mapping[str, Sequence[float]],
     workloads: Mapping[str, Workload] = WORKLOADS,
 ) -> DurationEstimate:
-    """What these trials take.
+    """How long these trials take.
 
-    earlier  durations of finished runs by the digest of their trial, seconds
+    earlier  durations of finished runs by trial digest, seconds
     """
     seen = [trial for trial in trials if trial.digest in earlier]
     others = [(trial, _timed_s(trial, workloads)) for trial in trials if trial.digest not in earlier]
@@ -73,7 +73,7 @@ def estimate(
 
 
 def estimates(planned: Plan, trials: Collection[Trial], runs_dir: Path) -> dict[str, DurationEstimate]:
-    """The estimate of each system of the plan that has some of these trials."""
+    """The estimate for each system in the plan that has some of these trials."""
     digests = {trial.digest for trial in trials}
     earlier = answered(runs_dir, lambda: store.durations(runs_dir, digests))
     of_systems = {name: [trial for trial in trials if trial.system == name] for name in planned.systems}
@@ -81,17 +81,17 @@ def estimates(planned: Plan, trials: Collection[Trial], runs_dir: Path) -> dict[
 
 
 def lines(planned: Plan, of_systems: Mapping[str, DurationEstimate]) -> Iterator[str]:
-    """The estimate of all as text, followed by a line for each system where there are several."""
+    """The total estimate as text, followed by a line for each system if there are several."""
     if not of_systems:
         return
-    most = "of all blocks, if nothing is decided earlier: " if planned.looks else ""
+    most = "for all blocks, if nothing is decided earlier: " if planned.looks else ""
     yield f"Duration: {most}{total(of_systems.values()).words}."
     if len(of_systems) > 1:
         yield from (f"  {name}: {of_system.words}" for name, of_system in of_systems.items())
 
 
 def total(parts: Collection[DurationEstimate]) -> DurationEstimate:
-    """Of several systems, one trial after the other."""
+    """The estimate for several systems, one trial after the other."""
     return DurationEstimate(
         trials=sum(part.trials for part in parts),
         seen=sum(part.seen for part in parts),

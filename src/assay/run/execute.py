@@ -1,8 +1,8 @@
 """One attempt at one trial, from the intent on disk to the final state on disk.
 
-Assay may be killed between any two lines of this file. What it leaves is one of: nothing; an attempt that
-is SUBMITTING, whose token the launcher knows or never will; one that is RUNNING, whose job is found by its
-handle; or a final one whose job is yet to be forgotten. `take_over` goes on from each.
+Assay may be killed between any two lines of this file. It then leaves one of these: nothing; an attempt that
+is SUBMITTING, whose token the launcher knows or never will; an attempt that is RUNNING, whose job is found by
+its handle; or a final attempt whose job is not yet removed. `take_over` resumes from each.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 from assay.units import counted, human
 
-FLOOD_SLACK_BYTES = 1 << 30  # a keeper looks four times a second at what disks take at 2 GB a second
-WHY_EVERY_S = 2.0  # between looks at what a silent job waits for
+FLOOD_SLACK_BYTES = 1 << 30  # a keeper checks four times a second, and disks write up to 2 GB per second
+WHY_EVERY_S = 2.0  # between checks of what a silent job waits for
 
 
 class Watcher(Protocol):
-    """Who is told what a job prints while it runs."""
+    """The receiver of a running job's output."""
 
     def printed(self, output: Output) -> None:
-        """New bytes, already kept."""
+        """New bytes, already stored."""
         ...
 
     def waited(self, why: str) -> None:
-        """Nothing new for a moment; why: what the job waits for, "" where it runs or nobody knows."""
+        """Nothing new at the moment; why: what the job waits for, "" if it is running or this is unknown."""
         ...
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What an attempt needs around it.
+    """The context of an attempt.
 
-    facts  what is known only here, added to each node's provenance: the suite's git state
+    facts  known only here and added to each node's provenance: the suite's git state
     runs   of the session so far
     """
 
@@ -73,11 +73,11 @@ class Execution:
 
 
 def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
-    """Run the trial anew; gives its attempt in a final state.
+    """Run the trial anew; returns its attempt in a final state.
 
-    Raises InputError for a trial that can't be run there, HostError when this machine can't go on,
-    PlatformError where no job can be submitted, UnansweredError where the platform does not say whether it
-    took the job. After both the attempt is still SUBMITTING: `take_over` finds out.
+    Raises InputError for a trial that can't run there, HostError if this machine can't continue,
+    PlatformError if no job can be submitted, UnansweredError if the platform does not say whether it
+    accepted the job. After the last two the attempt is still SUBMITTING: `take_over` finds out.
     """
     job = job_of(trial, uuid.uuid4().hex)
     task = job.task
@@ -86,7 +86,7 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
         handle = execution.launcher.submit(job)
     except UnansweredError as error:
         raise UnansweredError(
-            f"{error}; whether the job was taken is not known: the same command asks again and goes on"
+            f"{error}; it is unknown whether the job was accepted: the same command checks that and resumes"
         ) from error
     except PlatformError as error:
         raise PlatformError(f"{error}; {_resumed(execution.session)}") from error
@@ -97,22 +97,22 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
         refused = JobStatus(JobState.FAILED, str(error), extent=extent)
         return attempt, _settle(execution, attempt, run, refused, task)
     run = replace(run, state=RunState.RUNNING, handle=handle, started_at=time.time())
-    # No fsync: where the machine itself goes down the handle is worth nothing, and the token is on the disk.
+    # No fsync: if the machine itself goes down, the handle is worthless, and the token is on disk.
     attempt.write_run(run, lasting=False)
     return attempt, _bring_in(execution, attempt, run, handle, task)
 
 
 def take_over(execution: Execution, attempt: Attempt, run: Run, trial: Trial) -> Run:
-    """Go on with an attempt that another Assay left: gives its final state.
+    """Resume an attempt that another Assay left; returns its final state.
 
-    trial  as planned now: the record on disk has lost its secrets
+    trial  as planned now: the record on disk has no secrets
     """
     attempt.sweep()
     task = task_of(trial)
     handle = run.handle or execution.launcher.find(run.token)
     run = replace(run, adopted=True)
     if handle is None:
-        lost = JobStatus(JobState.LOST, "it never started: Assay was stopped while it submitted the job")
+        lost = JobStatus(JobState.LOST, "it never started: Assay was stopped while submitting the job")
         return _settle(execution, attempt, run, lost, task)
     run = replace(run, state=RunState.RUNNING, handle=handle)
     attempt.write_run(run, lasting=False)
@@ -120,15 +120,15 @@ def take_over(execution: Execution, attempt: Attempt, run: Run, trial: Trial) ->
 
 
 def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, task: Task) -> Run:
-    """Keep what the job prints until it has ended, then settle it.
+    """Store what the job prints until it has ended, then settle it.
 
-    Raises PlatformError once it is settled, where no trial could have gone better.
+    Raises PlatformError, after settling it, if every other trial would fail in the same way.
     """
-    attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not none
+    attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not a missing one
     try:
         flood = _follow(execution, attempt, handle, _most_bytes(run.trial))
     except AssayError:
-        execution.launcher.cancel(handle)  # a job whose output can't be kept is not left running unseen
+        execution.launcher.cancel(handle)  # a job whose output can't be stored must not keep running unseen
         raise
     status = execution.launcher.status(handle)
     if flood and status.state is not JobState.FAILED:
@@ -140,18 +140,18 @@ def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, 
 
 
 def _resumed(session: Session) -> str:
-    return f"no trial counts as failed for it: fix it, and the same command resumes {session.id}"
+    return f"no trial counts as failed because of it: fix it, and the same command resumes {session.id}"
 
 
 def _most_bytes(trial: Trial) -> float:
-    """What may be kept of a trial's output: all its nodes', and what comes before a keeper ends a flood."""
+    """Limit on a trial's stored output, over all nodes, plus what arrives before a keeper ends a flood."""
     if trial.max_output_bytes is None:
         return math.inf
     return trial.max_output_bytes * trial.shape.workers + FLOOD_SLACK_BYTES
 
 
 def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: float) -> str:
-    """Keep what is printed until the job has ended; why it was ended for its output, "" where it was not."""
+    """Store the output until the job has ended; returns why it was ended for its output, "" if it was not."""
     kept, flood = sum(attempt.kept().values()), ""
     cancelled, why, looked_at = False, "", time.monotonic()
     for output in execution.launcher.follow(handle, attempt.kept()):
@@ -165,20 +165,22 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: 
             execution.watcher.printed(output)
             kept += len(output.data)
             if kept > most_bytes:  # its keeper should have ended it
-                flood = f"{human(kept, 'B')} of output came, more than max_output; the rest was not kept"
+                flood = f"{human(kept, 'B')} of output arrived, more than max_output; the rest was dropped"
         if (execution.stop.made or flood) and not cancelled:
-            execution.watcher.waited("the end of its ranks, which were asked to end")
+            execution.watcher.waited("its ranks to end, as requested")
             execution.launcher.cancel(handle)
-            cancelled = True  # what it printed to its end is kept all the same
+            cancelled = True  # its output up to the end is stored anyway
     return flood
 
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
-    """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
+    """Store what there is, judge it, move to the final state; only then does the launcher remove the job."""
     if status.state is JobState.STOPPED and execution.stop.made:
         status = replace(status, state=JobState.CANCELLED)  # a shutdown, or a batch system, ends both
     missing = _not_whole(attempt, status)
-    if missing and status.state is JobState.SUCCEEDED:  # as good as lost, and not by the program's fault
+    if (
+        missing and status.state is JobState.SUCCEEDED
+    ):  # effectively lost, but not through the program's fault
         status = replace(status, state=JobState.LOST)
     problems = missing + _keep_outputs(execution, attempt, run, task)
     nodes = tuple(_nodes(execution, attempt, status))
@@ -214,12 +216,12 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
 
 
 def _places(ranks: int, hosts: Sequence[str]) -> tuple[str, ...]:
-    """The node of each rank, where each keeper's node has as many."""
+    """The node of each rank, if every keeper's node has the same number of ranks."""
     return tuple(hosts[rank * len(hosts) // ranks] for rank in range(ranks)) if any(hosts) else ()
 
 
 def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterator[Mapping[str, Scalar]]:
-    """Facts of each node whose probe printed something: its own, the launcher's, the session's."""
+    """Facts of each node whose probe printed something: its own, the launcher's, and the session's."""
     for name, log in attempt.logs().items():
         if name.startswith("probe-"):
             known = {
@@ -231,7 +233,7 @@ def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterato
 
 
 def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:
-    """Logs that don't hold what the job says it printed: a collection that failed, not a shorter result."""
+    """Logs that lack what the job reports it printed: a failed collection, not a shorter result."""
     logs = attempt.logs()
     return tuple(
         words
@@ -244,18 +246,16 @@ def _difference(name: str, log: Path | None, end: StreamEnd) -> str | None:
     size = log.stat().st_size if log else 0
     if size != end.bytes:
         return (
-            f"{name}: the job printed {counted(end.bytes, 'byte')} in {counted(end.lines, 'line')} and "
-            f"{counted(size, 'byte')} arrived: output was lost on the way, the figures in it are not used"
+            f"{name}: the job printed {counted(end.bytes, 'byte')} in {counted(end.lines, 'line')}, but "
+            f"{counted(size, 'byte')} arrived: output was lost in transit, so its figures are not used"
         )
     if log is not None and durable.sha256(log) != end.sha256:
-        return (
-            f"{name}: {size} bytes arrived, as many as the job printed, but not the same: they are not used"
-        )
+        return f"{name}: {size} bytes arrived, as many as the job printed, but they differ: they are not used"
     return None
 
 
 def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) -> tuple[str, ...]:
-    """What is wrong with the files that the task asked to keep; a glob may match nothing, a name may not."""
+    """Problems with the files that the task wants to keep; a glob may match nothing, a name may not."""
     if run.handle is None or not task.outputs:
         return ()
     try:
@@ -265,4 +265,4 @@ def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) 
     except LaunchError as error:
         return (str(error),)
     missing = [name for name in task.outputs if not set(name) & set("*?[") and name not in kept]
-    return tuple(f"{name}: the job was to write this file and did not" for name in missing)
+    return tuple(f"{name}: the job should have written this file, but did not" for name in missing)

@@ -1,7 +1,7 @@
-"""Which other trials would meet what one trial met: they are not begun, and none counts as failed. Pure.
+"""Which other trials a failure's cause would affect: they don't start, and none counts as failed. Pure.
 
-A cause names its `Extent`. Something that finished within that extent in this session is evidence against it,
-so that a narrower one holds: an interpreter that ran a trial is there.
+A cause has an `Extent`. If something within that extent finished in this session, that is evidence against
+it, and a narrower extent applies: an interpreter that ran a trial must exist.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from assay.records import Extent, JobState, JobStatus, Run, RunState, Task, Trial
 
-# extent → what trials have in common that lie within it; a trial's digest covers its system
+# extent → what trials within it have in common; a trial's digest covers its system
 _COMMON = {
     Extent.POINT: ("digest",),
     Extent.BENCHMARK: ("system", "benchmark"),
@@ -32,18 +32,18 @@ _NOT_INSTALLED = re.compile(
 
 
 def not_installed(last_line: str) -> str:
-    """What a program lacks, by the last line that it printed; "" where it says nothing of the kind."""
+    """What a program lacks, judging by its last line; "" if the line reports nothing missing."""
     found = _NOT_INSTALLED.fullmatch(last_line)
     return "" if found is None else found["module"] or found["library"]
 
 
 def extent_of(status: JobStatus, task: Task, last_line: str) -> Extent:
-    """Which trials would meet the cause of this end, by itself.
+    """Which trials the cause of this end would affect, judging by the end alone.
 
-    last_line  that the rank printed which failed first
+    last_line  of the rank that failed first
     """
     if status.extent is Extent.SYSTEM and task.image is not None:
-        return Extent.BENCHMARK  # which may bring the image that is at fault
+        return Extent.BENCHMARK  # which may set the faulty image
     if status.extent is not Extent.TRIAL or status.state is not JobState.FAILED:
         return status.extent
     first = next((end for end in status.exits if end.first), None)
@@ -54,7 +54,7 @@ def extent_of(status: JobStatus, task: Task, last_line: str) -> Extent:
 
 
 def narrowed(extent: Extent, trial: Trial, runs: Iterable[Run]) -> Extent:
-    """The extent, or the next narrower ones while something within it finished.
+    """The extent, or the widest narrower one within which nothing has finished.
 
     runs  of the session so far
     """
@@ -65,7 +65,7 @@ def narrowed(extent: Extent, trial: Trial, runs: Iterable[Run]) -> Extent:
 
 
 def within(extent: Extent, trial: Trial, other: Trial) -> bool:
-    """Whether the other trial would meet a cause of this extent, too, that the trial met."""
+    """Whether a cause of this extent that stopped the trial would stop the other one too."""
     if extent not in _COMMON:
         return trial.id == other.id
     return all(getattr(trial, name) == getattr(other, name) for name in _COMMON[extent])

@@ -1,4 +1,4 @@
-"""State of the repository that holds the suite, so that a figure can be traced to what was measured."""
+"""State of the suite's repository, so that a figure can be traced to what was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.records import Scalar
 
 
 def git_state(directory: Path) -> dict[str, Scalar]:
-    """`commit`, `branch` (of a checkout on one) and `dirty`; empty where there is no repository or no git.
+    """`commit`, `branch` (if a branch is checked out), and `dirty`; empty without a repository or git.
 
     dirty  tracked files differ from the commit
     """
@@ -20,7 +20,7 @@ def git_state(directory: Path) -> dict[str, Scalar]:
             timeout_s=10,
             env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         )
-    except HostError:  # no git, or a repository too slow to ask: the suite's copy is kept all the same
+    except HostError:  # no git, or a repository that is too slow: the suite's copy is stored anyway
         return {}
     if not said.ok:
         return {}

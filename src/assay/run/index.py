@@ -1,4 +1,4 @@
-"""The index, brought up to date with the run directories that it is made from."""
+"""Brings the index up to date with the run directories that it is built from."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from assay.rundir import session as rundir
 def update_index(root: Path, *, rebuild: bool = False) -> tuple[Problem, ...]:
     """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
 
-    Gives what could not be read. A damaged run stops nothing: it counts as failed, for that reason, and is
-    read again each time. Only one of which no file tells what it was is left out. An index that is damaged
-    inside is made from nothing, and that is logged.
+    Returns what could not be read. A damaged run stops nothing: it counts as failed for that reason and is
+    read again each time. Only a run of which no file says what it was is left out. An index that is damaged
+    inside is rebuilt from scratch, which is logged.
     Raises HostError and BusyError as `store.update` does.
     """
     return answered(root, lambda: _updated(root, rebuild=rebuild))
@@ -29,19 +29,23 @@ def _updated(root: Path, *, rebuild: bool) -> tuple[Problem, ...]:
 
     known = {} if rebuild else store.known(root)
     found = {a.run_id: (s, a) for s in rundir.sessions(root) for a in s.last_attempts().values()}
-    stamps = {run_id: f"{attempt.stamp()}-{read.VERSIONS}" for run_id, (_, attempt) in found.items()}
+    stamps: dict[str, str] = {}
     problems: list[Problem] = []
     lost: set[str] = set()
 
     def changed() -> Iterator[Result]:
         for run_id, (session, attempt) in found.items():
-            if known.get(run_id) == stamps[run_id]:
+            stamp = f"{attempt.stamp()}-"
+            had = known.get(run_id, "")
+            if had.startswith(stamp) and read.is_current(had.removeprefix(stamp)):
                 continue
             try:
-                yield read.result(attempt)
+                result = read.result(attempt)
+                stamps[run_id] = f"{stamp}{read.read_by(result.run.trial.workload)}"
+                yield result
             except InputError as error:
                 problems.extend(error.problems)
-                stamps[run_id] = f"{attempt.stamp()}-{DAMAGED}"
+                stamps[run_id] = f"{stamp}{DAMAGED}"
                 try:
                     yield Result(session.damaged(attempt, f"can't be read: {error}"), Reading())
                 except InputError as unknown:
@@ -49,6 +53,6 @@ def _updated(root: Path, *, rebuild: bool) -> tuple[Problem, ...]:
                     lost.add(run_id)
 
     store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
-    if lost & known.keys():  # what it was before it was damaged is not what it is
+    if lost & known.keys():  # its state before the damage is not its state now
         store.update(root, (), lost & known.keys())
     return tuple(dict.fromkeys(problems))

@@ -1,4 +1,4 @@
-"""Whether the index is as the run directories are: their stamps are compared, and no run is read."""
+"""Whether the index matches the run directories: compares their stamps without reading a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Final
 from assay.rundir import session as rundir
 
 DAMAGED: Final = "damaged"
-"""Ends the stamp of a run that could not be read whole: it is read again whenever the index is updated."""
+"""Suffix of the stamp of a run that could not be read completely: every index update reads it again."""
 
 
-def outdated(root: Path, concerned: Callable[[str], bool], readers: str = "") -> list[str]:
-    """Ids of runs that the index lacks, has as they were, or has though they are gone.
+def outdated(
+    root: Path, concerned: Callable[[str], bool], is_current: Callable[[str], bool] = lambda _reader: True
+) -> list[str]:
+    """IDs of runs that the index lacks, has in an old state, or still has although they are gone.
 
-    concerned  whether a session matters, by `suite/session`
-    readers    version of the readers that have to have read them; "": of any
+    concerned   whether a session matters, by `suite/session`
+    is_current  whether a reader (`read.read_by`) is unchanged; by default, its version does not matter
     """
     from assay import store
 
-    indexed = store.known(root).items()  # a run without a stamp was made from no directory
+    indexed = store.known(root).items()  # a run without a stamp has no directory
     known = {run: stamp for run, stamp in indexed if stamp and concerned(run.rpartition("/")[0])}
     there = {
         attempt.run_id: f"{attempt.stamp()}-"
@@ -33,5 +35,5 @@ def outdated(root: Path, concerned: Callable[[str], bool], readers: str = "") ->
         for run in known.keys() | there.keys()
         if run not in there
         or not known.get(run, "").startswith(there[run])
-        or not known[run].endswith((readers, DAMAGED))
+        or not ((reader := known[run].removeprefix(there[run])) == DAMAGED or is_current(reader))
     )

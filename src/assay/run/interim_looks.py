@@ -1,8 +1,8 @@
-"""Running until decided: which blocks there may be, when one looks at them, and what is still open then.
+"""Running until decided: how many blocks there may be, when to look at the results, and what is open then.
 
-The looks are fixed by the largest number of blocks before the first one is run, and every interval allows for
-all of them (`analyse/statistics/sequential.py`), so that stopping at the first look that decides all is wrong
-no more often than one look would be.
+The maximum number of blocks fixes the looks before the first block runs, and every interval accounts for all
+looks (`analyse/statistics/sequential.py`). So stopping at the first look that decides everything is wrong no
+more often than a single look would be.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MAX_REPEATS = 20
 class Limits:
     """How far to go for a decision.
 
-    max_repeats  blocks at most; another number is another test
-    max_time_s   no block begins once the session's trials took so long together; None: no limit
+    max_repeats  maximum number of blocks; a different number is a different test
+    max_time_s   no block starts once the session's trials took this long together; None: no limit
     """
 
     max_repeats: int = MAX_REPEATS
@@ -43,10 +43,10 @@ Ended = Literal["decided", "most blocks", "time is up", "more runs decide nothin
 class Look:
     """What a look at the results so far found.
 
-    blocks  that were run
-    looks   numbers of blocks after which one looks; the last is the most
-    open    primary comparisons that are undecided, in words
-    ended   why no further block is run; None where one is
+    blocks  number of blocks that ran
+    looks   numbers of blocks after which to look; the last one is the maximum
+    open    primary comparisons that are undecided, as text
+    ended   why no further block runs; None if one does
     """
 
     blocks: int
@@ -61,7 +61,7 @@ class Look:
 
     @property
     def words(self) -> str:
-        """One line for people, and one for each open comparison."""
+        """One line for people, plus one for each open comparison."""
         after = f"After {self.blocks} of at most {self.most} blocks"
         if not self.open:
             return f"{after}: every primary comparison is decided"
@@ -69,9 +69,9 @@ class Look:
         also = {
             None: "",
             "decided": "",
-            "most blocks": "; a larger --max-repeats is a new test that begins with no runs",
-            "more runs decide nothing": "; more runs like these decide nothing",
-            "time is up": "; the time is up, a longer --max-time goes on from here",
+            "most blocks": "; a larger --max-repeats is a new test that starts without runs",
+            "more runs decide nothing": "; more runs like these would decide nothing",
+            "time is up": "; the time is up; a longer --max-time resumes from here",
         }[self.ended]
         return "\n  ".join([f"{after}: {number}{also}", *self.open])
 
@@ -84,28 +84,28 @@ def planned(
     limits: Limits | None,
     workloads: Mapping[str, Workload] = WORKLOADS,
 ) -> Plan:
-    """What a run follows: the suite's own plan where there are no limits, else one until decided.
+    """What a run follows: the suite's own plan if there are no limits, otherwise a plan until decided.
 
-    That has the most blocks that may be run, and its looks; the suite's `repeats` does not matter.
+    That plan has the most blocks that may be run, and its looks; the suite's `repeats` does not matter.
 
-    Raises InputError as `plan.make` does, and where the suite has nothing that could be decided so.
+    Raises InputError as `plan.make` does, and if the suite has nothing that could be decided this way.
     """
     if limits is None:
         return plan.make(suite, systems, only=only, workloads=workloads)
     if suite.order == "sequential":
-        what = "order: sequential gives one side all its runs first; until decided needs interleaved blocks"
+        what = "order: sequential runs all of one side first; running until decided needs interleaved blocks"
         raise InputError([Problem(suite.where("order"), what)])
     benchmarks = tuple(replace(b, repeats=limits.max_repeats) for b in suite.benchmarks)
     made = plan.make(replace(suite, benchmarks=benchmarks), systems, only=only, workloads=workloads)
     if len(made.systems) < 2:
-        what = f"only {made.systems[0]} is run, so there is no comparison to decide; name two systems"
+        what = f"only {made.systems[0]} is run, so there is no comparison to decide; select two systems"
         raise InputError([Problem(suite.where("systems"), what)])
     schedule = looks(limits.max_repeats)
     return replace(made, looks=schedule, digest=digest_of([made.digest, "looks", schedule]))
 
 
 def look(planned: Plan, blocks: int, results: Sequence[Result], metrics: Metrics, *, late: bool) -> Look:
-    """Look at the results of the first so many blocks; `late`: there is no time for another."""
+    """Look at the results of the first `blocks` blocks; `late`: there is no time for another."""
     open_, missing = undecided(planned, results, metrics)
     ended: Ended | None = None
     if not open_ and not missing:
@@ -122,7 +122,7 @@ def look(planned: Plan, blocks: int, results: Sequence[Result], metrics: Metrics
 def undecided(
     planned: Plan, results: Sequence[Result], metrics: Metrics
 ) -> tuple[list[Comparison], list[str]]:
-    """Primary comparisons that these results leave open, and those that can't be made at all, as text."""
+    """Primary comparisons that these results leave open, and those that are impossible, as text."""
     baseline = baseline_of(planned.systems, planned.baseline)
     sides: dict[str, list[Result]] = {system: [] for system in planned.systems}
     for result in results:
@@ -135,7 +135,7 @@ def undecided(
 
 
 def _missing(planned: Plan, found: Judgement, baseline: str) -> Iterator[str]:
-    """Places of the sweep where a system has no comparison at all, for want of results."""
+    """Points of the sweep where a system has no comparison at all because results are missing."""
     made = {(c.b, c.point.benchmark, c.point.shape) for c in found.primary}
     explained = {(one.b, one.benchmark) for one in found.open}
     for trial in planned.trials:
@@ -152,7 +152,7 @@ def _words(c: Comparison) -> str:
 
 
 def spent_s(runs: Mapping[str, Sequence[Run]]) -> float:
-    """Time that the trials of a session took together, whatever Assays watched them."""
+    """Time that the trials of a session took together, under however many Assay processes."""
     return sum(
         max(run.ended_at - run.started_at, 0.0)
         for of_trial in runs.values()

@@ -1,4 +1,4 @@
-"""What any run left on a system and in the runs directory, and which of it may be removed."""
+"""What runs left on a system and in the runs directory, and what may be removed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from assay.rundir.session import Session
 from assay.suite.model import System
 from assay.suite.systems import THIS_MACHINE
 
-QUIET_S = 600.0  # what ended so recently, of a run that is not known here, may be being collected elsewhere
+QUIET_S = 600.0  # a job of an unknown run that ended this recently may still be collected elsewhere
 
 
 @dataclass(frozen=True)
 class KnownJob:
-    """A job of which the runs directory here knows.
+    """A job that the runs directory here knows.
 
     system    its trial's
-    session   which would go on with it; held: an Assay works on it now
+    session   which would resume it; held: an Assay works on it now
     recorded  an attempt names it
     """
 
@@ -38,11 +38,11 @@ class KnownJob:
 
 @dataclass(frozen=True)
 class Remains:
-    """All that is left of one job.
+    """Everything that is left of one job.
 
-    on_platform  what the platform has of it, directory: the job's own here; either may be absent
-    session      `suite/session`, where the runs directory here knows the job; else ""
-    going        why it is taken for part of a run that still goes on; "" where it is not
+    on_platform  what the platform has of it; directory: the job's own here; either may be missing
+    session      `suite/session`, if the runs directory here knows the job; otherwise ""
+    going        why it counts as part of a run that is still going; "" if it does not
     """
 
     system: str
@@ -54,15 +54,15 @@ class Remains:
 
     @property
     def what(self) -> tuple[str, ...]:
-        """Each thing, in words."""
+        """Each thing, as text."""
         platform = () if self.on_platform is None else self.on_platform.what
         return (*platform, *(() if self.directory is None else (f"directory {self.directory}",)))
 
 
 def known(runs_dir: Path) -> dict[str, KnownJob]:
-    """Jobs by token: of every attempt that is not settled, and of whatever lies in a session's spool.
+    """Jobs by token: of every attempt that is not settled, and of everything in a session's spool.
 
-    A directory there that no attempt names is this machine's: the attempt was removed, or is damaged.
+    A directory there that no attempt names belongs to this machine: its attempt was removed or is damaged.
     """
     found: dict[str, KnownJob] = {}
     for session in rundir.sessions(runs_dir):
@@ -74,7 +74,7 @@ def known(runs_dir: Path) -> dict[str, KnownJob]:
         for attempt in session.attempts():
             with suppress(
                 InputError
-            ):  # a damaged record: what it started is found by its token, as any other
+            ):  # a damaged record: what it started is found by its token, like any other
                 run = attempt.run()
                 if run.token in lying or not run.state.final:
                     found[run.token] = KnownJob(run.trial.system, session, held)
@@ -82,9 +82,9 @@ def known(runs_dir: Path) -> dict[str, KnownJob]:
 
 
 def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:
-    """What is left of jobs of one system. Raises LaunchError where its platform can't be asked.
+    """What is left of jobs of one system. Raises LaunchError if its platform can't be queried.
 
-    A job that the runs directory knows to be another system's is that one's, whoever lists it.
+    A job that the runs directory assigns to another system belongs to that one, whoever lists it.
     """
     launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
     on_platform = {left.token: left for left in launcher.leftovers()}
@@ -98,11 +98,11 @@ def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:
 
 
 def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running: bool = False) -> None:
-    """Remove these from the platform, then from here, while no Assay can begin to work on their sessions.
+    """Remove these from the platform, then from here, while no Assay can start to work on their sessions.
 
     running  also those of a session that an Assay works on
 
-    Raises BusyError where one has begun meanwhile, LaunchError where something stays.
+    Raises BusyError if one has started in the meantime, LaunchError if something remains.
     """
     names = {left.session for left in doomed if left.session}
     with ExitStack() as held:
@@ -117,14 +117,18 @@ def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running
 
 def _why_going(job: KnownJob | None, left: Leftover | None, directory: Path | None) -> str:
     if job is not None and job.held:
-        return f"{job.session.id} is being run"
+        return f"{job.session.id} is running"
     if left is None and directory is not None and job is not None and not job.recorded:
         over = JobDirectory(directory).is_over()
-        return "" if over else "no record says of which system it is, so whether it runs is not known"
+        return (
+            ""
+            if over
+            else "no record says which system it belongs to, so it is unknown whether it is running"
+        )
     if left is None:
         return ""
     if left.runs:
-        return "it runs, or waits to" + ("" if job is None else "; `assay run` takes it over")
+        return "it is running, or waiting to run" + ("" if job is None else "; `assay run` takes it over")
     age_s = None if left.changed_at is None else time.time() - left.changed_at
     if job is None and age_s is not None and age_s < QUIET_S:
         return f"it ended {max(age_s, 0):.0f} s ago: another Assay may be collecting it"
@@ -134,7 +138,7 @@ def _why_going(job: KnownJob | None, left: Leftover | None, directory: Path | No
 def _is_complete(session: Session) -> bool:
     try:
         return bool(session.header.content) or session.header.finished_at is not None
-    except InputError:  # damaged: then each attempt is looked at
+    except InputError:  # damaged: then each attempt is checked
         return False
 
 

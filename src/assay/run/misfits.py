@@ -1,4 +1,4 @@
-"""What keeps trials of a plan from being sent as written: found before any of them runs."""
+"""What keeps trials of a plan from being sent as written; found before any of them runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from assay.suite.findings import in_order
 def check(planned: Plan, suite: Suite, systems: Systems, *, alike: bool) -> None:
     """Make and render every job.
 
-    alike  the systems differ in their nodes only, so that one of thousands speaks for all
+    alike  the systems differ in their nodes only, so that one of thousands represents all
 
-    Raises InputError with every problem: an option of a system with its line there, another with the line of
-    its benchmark.
+    Raises InputError with every problem: for an option of a system with that option's line, otherwise with
+    the line of the benchmark.
     """
     trials = {(t.benchmark, t.shape) if alike else t.digest: t for t in planned.trials}
     problems: dict[Problem, None] = {}
@@ -52,7 +52,7 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
 
 
 def _send(launcher: Launcher, trial: Trial, system: System) -> None:
-    """All of it but the sending: render the job, look for what it names, find the values of its secrets."""
+    """Everything except sending: render the job, check what it names, look up the values of its secrets."""
     job = job_of(trial, "check")
     launcher.render(job)
     if isinstance(launcher, Looker):
@@ -61,7 +61,7 @@ def _send(launcher: Launcher, trial: Trial, system: System) -> None:
 
 
 def _of_benchmark(error: InputError, path: tuple[Key, ...], trial: Trial, suite: Suite) -> Iterator[Problem]:
-    """Its problems with the lines of the parameters, of what no parameter names with the benchmark's."""
+    """Its problems with the lines of the parameters, or with the benchmark's if no parameter is named."""
     for problem in error.problems:
         if problem.where in trial.params:
             yield Problem(suite.where(*path, "params", problem.where), f"{problem.where}: {problem.what}")

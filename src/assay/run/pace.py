@@ -1,23 +1,22 @@
-"""How far a session is, how long the rest will take, and the last figure that the running job printed."""
+"""A session's progress, how long the rest will take, and the last figure that the running job printed."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.logs.mllog import Event, EventScanner
 from assay.records import Output, Plan, Result, Run, Trial
 from assay.units import human
 
-_MARK = b":::MLLOG "
 _LONGEST_LINE = 1 << 16
 _LONGEST_TEXT = 60
 
 
 @dataclass(frozen=True)
 class TrialKind:
-    """Trials that take about equally long."""
+    """Trials that take about the same time."""
 
     benchmark: str
     shape: str
@@ -25,12 +24,12 @@ class TrialKind:
 
     @classmethod
     def of(cls, trial: Trial) -> TrialKind:
-        """The kind of this trial; its swept parameters count as luck."""
+        """The kind of this trial; its swept parameters count as random variation."""
         return cls(trial.benchmark, str(trial.shape), trial.system)
 
 
 class Pace:
-    """Durations of what is done, and from them an estimate for what is left."""
+    """Durations of what is done, and an estimate from them of what is left."""
 
     def __init__(self, plan: Plan, done: Sequence[Run]) -> None:
         self._left = {trial.id: trial for trial in plan.trials}
@@ -45,7 +44,7 @@ class Pace:
         return self.total - len(self._left)
 
     def ran(self, run: Run) -> None:
-        """Learn from an attempt: one that was adopted tells only when its job began and ended."""
+        """Learn from an attempt; an adopted attempt shows only when its job started and ended."""
         if run.ended_at is not None and run.started_at is not None and run.ended_at > run.started_at:
             self._took.setdefault(TrialKind.of(run.trial), []).append(run.ended_at - run.started_at)
 
@@ -55,11 +54,11 @@ class Pace:
         self._left.pop(run.trial.id, None)
 
     def left_s(self, running_s: float, *, through: int | None = None) -> float | None:
-        """Seconds that the rest will take, less what the running one took; None while nothing is known.
+        """Seconds that the rest will take, minus the time of the running trial; None while unknown.
 
-        through  the rest of so many blocks only
+        through  only the rest of this many blocks
 
-        Each trial like the mean of its kind; a kind that was not seen yet like the mean of all.
+        Each trial is assumed to take the mean of its kind; a kind not seen yet, the mean of all.
         """
         every = [seconds for of_kind in self._took.values() for seconds in of_kind]
         if not every:
@@ -75,43 +74,40 @@ class Pace:
 
 
 class LastFigure:
-    """What rank 0 printed last of how it goes: the metric, else its tracked figures; "" before any."""
+    """The last progress that rank 0 printed: the metric, otherwise its tracked figures; "" before any."""
 
     def __init__(self, metric: str, unit: str) -> None:
         self._metric, self._unit = metric, unit
-        self._rest = b""
+        self._rest, self._events = b"", EventScanner()
         self.text = ""
 
     def feed(self, output: Output) -> None:
-        """Look at new bytes; lines that are not understood are the reader's business, not the display's."""
+        """Process new bytes; unknown lines are the reader's concern, not the display's."""
         if output.stream != "rank-0":
             return
-        *lines, rest = (self._rest + output.data).split(b"\n")
+        lines, _, rest = (self._rest + output.data).rpartition(b"\n")
         self._rest = rest if len(rest) <= _LONGEST_LINE else b""
-        for line in lines:
-            _, mark, body = line.partition(_MARK)
-            if mark:
-                self._look(body)
+        for event in self._events.scan(lines):
+            self._look(event)
 
-    def _look(self, body: bytes) -> None:
+    def _look(self, event: Event) -> None:
+        key, value = event.key, event.value
         try:
-            event = json.loads(body)
-            key, value = event["key"], event["value"]
             if key == self._metric:
-                self.text = human(float(value), str(event["metadata"].get("unit", self._unit)))
+                self.text = human(float(value), str(event.metadata.get("unit", self._unit)))
             elif key == "tracked_stats" and self._metric in value:
                 self.text = human(float(value[self._metric]), self._unit)
             elif key == "tracked_stats":
                 figures = [f"{name} {float(figure):.4g}" for name, figure in value.items()]
                 self.text = "".join(c for c in ", ".join(figures) if c.isprintable())[:_LONGEST_TEXT]
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return
 
 
 def figure_of(result: Result, metric: str) -> str:
-    """The run's value of a metric as a person reads it; "" where it has none.
+    """The run's value of a metric, for people; "" if it has none.
 
-    Of a metric that was printed under several labels, the last: the largest size, mostly.
+    If a metric was printed with several labels, the last one: usually the largest size.
     """
     found = [m for m in result.reading.measurements if m.metric == metric]
     if not found:

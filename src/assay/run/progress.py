@@ -1,4 +1,4 @@
-"""Who is told how a session goes: a terminal, a notebook, a web page, or nobody."""
+"""The receiver of a session's progress: a terminal, a notebook, a web page, or nobody."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from assay.rundir.session import Attempt, Session
 
 
 class Progress(Protocol):
-    """The events of a session, in the order in which they happen.
+    """The events of a session, in order.
 
-    Trials that run together call it one at a time. It should return soon: the session waits for it.
+    Concurrent trials call it one at a time. It should return soon: the session waits for it.
     """
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """A trial is run; `adopted`: the job of an Assay that was stopped is gone on with."""
+        """A trial is run; `adopted`: it resumes the job of an interrupted Assay."""
         ...
 
     def printed(self, output: Output) -> None:
@@ -24,11 +24,11 @@ class Progress(Protocol):
         ...
 
     def waited(self, why: str) -> None:
-        """It printed nothing for a moment; why: what it waits for, "" where it runs or nobody knows."""
+        """It printed nothing for a moment; why: what it waits for, "" if it runs or this is unknown."""
         ...
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """An attempt has ended; `settled`: the trial is not tried again by this call."""
+        """An attempt has ended; `settled`: this call does not attempt the trial again."""
         ...
 
     def noted(self, words: str) -> None:
@@ -36,19 +36,19 @@ class Progress(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing more will be told."""
+        """There are no further events."""
         ...
 
 
 Tell = Callable[[Session, Plan, Sequence[Run]], Progress]
-"""Makes the one who is told, once the session is chosen; the runs are those settled before."""
+"""Makes the receiver, once the session is chosen; the runs are those settled before."""
 
 
 class Silence:
-    """Tells nothing."""
+    """Reports nothing."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run]) -> None:
-        """What it is about does not matter to it."""
+        """The session doesn't matter here."""
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """Nothing."""

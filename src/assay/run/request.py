@@ -1,4 +1,4 @@
-"""What is to be run, and the plan that it comes to."""
+"""What to run, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 from assay import launch, plan, suite
 from assay.errors import InputError
@@ -18,24 +16,24 @@ from assay.run.interim_looks import Limits
 from assay.suite import Suite, Systems, document
 from assay.suite.document import Document
 from assay.suite.findings import unknown
-from assay.workloads import WORKLOADS
+from assay.workloads import PARAMS
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is to be run.
+    """What to run.
 
     suite         its file, or the suite itself
-    systems       their file, or the systems themselves; None: systems.yaml beside the suite, or this machine
+    systems       their file, or the systems themselves; None: systems.yaml next to the suite, or this machine
     only          run these systems of the suite; empty for all
-    new           begin a new session although one is unfinished
+    new           start a new session even if one is unfinished
     failed        repeat the failed trials of the newest session of an equal plan
-    until         go on until every primary comparison is decided; None: for the suite's repeats
-    together      which trials run at the same time, on systems that differ in their nodes only; None: one
+    until         continue until every primary comparison is decided; None: run the suite's repeats
+    together      which trials run concurrently, on systems that differ only in their nodes; None: one
                   after the other
-    begun_since   resume only a session that was begun at this time or later, seconds since the epoch
-    command_line  what was typed, as the session keeps it; empty where nothing was
-    beside        further files that a new session keeps, name → text
+    begun_since   resume only a session that was started at this time or later, seconds since the epoch
+    command_line  what was typed, as stored in the session; empty if nothing was
+    beside        further files to store in a new session, name → text
     """
 
     suite: Path | Suite
@@ -53,7 +51,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A request with what it comes to: the trials, and where they run."""
+    """A request with its result: the trials, and where they run."""
 
     request: RunRequest
     suite: Suite
@@ -62,7 +60,7 @@ class PlannedRun:
 
 
 def plan_of(request: RunRequest) -> PlannedRun:
-    """What would be run, and where. Raises InputError with all that can't be run as written."""
+    """What would run, and where. Raises InputError with everything that can't run as written."""
     what, where = _suite_of(request)
     planned = interim_looks.planned(what, where, only=request.only, limits=request.until)
     misfits.check(planned, what, where, alike=request.together is not None)
@@ -70,14 +68,14 @@ def plan_of(request: RunRequest) -> PlannedRun:
 
 
 def read_suite(file: Path, systems_file: Path | None = None) -> tuple[Suite, Systems]:
-    """What the two files say; without the second, systems.yaml beside the suite, or this machine.
+    """The contents of the two files; without the second, systems.yaml next to the suite, or this machine.
 
     Raises InputError with every problem of both, in the order of their lines.
     """
     return suite.load(
         file,
         systems_file,
-        params_models=_params_models(),
+        params_models=PARAMS,
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
@@ -86,7 +84,7 @@ def read_suite(file: Path, systems_file: Path | None = None) -> tuple[Suite, Sys
 def make_suite(
     content: Mapping[str, Any], systems: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Suite, Systems]:
-    """A suite and its systems from plain data, as the two files would have it; paths in it start here.
+    """A suite and its systems from plain data, in the form of the two files; paths are relative to here.
 
     systems  None: this machine
 
@@ -97,7 +95,7 @@ def make_suite(
 
 
 def read_systems(file: Path | None) -> Systems:
-    """The systems of a file, and this machine; None: this machine alone.
+    """The systems of a file, and this machine; None: only this machine.
 
     Raises InputError with every problem of the file.
     """
@@ -127,11 +125,7 @@ def _parsed(source: Document, systems: Document) -> tuple[Suite, Systems]:
     return suite.parse(
         source,
         systems,
-        params_models=_params_models(),
+        params_models=PARAMS,
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-
-
-def _params_models() -> dict[str, type[BaseModel]]:
-    return {name: workload.params for name, workload in WORKLOADS.items()}

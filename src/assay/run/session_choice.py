@@ -1,6 +1,6 @@
-"""The session that a command works on: the newest unfinished one of an equal plan, else a new one.
+"""The session that a command works on: the newest unfinished one of an equal plan, otherwise a new one.
 
-Where failed trials are to be repeated it is the newest of an equal plan, finished or not.
+To repeat failed trials, it is the newest session of an equal plan, finished or not.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
 from assay.suite.document import Document
 
-_TRAVELS = "a program that travels with the trials, Assay's own or the suite's,"
+_TRAVELS = "a program that is sent with the trials, Assay's or the suite's,"
 
 
 @contextmanager
 def held_session(run: PlannedRun) -> Iterator[Session]:
-    """The session to work on, locked; the choice itself is held only until the session is."""
+    """The session to work on, locked; the choice itself is locked only until the session is."""
     request, planned = run.request, run.plan
     with ExitStack() as held:
         with rundir.choosing(request.runs_dir, planned.suite):
@@ -49,21 +49,21 @@ def _to_resume(run: PlannedRun) -> Session:
 
 
 def _to_repeat(request: RunRequest, planned: Plan) -> Session:
-    """The newest session of an equal plan. Raises InputError where there is none, or nobody can tell."""
+    """The newest session of an equal plan. Raises InputError if there is none, or if that is unknown."""
     for session in reversed(rundir.all_of(request.runs_dir, planned.suite)):
         if "session.json" in session.lost_files and (problem := session.loss) is not None:
-            raise InputError([replace(problem, what=f"{problem.what}. It may be the one to repeat")])
+            raise InputError([replace(problem, what=f"{problem.what}. It may be the session to repeat")])
         if _is_of(session, planned):
             return session
     raise InputError(
-        f"--failed: {request.runs_dir} has no session of {planned.suite} with this plan; what failed is "
-        "repeated only where suite, systems, options and the programs that it names are the same. "
-        "Without --failed a new session begins"
+        f"--failed: {request.runs_dir} has no session of {planned.suite} with this plan; failed trials can "
+        "be repeated only if suite, systems, options, and the programs that the suite names are the same. "
+        "Without --failed, a new session starts"
     )
 
 
 def left_unfinished(session: Session, planned: Plan) -> str:
-    """Why the session begins anew although the one before it is unfinished; "" where it does not."""
+    """Why a new session starts although the previous one is unfinished; "" if none does."""
     earlier = [s for s in rundir.all_of(session.path.parents[1], planned.suite) if s.name < session.name]
     if not earlier or next(session.attempts(), None) is not None:
         return ""
@@ -76,13 +76,13 @@ def left_unfinished(session: Session, planned: Plan) -> str:
         return ""
     tried, number = len(before.last_attempts()), len(before.plan().trials)
     return (
-        f"{changed} since {before.id}, which stays unfinished ({tried} of {number} trials begun): "
+        f"{changed} since {before.id}, which stays unfinished ({tried} of {number} trials started): "
         "this is a new session, so that no session mixes the two"
     )
 
 
 def _changed(before: Plan, now: Plan) -> str:
-    """What differs between two plans of a suite, as the subject of a sentence; "" where nothing does."""
+    """What differs between two plans of a suite, as a clause; "" if nothing does."""
     named = before.named_files, now.named_files
     files = [name for name in named[1] if name in named[0] and named[0][name] != named[1][name]]
     if files:
@@ -92,23 +92,23 @@ def _changed(before: Plan, now: Plan) -> str:
         return f"{_TRAVELS if same else 'the suite'} changed"
     if before.systems != now.systems:
         return "the systems to run changed"
-    return "" if before.digest == now.digest else "the repeats, the order or the systems' options changed"
+    return "" if before.digest == now.digest else "the repeats, the order, or the systems' options changed"
 
 
 def _failed(session: Session, planned: Plan) -> dict[str, int]:
-    """Trials that are settled and gave no result, with the number of their last attempt."""
+    """Trials that are settled without a result, with the number of their last attempt."""
     failed = {}
     for trial in planned.trials:
         attempts = session.counting(trial.id)
         if trial_state(trial, [attempt.run() for attempt in attempts]) is not TrialState.DONE:
             continue
-        if not read.is_result(read.result(attempts[-1])):
+        if not read.result(attempts[-1]).counts:
             failed[trial.id] = attempts[-1].number
     return failed
 
 
 def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
-    """The newest session of an equal plan in which something is left to do."""
+    """The newest session of an equal plan with something left to do."""
     for session in reversed(rundir.sessions_of(root, planned.suite)):
         header = session.header
         if header.created_at < since:
@@ -119,7 +119,7 @@ def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
 
 
 def _is_of(session: Session, planned: Plan) -> bool:
-    """Whether a session was begun under this plan, or one that has since been corrected where nothing ran."""
+    """Whether a session was started with this plan, or with one since corrected where nothing ran."""
     header = session.header
     return not header.content and (header.plan_digest == planned.digest or _is_corrected(session, planned))
 
@@ -144,11 +144,11 @@ def _undigested(plan: Plan) -> tuple[Trial, ...]:
 
 
 def _has_work(session: Session, planned: Plan) -> bool:
-    """Not marked finished; or a trial's directory was removed since, to have it done again."""
+    """Whether it is not marked finished, or a trial's directory was removed since, to repeat it."""
     if session.header.finished_at is None:
         return True
     tried = {trial.id: bool(session.attempts_at(trial.id)) for trial in planned.trials}
-    # a run until decided ends before the last block that its plan holds
+    # a run until decided ends before its plan's last block
     last = (
         max((t.block for t in planned.trials if tried[t.id]), default=0) if planned.looks else planned.repeats
     )
@@ -174,7 +174,7 @@ def _create(run: PlannedRun) -> Session:
 
 
 def _inputs(run: PlannedRun) -> dict[str, str]:
-    """Copies for people; they are as the user wrote them but for values that look like secrets."""
+    """Copies for people, as the user wrote them except for values that look like secrets."""
     inputs = {"suite.yaml": _redacted(run.suite.source)}
     if run.systems.source.text:
         inputs["systems.yaml"] = _redacted(run.systems.source)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that is looked at where it is safe to stop."""
+"""Ctrl-C and SIGTERM as a request that is checked where it is safe to stop."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class StopRequest:
 
     @property
     def made(self) -> bool:
-        """Someone asked to stop."""
+        """Whether someone requested a stop."""
         return self.by is not None
 
     def note(self, number: int, _frame: FrameType | None = None) -> None:
-        """A signal handler. The second Ctrl-C does not wait: raises KeyboardInterrupt."""
+        """A signal handler. The second Ctrl-C raises KeyboardInterrupt at once."""
         if self.by is not None or not self._waits:
             raise KeyboardInterrupt
         self.by = signal.Signals(number)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within, the first Ctrl-C does not wait either: for what only reads, however long it takes.
+        """In this context, even the first Ctrl-C takes effect at once: for reading, however long it takes.
 
-        In another thread than the main one, where no signal arrives, nothing changes.
+        Has no effect outside the main thread, where no signal arrives.
         """
         self._waits = threading.current_thread() is not threading.main_thread()
         try:
@@ -42,9 +42,9 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Within, the first SIGINT or SIGTERM is noted instead of interrupting what is being written.
+    """In this context, the first SIGINT or SIGTERM is recorded instead of interrupting a write.
 
-    In another thread than the main one no signal arrives, so none is noted.
+    Outside the main thread no signal arrives, so none is recorded.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""What is to be done about a trial, by its attempts so far. Pure."""
+"""What to do about a trial, given its attempts so far. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from assay.records import Extent, JobState, Run, RunState, Trial
 
 
 class TrialState(Enum):
-    """What is to be done about a trial.
+    """What to do about a trial.
 
-    HELD  it failed for a cause that others would meet too: to be begun again, but not by the same call
+    HELD  it failed for a cause that would affect others too: attempt it again, but not in the same call
     """
 
     TO_BEGIN = auto()
@@ -21,12 +21,12 @@ class TrialState(Enum):
 
 
 def trial_state(trial: Trial, runs: Sequence[Run]) -> TrialState:
-    """What is to be done about a trial with these attempts, oldest first.
+    """What to do about a trial with these attempts, oldest first.
 
-    What the platform lost is done again as often as its `retries` say; a program that failed would only
-    fail again, and what somebody else ended is not begun against their will. An attempt that this run's user
-    interrupted, or that ended while no Assay watched it, says nothing about the trial: it is done again and
-    is not one of its `retries`.
+    A trial that the platform lost is repeated, at most `retries` times; a program that failed would only
+    fail again, and what somebody else ended is not restarted against their will. An attempt that this run's
+    user interrupted, or that ended while no Assay watched it, says nothing about the trial: it is repeated
+    and does not count toward `retries`.
     """
     if not runs:
         return TrialState.TO_BEGIN
@@ -43,12 +43,12 @@ def trial_state(trial: Trial, runs: Sequence[Run]) -> TrialState:
 
 
 def was_hindered(run: Run) -> bool:
-    """Whether an attempt is over and says nothing but what stood in its way."""
+    """Whether an attempt is over and only shows what prevented it."""
     return run.state is RunState.FAILED and (run.extent is not Extent.TRIAL or _says_nothing(run))
 
 
 def counts_as_lost(run: Run) -> bool:
-    """Whether an attempt is one of those that `retries` limits."""
+    """Whether an attempt counts toward `retries`."""
     return run.job is JobState.LOST and not _says_nothing(run)
 
 

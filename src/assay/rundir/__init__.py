@@ -1,1 +1,1 @@
-"""The run directory: layout, states, atomic moves, attempts, tokens; its only writer."""
+"""The run directory: layout, states, atomic moves, attempts, tokens. Only this package writes to it."""

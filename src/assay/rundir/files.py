@@ -1,4 +1,4 @@
-"""The JSON files of a run directory: what they hold, how they are checked, what is kept out of them."""
+"""The JSON files of a run directory: their contents, how they are checked, what is kept out of them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from assay.inputs import json_value, read_whole
 from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, to_plain
 
 SCHEMA = 1
-FIX = "restore the file, or remove its directory to have it done again"
+FIX = "restore the file, or remove its directory to repeat the work"
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,199}")
 
 
 @dataclass(frozen=True)
 class Header:
-    """What `session.json` holds: who asked for what, when, from where.
+    """The contents of `session.json`: who requested what, when, from where.
 
-    command_line  as it was typed, without secrets
-    suite_file    the suite's path as it was given; "" for imported logs
-    git           state of the repository that holds the suite: commit, branch, dirty
+    command_line  as typed, without secrets
+    suite_file    the suite's path as given; "" for imported logs
+    git           state of the repository that contains the suite: commit, branch, dirty
     finished_at   when its last trial was settled; None while it is unfinished
     content       digest of what was imported; "" for what Assay ran itself
-    repeated      trial → number of its last attempt when it was to be repeated: attempts up to it are kept
-                  and don't count
+    repeated      trial → number of its last attempt when it was marked for repetition: attempts up to it are
+                  kept but don't count
     """
 
     schema: int
@@ -51,7 +51,7 @@ class Header:
 
 @dataclass(frozen=True)
 class AttemptPlan:
-    """What an attempt's `plan.json` holds: the trial and exactly what was sent for it."""
+    """The contents of an attempt's `plan.json`: the trial and exactly what was submitted for it."""
 
     schema: int
     trial: Trial
@@ -60,24 +60,24 @@ class AttemptPlan:
 
 @dataclass(frozen=True)
 class CachedReading:
-    """What an attempt's `reading.json` holds: a reading, and what it was made from and by."""
+    """The contents of an attempt's `reading.json`: a reading, and what it was made from and by."""
 
     key: str
     reading: Reading
 
 
 def safe_name(name: str) -> str:
-    """A name that is one entry of a directory, whoever wrote it."""
+    """A name that is one entry of a directory, checked."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} can't name a file: write at most 200 letters, digits and . _ + = @ -, "
+            f"{name!r} can't be a file name: use at most 200 letters, digits and . _ + = @ -, "
             "a letter or digit first"
         )
     return name
 
 
 def word(text: str) -> str:
-    """Any text as a part of such a name: at most 60 letters, digits and `.`, `_`, `-`; "" where none is left.
+    """Any text as a part of such a name: at most 60 letters, digits and `.`, `_`, `-`; "" if none is left.
 
     >>> word("DGX A100 / bare metal")
     'DGX-A100-bare-metal'
@@ -86,7 +86,7 @@ def word(text: str) -> str:
 
 
 def read_record(path: Path, kind: type[T]) -> T:
-    """The record that a file holds. Raises InputError when it is missing, damaged or of a newer Assay."""
+    """The record in a file. Raises InputError if it is missing, damaged or from a newer version of Assay."""
     if not os.path.lexists(path):
         raise InputError([Problem(str(path), f"is missing: {FIX}")])
     text = read_whole(path)
@@ -103,7 +103,8 @@ def read_record(path: Path, kind: type[T]) -> T:
 def _newer(path: Path, found: int) -> Problem:
     return Problem(
         str(path),
-        f"written by a newer Assay (schema {found}; this is {__version__}, schema {SCHEMA}): use that Assay",
+        f"written by a newer version of Assay (schema {found}; this is {__version__}, schema {SCHEMA}): use "
+        "that version",
     )
 
 
@@ -117,13 +118,15 @@ def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
     if isinstance(plain, dict) and isinstance(plain.get("schema"), int) and plain["schema"] > SCHEMA:
         return _newer(path, plain["schema"])
     first = str(error).split("\n")[1:3]
-    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {FIX}")
+    return Problem(
+        str(path), f"not a file that Assay wrote ({' '.join(line.strip() for line in first)}): {FIX}"
+    )
 
 
 def without_secrets(record: Any) -> Any:
     """A record as plain data, without the secrets in what the user wrote: parameters, command line.
 
-    They are known from now on, so that the rest of the record loses them as text.
+    They are known from now on, so that they are also removed as text from the rest of the record.
     """
     plain = to_plain(record)
     for part in (plain, plain.get("trial", {}), plain.get("rendered", {}), *plain.get("trials", ())):

@@ -1,7 +1,7 @@
-"""Numbers of the secrets that a session's logs hold, so that two of them stay two in what is read there.
+"""Numbers for the secrets in a session's logs, so that two secrets stay distinct in what is read there.
 
-A number says nothing of its secret. A secret gets one when it is first read. `secrets.json` keeps it with a
-place where a log holds the secret; the value itself is in the log alone.
+A number reveals nothing about its secret. A secret gets one when it is first read. `secrets.json` stores it
+with a place where a log contains the secret; the value itself is only in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a log holds a secret. trial and token: which attempt's log, and that it is still that one."""
+    """Where a log contains a secret. trial and token: which attempt's log, and that it is still that one."""
 
     trial: str
     attempt: int
@@ -37,10 +37,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """What the file holds.
+    """The contents of the file.
 
-    first   number of the first place; those below are of what the plan sweeps
-    places  of a secret each
+    first   number of the first place; those below are for what the plan sweeps
+    places  one per secret
     """
 
     schema: int
@@ -49,10 +49,10 @@ class _Numbered:
 
 
 def secret_numbers(attempt: Attempt, secrets: Sequence[str]) -> dict[str, int]:
-    """The number of each secret within the attempt's session, the same whenever it is asked for.
+    """The number of each secret within the attempt's session, the same on every call.
 
-    A secret that no log holds as it is (one in a compressed log, say) has none.
-    Raises InputError where a new number can't be kept, or the file is damaged.
+    A secret that no log contains literally (for example, one in a compressed log) has no number.
+    Raises InputError if a new number can't be stored, or the file is damaged.
     """
     if not secrets:
         return {}
@@ -70,7 +70,7 @@ def secret_numbers(attempt: Attempt, secrets: Sequence[str]) -> dict[str, int]:
             noted = _Numbered(SCHEMA, noted.first, (*noted.places, *places))
             write_atomic(session / FILE, record_json(noted))
     except HostError as error:
-        what = f"the labels of {attempt.run_id} hold secrets, whose numbers can't be kept: {error}"
+        what = f"the labels of {attempt.run_id} contain secrets, whose numbers can't be stored: {error}"
         raise InputError([Problem(str(session / FILE), what)]) from error
     return _numbers(session, noted, secrets)
 
@@ -95,7 +95,7 @@ def _number(secret: str, of_value: Mapping[str, int]) -> int | None:
 
 
 def _place(attempt: Attempt, secret: str) -> _Place | None:
-    """Where a log of the attempt first holds the secret."""
+    """Where a log of the attempt first contains the secret."""
     token = attempt.run().token
     for form in sorted({secret, *forms(secret)}, key=lambda form: (form != secret, form)):
         for name, path in attempt.logs().items():
@@ -105,14 +105,18 @@ def _place(attempt: Attempt, secret: str) -> _Place | None:
     return None
 
 
-@lru_cache(maxsize=10_000)
 def _value(session: Path, place: _Place) -> str:
-    """What the log holds there; "" where it is another one now, or gone."""
+    """What the log contains there; "" if it is another log now, or gone."""
     attempt = session / safe_name(place.trial) / f"attempt-{place.attempt}"
+    return _held(attempt, Attempt(attempt).stamp(), place)
+
+
+@lru_cache(maxsize=10_000)
+def _held(attempt: Path, _stamp: str, place: _Place) -> str:
     log = attempt / "logs" / safe_name(place.log)
     try:
         same = read_record(attempt / "run.json", Run).token == place.token
-    except InputError:  # that attempt is gone or damaged, which is an error where it is read itself
+    except InputError:  # that attempt is gone or damaged, which is reported when it is read itself
         return ""
     if not same or not log.is_file():
         return ""

@@ -1,8 +1,9 @@
 """The run directory: its layout, the states of an attempt, and everything that is written there.
 
-The layout is drawn in docs/architecture.md. Nobody else writes in it, but for the local launcher's `jobs/`.
-An attempt's state moves by one atomic rename of its `run.json`, so that killing Assay at any moment leaves
-a directory that the next one understands.
+docs/architecture.md shows the layout. Nothing else writes to it, except the local launcher's
+`jobs/`.
+An attempt's state changes by one atomic rename of its `run.json`, so that killing Assay at any moment leaves
+a directory that the next process understands.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from assay.durable import (
     locked,
     make_directory,
     position,
-    sync_directory,
-    sync_file,
+    sync,
     write_atomic,
+    write_lasting,
     writing,
 )
 from assay.errors import InputError, Problem
@@ -47,11 +48,11 @@ from assay.records import (
 from assay.rundir.files import SCHEMA, AttemptPlan, CachedReading, Header, read_record, record_json, safe_name
 
 _OWN_FILES = ("session.json", "plan.json")
-_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(\.\d+)?")  # that `create` gives
+_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(\.\d+)?")  # as `create` generates it
 
 
 class Attempt:
-    """One try at a trial: its record, its logs, and what was made of them."""
+    """One try at a trial: its record, its logs, and what was made from them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,9 +66,9 @@ class Attempt:
         return int(self.path.name.removeprefix("attempt-"))
 
     def run(self) -> Run:
-        """The attempt's record. Raises InputError when the file is damaged or of a newer Assay.
+        """The attempt's record. Raises InputError if the file is damaged or from a newer version of Assay.
 
-        Its id says where it lies now, also when its directory was renamed.
+        Its id follows from its current path, even if its directory was renamed.
         """
         run = read_record(self.path / "run.json", Run)
         redact.learn_values(self._at(place) for place in run.secrets)
@@ -79,7 +80,7 @@ class Attempt:
         return "/".join(self.path.parts[-4:-1])
 
     def sent(self) -> AttemptPlan:
-        """What was sent for it. Raises InputError; an imported log has none."""
+        """What was submitted for it. Raises InputError; an imported log has none."""
         return read_record(self.path / "plan.json", AttemptPlan)
 
     def logs(self) -> dict[str, Path]:
@@ -90,11 +91,11 @@ class Attempt:
         return {path.name: path for path in sorted(directory.iterdir(), key=_natural) if path.is_file()}
 
     def kept(self) -> dict[str, int]:
-        """Bytes kept of each stream: where following the job goes on."""
+        """Bytes stored of each stream: the position from which to follow the job."""
         return {path.stem: path.stat().st_size for path in self.logs().values()}
 
     def provenance(self) -> Provenance | None:
-        """What the probe found on each node; None where there was none."""
+        """What the probe found on each node; None if there was no probe."""
         path = self.path / "provenance.json"
         return read_record(path, Provenance) if path.is_file() else None
 
@@ -102,12 +103,12 @@ class Attempt:
         """Changes when the attempt does: size and time of its record, which is always written last."""
         try:
             about = (self.path / "run.json").stat()
-        except OSError:  # what is wrong with it is said where it is read
+        except OSError:  # the problem is reported when the record is read
             return f"{self.number}-gone"
         return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
 
     def secret_places(self) -> tuple[SecretPlace, ...]:
-        """Where its logs first hold each secret that this process knows."""
+        """Where its logs first contain each secret that this process knows."""
         found = (
             SecretPlace(name, at, len(value))
             for value in sorted(known.encode() for known in redact.known_values())
@@ -117,7 +118,7 @@ class Attempt:
         return tuple(found)
 
     def _at(self, place: SecretPlace) -> str:
-        """What the log holds there; "" where the log is missing."""
+        """What the log contains there; "" if the log is missing."""
         path = self.path / "logs" / safe_name(place.log)
         if not path.is_file():
             return ""
@@ -125,28 +126,26 @@ class Attempt:
             log.seek(place.offset)
             return log.read(place.bytes).decode(errors="replace")
 
-    # Writing: only the Assay that holds the session's lock does it, but for the cache.
+    # Writing: only the process that holds the session's lock writes, except for the cache.
 
     def append(self, stream: str, data: bytes) -> None:
-        """Keep what a stream printed. Raises HostError when the disk is full; what it took is kept."""
+        """Store a stream's output. Raises HostError if the disk is full; what was written is kept."""
         append(self.path / "logs" / f"{safe_name(stream)}.log", data)
 
     def write_run(self, run: Run, *, lasting: bool = True) -> None:
-        """Move the attempt to another state."""
+        """Change the attempt's state."""
         write_atomic(self.path / "run.json", record_json(run), lasting=lasting)
 
     def write_provenance(self, provenance: Provenance) -> None:
-        """Keep what the probes reported."""
+        """Store what the probes reported."""
         write_atomic(self.path / "provenance.json", record_json(provenance), lasting=False)
 
     def settle(self, run: Run) -> None:
-        """Move to a final state; the disk has all of the log before it has the state."""
-        for path in self.logs().values():
-            sync_file(path)
-        self.write_run(run)
+        """Change to a final state; the complete log is on disk before the state is."""
+        write_atomic(self.path / "run.json", record_json(run), after=[*self.logs().values()])
 
     def keep_outputs(self, parts: Iterable[Output]) -> frozenset[str]:
-        """Keep the files that a task asked for below `outputs/`, anew from the first byte; gives their names.
+        """Store the files that a task requested below `outputs/`, overwriting old ones; returns their names.
 
         parts  each file in order, its name relative to the job's working directory as `stream`
         """
@@ -161,7 +160,7 @@ class Attempt:
         return frozenset(names)
 
     def cached_reading(self, key: str) -> Reading | None:
-        """The reading made under the same key; None when there is none, it is older or it is damaged."""
+        """The reading made under the same key; None if there is none, it is older or it is damaged."""
         try:
             cached = from_json(CachedReading, read_whole(self.path / "reading.json"))
         except (InputError, ValueError):  # a cache: whatever is wrong with it, the log is read again
@@ -169,7 +168,7 @@ class Attempt:
         return cached.reading if cached.key == key else None
 
     def cache_reading(self, key: str, reading: Reading) -> None:
-        """Keep a reading. Where the directory can't be written, it is simply read again next time."""
+        """Store a reading. If the directory can't be written, the log is simply read again next time."""
         try:
             (self.path / "reading.json").touch()
         except OSError:
@@ -177,13 +176,13 @@ class Attempt:
         write_atomic(self.path / "reading.json", to_json(CachedReading(key, reading)).encode(), lasting=False)
 
     def sweep(self) -> None:
-        """Remove what a killed Assay had half written."""
+        """Remove files that a killed Assay process had only partly written."""
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
 
 class Session:
-    """One `assay run`, gone on with until it is complete, or one imported set."""
+    """One `assay run`, resumed until it is complete, or one imported set."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -203,22 +202,22 @@ class Session:
 
     @property
     def spool(self) -> Path:
-        """Where the local launcher keeps its jobs."""
+        """Where the local launcher stores its jobs."""
         return self.path / "jobs"
 
     @property
     def systems(self) -> Path:
-        """The systems' file as it was, without secrets; an import has none."""
+        """The systems file at the time, without secrets; an import has none."""
         return self.path / "systems.yaml"
 
     @property
     def lost_files(self) -> tuple[str, ...]:
-        """Which of its own files are missing."""
+        """Its missing files."""
         return tuple(name for name in _OWN_FILES if not os.path.lexists(self.path / name))
 
     @property
     def loss(self) -> Problem | None:
-        """What its missing files mean, and what to do; None where it has them."""
+        """What its missing files mean, and what to do; None if it has all of them."""
         lost = self.lost_files
         if not lost:
             return None
@@ -228,20 +227,18 @@ class Session:
                 str(self.path), f"{what}, and there is no run: restore them, or remove the directory"
             )
         if lost == ("plan.json",):
-            means = (
-                "its runs count, without what the suite says of them; `assay run` of the same plan writes it"
-            )
+            means = "its runs count, without the suite's settings; `assay run` of the same plan writes it"
             return Problem(str(self.path), f"{what}: {means}")
         means = "its runs count, but it can't be resumed or reported"
         return Problem(str(self.path), f"{what}: {means}; restore it, or remove the directory")
 
     @cached_property
     def header(self) -> Header:
-        """Who asked for what. Raises InputError when the file is damaged or of a newer Assay."""
+        """Who requested what. Raises InputError if the file is damaged or from a newer version of Assay."""
         return read_record(self.path / "session.json", Header)
 
     def plan(self) -> Plan:
-        """What was asked. Raises InputError when the file is damaged."""
+        """What was requested. Raises InputError if the file is damaged."""
         return read_record(self.path / "plan.json", Plan)
 
     def attempts(self) -> Iterator[Attempt]:
@@ -259,20 +256,20 @@ class Session:
         return sorted(found, key=lambda attempt: attempt.number)
 
     def counting(self, trial_id: str) -> list[Attempt]:
-        """The attempts at one trial without those whose failure is to be repeated."""
+        """The attempts at one trial, without those whose failure is to be repeated."""
         before = self.header.repeated.get(trial_id, 0)
         return [attempt for attempt in self.attempts_at(trial_id) if attempt.number > before]
 
     def last_attempts(self) -> dict[str, Attempt]:
-        """The newest attempt at each trial that has one: what counts."""
+        """The newest attempt at each trial that has one: the one that counts."""
         return {attempt.path.parent.name: attempt for attempt in self.attempts()}
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the session, so that one Assay works on it. Raises BusyError."""
+        """Hold the session, so that only one Assay process works on it. Raises BusyError."""
         return locked(self.path / "lock", self.id)
 
     def begin(self, trial: Trial, token: str, rendered: RenderedJob) -> tuple[Attempt, Run]:
-        """A new attempt in state SUBMITTING: intent and token are on the disk when this returns."""
+        """A new attempt in state SUBMITTING: intent and token are on disk when this returns."""
         plan, before = self.header, self.attempts_at(trial.id)
         run = Run(
             schema=SCHEMA,
@@ -304,9 +301,9 @@ class Session:
         return False
 
     def damaged(self, attempt: Attempt, why: str) -> Run:
-        """An attempt of which a file can't be read, as a failed run; the plans know which trial it was.
+        """An attempt with an unreadable file, as a failed run; the plans show which trial it was.
 
-        Raises InputError where no plan does.
+        Raises InputError if no plan does.
         """
         try:
             return replace(attempt.run(), state=RunState.FAILED, cause=why)
@@ -334,12 +331,12 @@ class Session:
         name = attempt.path.parent.name
         found = next((trial for trial in self.design.trials if trial.id == name), None)
         if found is None:
-            raise InputError([Problem(str(self.path / "plan.json"), f"knows no trial {name}")])
+            raise InputError([Problem(str(self.path / "plan.json"), f"has no trial {name}")])
         return found
 
     @cached_property
     def design(self) -> Plan:
-        """The plan, read once, for what each run takes over from it."""
+        """The plan, read once, for what each run inherits from it."""
         return self.plan()
 
     def add(
@@ -349,25 +346,24 @@ class Session:
         logs: Sequence[Path] = (),
         provenance: Provenance | None = None,
     ) -> Attempt:
-        """A new attempt with its record, what was sent, and logs that exist already, all or nothing."""
+        """A new attempt with its record, what was submitted, and existing logs, all or nothing."""
         trial = self.path / safe_name(run.trial.id)
         made, final = trial / f".attempt-{run.attempt}.new", trial / f"attempt-{run.attempt}"
         with writing(trial):
             trial.mkdir(exist_ok=True)
-            shutil.rmtree(made, ignore_errors=True)  # left by an Assay that was killed here
+            shutil.rmtree(made, ignore_errors=True)  # left by an Assay process that was killed here
             (made / "logs").mkdir(parents=True)
             for source in logs:
                 kept = made / "logs" / safe_name(source.name)
                 shutil.copyfile(source, kept)
-                sync_file(kept)
+                sync(kept)
             if provenance is not None:
                 write_atomic(made / "provenance.json", record_json(provenance), lasting=False)
             if sent is not None:
                 write_atomic(made / "plan.json", record_json(sent), lasting=False)
-            write_atomic(made / "run.json", record_json(run))
+            write_lasting(made / "run.json", record_json(run))
             made.rename(final)
-            sync_directory(trial)
-            sync_directory(self.path)
+            sync(trial, self.path)
         return Attempt(final)
 
 
@@ -387,31 +383,31 @@ def create(
         made = suite / f".{path.name}.new"
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
-        write_atomic(made / "session.json", record_json(header))
-        write_atomic(made / "plan.json", record_json(plan))
+        write_lasting(made / "session.json", record_json(header))
+        write_lasting(made / "plan.json", record_json(plan))
         for name, text in inputs.items():
-            write_atomic(made / safe_name(name), text.encode())
+            write_lasting(made / safe_name(name), text.encode())
         made.rename(path)
-        sync_directory(suite)
+        sync(suite)
     return Session(path)
 
 
 def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
-    """Hold the choice between going on and beginning anew, so that two Assays don't both begin."""
+    """Hold the choice between resuming and starting anew, so that two Assay processes don't both start."""
     directory = root / safe_name(suite)
     make_directory(directory)
     return locked(directory / ".lock", f"{directory}", wait_s=30)
 
 
 def mark_finished(session: Session, at: float) -> None:
-    """Say that the session is complete: `assay run` begins a new one from now on."""
+    """Mark the session as complete: from now on, `assay run` starts a new one."""
     header = replace(session.header, finished_at=at)
     write_atomic(session.path / "session.json", record_json(header))
     session.__dict__.pop("header", None)
 
 
 def replan(session: Session, plan: Plan, inputs: Mapping[str, str]) -> None:
-    """Go on under another plan. Its digest is written last: whoever is killed before finds the old one.
+    """Continue under another plan. Its digest is written last: if killed before, the old one is still there.
 
     inputs  the user's files as text by name, already without secrets
     """
@@ -424,9 +420,9 @@ def replan(session: Session, plan: Plan, inputs: Mapping[str, str]) -> None:
 
 
 def reopen(session: Session, repeated: Mapping[str, int]) -> None:
-    """Say that these trials are to be repeated: attempts up to the given numbers don't count from now on.
+    """Mark these trials for repetition: attempts up to the given numbers no longer count.
 
-    In one atomic move, so that whoever is killed afterwards leaves an unfinished session as any other.
+    In one atomic move, so that a kill afterwards leaves an ordinary unfinished session.
     """
     header = session.header
     header = replace(header, repeated={**header.repeated, **repeated}, finished_at=None)
@@ -435,12 +431,12 @@ def reopen(session: Session, repeated: Mapping[str, int]) -> None:
 
 
 def sessions(root: Path) -> Iterator[Session]:
-    """Every session below the runs directory, by suite, oldest first; one that lost a file as well."""
+    """Every session below the runs directory, by suite, oldest first; including those with missing files."""
     yield from _sessions_at(root.glob("*/*/"))
 
 
 def all_of(root: Path, suite: str) -> list[Session]:
-    """One suite's sessions, oldest first; one that lost a file as well."""
+    """One suite's sessions, oldest first; including those with missing files."""
     return list(_sessions_at((root / suite).glob("*/")))
 
 
@@ -474,10 +470,10 @@ def _relative(name: str) -> tuple[str, ...]:
     """The parts of a path that stays below the directory it is relative to."""
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts:
-        raise InputError(f"{name!r}: an output lies below the working directory of its job")
+        raise InputError(f"{name!r}: an output must be below the working directory of its job")
     return parts
 
 
 def _natural(path: Path) -> list[int | str]:
-    """rank-2 before rank-10."""
+    """Sort key: rank-2 before rank-10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]

@@ -1,1 +1,1 @@
-"""Software stacks: container files put together from parts that fit each other."""
+"""Software stacks: container files composed of compatible parts."""

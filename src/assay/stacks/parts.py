@@ -1,7 +1,7 @@
-"""The parts that a software stack is put together from: what can be chosen, and what fits together.
+"""The parts of a software stack: what can be chosen, and what is compatible.
 
-One table a group; of each group one part is chosen. A release that is not listed here is not known to exist,
-so it is refused rather than guessed.
+One table per group; one part of each group is chosen. Assay does not know releases that are not listed here,
+so it rejects them rather than guesses.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final, Literal
 class Distribution:
     """An operating system's image.
 
-    image     name and tag, where it is to be had
+    image     name and tag, as it can be pulled
     family    whose package manager it has
-    python    version of the interpreter that is installed, major.minor
-    packages  what is installed for it; upstream's version is pinned, the distribution's fixes are taken
-    command   how that interpreter is called
-    mpi       the same for Open MPI, ssh and sshd; empty where its repositories have none
+    python    version of the installed interpreter, major.minor
+    packages  installed for it; the upstream version is pinned, the distribution's fixes are accepted
+    command   name of that interpreter
+    mpi       the same for Open MPI, ssh, and sshd; empty if its repositories don't have them
     """
 
     image: str
@@ -31,7 +31,7 @@ class Distribution:
     mpi: tuple[str, ...] = ()
 
 
-# Tags that don't move, but for point releases of Debian. Versions: each distribution's package lists.
+# Tags that don't move, except for point releases of Debian. Versions: each distribution's package lists.
 BASES: Final[Mapping[str, Distribution]] = {
     "debian12": Distribution(
         image="docker.io/library/debian:12.15-slim",
@@ -54,7 +54,7 @@ BASES: Final[Mapping[str, Distribution]] = {
         packages=("python3=3.12.*", "python3-venv=3.12.*"),
         mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.6p1-*", "openssh-server=1:9.6p1-*"),
     ),
-    "ubi9": Distribution(  # Open MPI is in RHEL's repositories, not in those that come without a subscription
+    "ubi9": Distribution(  # Open MPI is in RHEL's repositories, but not in those without a subscription
         image="registry.access.redhat.com/ubi9/ubi:9.8-1787634763",
         family="dnf",
         python="3.12",
@@ -66,11 +66,11 @@ BASES: Final[Mapping[str, Distribution]] = {
 
 @dataclass(frozen=True)
 class ComputePlatform:
-    """What computes, and what its libraries ask of the host. The libraries come with torch's wheel.
+    """An accelerator platform, and what its libraries, which come with torch, need from the host.
 
-    wheels  the wheels built for it, as the index names them
+    wheels  name of the wheels built for it in the index
     driver  the host's driver, for people
-    env     variables that the container runtime obeys
+    env     variables that the container runtime reads
     """
 
     wheels: str
@@ -79,10 +79,10 @@ class ComputePlatform:
 
 
 def _nvidia(cuda: str, driver: str, oldest: str) -> ComputePlatform:
-    """CUDA of one minor version. It runs on any driver of its major version, from `oldest` on.
+    """CUDA of one minor version. It runs on any driver of its major version, starting with `oldest`.
 
-    NVIDIA_VISIBLE_DEVICES is left to whoever starts the container: in an image it gives GPUs to pods that
-    did not ask for one.
+    NVIDIA_VISIBLE_DEVICES is left to whoever starts the container: in an image, it gives GPUs to pods that
+    did not request one.
     """
     return ComputePlatform(
         wheels=f"cu{cuda.replace('.', '')}",
@@ -108,10 +108,10 @@ ACCELERATORS: Final[Mapping[str, ComputePlatform]] = {
 class Torch:
     """A release of torch.
 
-    vision        the torchvision made for it
-    pythons       versions of Python that it has wheels for
-    accelerators  those it has wheels for
-    pypi          the accelerator of the wheel that PyPI has; the others' are in indexes of their own
+    vision        the torchvision built for it
+    pythons       versions of Python for which it has wheels
+    accelerators  those for which it has wheels
+    pypi          the accelerator of the wheel on PyPI; the others are in separate indexes
     open          versions of what PyPI's wheel needs for its accelerator and does not pin itself
     """
 
@@ -122,7 +122,7 @@ class Torch:
     open: tuple[str, ...]
 
 
-# Newest first, and in each the accelerators first that people mean. Source: pytorch's RELEASE.md (release
+# Newest first; in each, the most common accelerators first. Source: pytorch's RELEASE.md (release
 # compatibility matrix), its proposal for 2.15 (issue 190385), and what the wheels on PyPI require.
 TORCH: Final[Mapping[str, Torch]] = {
     "2.15.0": Torch(
@@ -149,15 +149,19 @@ TORCH: Final[Mapping[str, Torch]] = {
 }
 
 WHEEL_INDEX: Final = "https://download.pytorch.org/whl/"
-OF_WHEEL: Final = ("nvidia-", "cuda-", "triton")  # beginnings of what torch's wheel brings of its accelerator
+OF_WHEEL: Final = (
+    "nvidia-",
+    "cuda-",
+    "triton",
+)  # prefixes of the accelerator packages that torch's wheel brings
 
-# What payloads import, where the package has another name.
+# Imports of payloads whose package has another name.
 PACKAGE_OF: Final[Mapping[str, str]] = {
     "PIL": "pillow",
     "mlperf_loadgen": "mlcommons-loadgen",
     "segmentation_models_pytorch": "segmentation-models-pytorch",
 }
-# Packages that payloads import; pins.json has these and all that they need.
+# Packages that payloads import; pins.json has these and all their dependencies.
 ROOTS: Final = (
     "h5py",
     "mlcommons-loadgen",

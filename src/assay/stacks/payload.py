@@ -1,4 +1,4 @@
-"""What a workload's own programs import: the packages that an image needs for them."""
+"""What a workload's programs import: the packages that an image needs for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from assay.stacks.parts import PACKAGE_OF
 from assay.workloads import Workload
 
 _PROGRAM = ".py"
-# Every job's; it imports torch only for a program that takes a device, which then imports torch itself.
+# Part of every job; it imports torch only for programs with a device, which import torch themselves.
 _RANK = "assay_payloads/measuring/rank.py"
 
 
 def imports(workload: Workload) -> tuple[str, ...]:
-    """Modules beyond the standard library that its programs import, wherever they do, sorted.
+    """Modules beyond the standard library that its programs import, anywhere, sorted.
 
-    Empty where the program is the user's own, of which nothing is known.
+    Empty if the program is the user's own, since its imports are unknown.
     """
     programs = [file for file in _files(workload) if file.name.endswith(_PROGRAM)]
     own = {file.name.partition("/")[0].removesuffix(_PROGRAM) for file in programs}
@@ -30,23 +30,23 @@ def imports(workload: Workload) -> tuple[str, ...]:
 
 
 def packages(modules: tuple[str, ...]) -> tuple[str, ...]:
-    """The packages of these modules, as an index names them."""
+    """The packages of these modules, by their name in an index."""
     return tuple(sorted(PACKAGE_OF.get(module, module) for module in modules))
 
 
 def _files(workload: Workload) -> tuple[TaskFile, ...]:
-    """What travels with a job, with the workload's defaults or else with an example of its parameters."""
+    """The files sent with a job, with the workload's defaults or an example of its parameters."""
     params = _some(workload.params)
     if params is None:
         return ()
     try:
         return workload.task(params, Shape(1, 1), 1).files
-    except InputError:  # one that measures what passes between two
+    except InputError:  # one that measures between two ranks
         return workload.task(params, Shape(1, 2), 1).files
 
 
 def _some(model: type[BaseModel]) -> BaseModel | None:
-    """Parameters that are valid; None where only the user can know them."""
+    """Valid parameters; None if only the user can know them."""
     extra = model.model_config.get("json_schema_extra")
     examples = extra.get("examples", []) if isinstance(extra, dict) else []
     for written in ({}, *(examples if isinstance(examples, list) else [])):

@@ -1,4 +1,4 @@
-"""One part of each group, checked to fit each other: what an image is made of."""
+"""One part of each group, checked for compatibility: the contents of an image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.workloads import WORKLOADS
 
 DEFAULT_BASE: Final = "ubuntu24.04"
 _FRAMEWORK: Final = ("torch", "torchvision")
-_BESIDE_TORCH: Final = "numpy"  # torch does without, but warns of it in every log
+_BESIDE_TORCH: Final = "numpy"  # torch works without it, but warns in every log
 _BASE = re.compile(
     r"(?P<name>[\w.-]+)(?:=(?P<image>[a-z0-9][\w./:-]*))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
@@ -27,9 +27,9 @@ class Framework:
     """Torch as it is installed.
 
     version  of torch
-    wheels   torch, torchvision where something imports it, and what PyPI's wheel leaves open, with versions
-    needs    packages that they need whatever the accelerator
-    index    where these wheels are; None for the index that pip is set up with
+    wheels   torch, torchvision if something imports it, and what PyPI's wheel leaves open, with versions
+    needs    packages that they need for any accelerator
+    index    index of these wheels; None for the index that pip is configured with
     """
 
     version: str
@@ -40,11 +40,11 @@ class Framework:
 
 @dataclass(frozen=True)
 class BaseImage:
-    """An image to begin with.
+    """An image to start from.
 
     name    of the base that it is like
     image   its reference, without a digest
-    digest  sha256:…; None where the user gave none
+    digest  sha256:…; None if the user gave none
     """
 
     name: str
@@ -54,18 +54,18 @@ class BaseImage:
 
     @property
     def written(self) -> str:
-        """As a user writes it."""
+        """As the user writes it."""
         image = "" if self.image == self.base.image else f"={self.image}"
         return self.name + image + (f"@{self.digest}" if self.digest else "")
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What an image is made of.
+    """The contents of an image.
 
     accelerator  its name in `ACCELERATORS`
-    packages     of Python, beside the framework's own
-    modules      what has to be importable in the end
+    packages     of Python, in addition to the framework's own
+    modules      must be importable in the end
     """
 
     workload: str
@@ -78,7 +78,7 @@ class Stack:
 
     @property
     def runtime(self) -> ComputePlatform:
-        """What the accelerator asks of the host and of the container runtime."""
+        """What the accelerator needs from the host and the container runtime."""
         return ACCELERATORS[self.accelerator]
 
 
@@ -90,15 +90,15 @@ def choose(
     framework: str | None = None,
     mpi: bool = False,
 ) -> Stack:
-    """The stack that these choices make.
+    """The stack for these choices.
 
-    base         a name of `BASES`, with a digest (`NAME@sha256:…`) or with an image that is like it
+    base         a name in `BASES`, with a digest (`NAME@sha256:…`) or with an image that is like it
                  (`NAME=IMAGE[@sha256:…]`)
-    accelerator  a name of `ACCELERATORS`, or `cuda` or `rocm`: the first one that torch is made for
-    framework    `torch` or `torch==VERSION`; by default the newest that fits the rest, where the workload
-                 imports torch, else none
+    accelerator  a name in `ACCELERATORS`, or `cuda` or `rocm`: the first one for which torch is built
+    framework    `torch` or `torch==VERSION`; default: the newest compatible one if the workload
+                 imports torch, otherwise none
 
-    Raises InputError for a choice that is unknown or does not fit the others.
+    Raises InputError for a choice that is unknown or incompatible with the others.
     """
     if workload not in WORKLOADS:
         raise _unknown("WORKLOAD", workload, "workload", WORKLOADS)
@@ -121,7 +121,7 @@ def _system(written: str, *, mpi: bool) -> BaseImage:
     if match is None:
         known = ", ".join(BASES)
         raise _refused(
-            "--base", f"{written!r} is no base; write NAME[=IMAGE][@sha256:…], NAME one of {known}"
+            "--base", f"{written!r} is not a base; write NAME[=IMAGE][@sha256:…], with NAME one of {known}"
         )
     name = match["name"]
     if name not in BASES:
@@ -137,12 +137,12 @@ def _need_no_libraries(accelerator: str, workload: str) -> None:
         raise _refused(
             "--accelerator",
             f"the libraries of {accelerator} come with torch, which {workload} does not import: "
-            "add --framework torch, or leave --accelerator out",
+            "add --framework torch, or remove --accelerator",
         )
 
 
 def _fitting(system: BaseImage, accelerator: str, framework: str) -> tuple[str, str]:
-    """The release of torch that is asked for, or the newest that fits; the accelerator it is made for."""
+    """The requested release of torch, or the newest compatible one; and its accelerator."""
     if accelerator not in (*ACCELERATORS, "cuda", "rocm"):
         raise _unknown("--accelerator", accelerator, "accelerator", ("cuda", "rocm", *ACCELERATORS))
     match = _RELEASE.fullmatch(framework)
@@ -155,7 +155,7 @@ def _fitting(system: BaseImage, accelerator: str, framework: str) -> tuple[str, 
                 return version, kind
     raise _refused(
         "--accelerator",
-        f"{accelerator} with {framework} on {system.name}: there is no such wheel; " + _wheels(),
+        f"{accelerator} with {framework} on {system.name}: no such wheel exists; " + _wheels(),
     )
 
 
@@ -164,7 +164,7 @@ def _runs(system: BaseImage, version: str) -> bool:
 
 
 def _wheels() -> str:
-    """What there is, for people."""
+    """The available wheels, for people."""
     return "; ".join(
         f"torch=={version} has {', '.join(one.accelerators)} for Python {one.pythons[0]} to {one.pythons[-1]}"
         for version, one in TORCH.items()
@@ -198,7 +198,7 @@ def _need_new_python(system: BaseImage, packages: Iterable[PinnedPackage]) -> No
 
 
 def _unknown(where: str, found: str, kind: str, known: Iterable[str]) -> InputError:
-    return _refused(where, f"{found!r} is no {kind} that is known here; choose from {', '.join(known)}")
+    return _refused(where, f"{found!r} is not a known {kind}; choose from {', '.join(known)}")
 
 
 def _refused(where: str, what: str) -> InputError:

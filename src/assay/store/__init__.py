@@ -1,8 +1,8 @@
-"""The index of run directories: one DuckDB file that is always whole, made again by `assay index`.
+"""The index of run directories: one DuckDB file that is always complete, rebuilt by `assay index`.
 
-A writer builds the new index beside the old one and renames it into place, so readers are never blocked,
-never see half, and keep the one they opened. The run directories are the truth; nothing is lost with it.
-DuckDB and the records are imported where they are used, so that a list of runs comes quickly.
+A writer builds the new index next to the old one and renames it into place, so readers are never blocked,
+never see a partial index, and keep the one they opened. The run directories are the truth; the index has no
+data of its own. DuckDB and the records are imported where they are used, so that `assay list` stays fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index file: its place, its tables, and how it is opened."""
+"""The index file: its path, its tables, and how it is opened."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 SCHEMA = 2
 _HEADER_BYTES = 3 * 4096  # DuckDB's file format: three headers, then blocks
 
-# Run and reading are kept whole as JSON, so that what is analysed is what was read; the columns are for
-# finding them. A node's table is the same for most runs of a session and kept once.
+# Run and reading are stored completely as JSON, so that analysis uses exactly what was read; the columns are
+# for searching. A node's table is the same for most runs of a session and stored once.
 TABLES = """
 CREATE TABLE about (schema INTEGER, assay_version VARCHAR);
 CREATE TABLE runs (
@@ -34,7 +34,7 @@ CREATE TABLE provenances (digest VARCHAR, provenance_json VARCHAR);
 
 
 class DamagedIndexError(HostError):
-    """The index can be opened, and what is inside it can't be read: it is to be made again."""
+    """The index can be opened, but its content can't be read: it must be rebuilt."""
 
     def __init__(self, path: Path, error: Exception) -> None:
         super().__init__(f"{path}: damaged ({str(error).splitlines()[0]})")
@@ -46,10 +46,10 @@ def index_path(root: Path) -> Path:
 
 
 def trouble(root: Path) -> str | None:
-    """Why the index can't be read, in words; None where it can."""
+    """Why the index can't be read, as text; None if it can."""
     path = index_path(root)
     if not path.is_file():
-        return "there is no index"
+        return "the index does not exist"
     status = path.stat()
     stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
     if stamp in _seen_whole:
@@ -60,7 +60,7 @@ def trouble(root: Path) -> str | None:
     return why
 
 
-# Index files that had no trouble: to open one takes 10 ms, and a command asks several times
+# Index files that had no problem: opening one takes 10 ms, and a command checks several times.
 _seen_whole: set[tuple[int, int, int, int]] = set()
 
 
@@ -69,42 +69,45 @@ def _trouble_of(path: Path) -> str | None:
 
     try:
         with closing(_attached(path, read_only=True)) as connection:
-            # free blocks at the end may be counted and not be there
+            # Free blocks at the end may be counted but not exist.
             sizes = "SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
             [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
             if path.stat().st_size < _HEADER_BYTES + blocks_bytes:
-                return "it is cut off"
+                return "it is truncated"
             found = connection.execute("SELECT schema FROM about").fetchall()
-    except duckdb.Error as error:  # whatever is wrong with it, it is made again from the run directories
+    except duckdb.Error as error:  # whatever is wrong with it, it is rebuilt from the run directories
         return f"it can't be read ({str(error).splitlines()[0]})"
     if found != [(SCHEMA,)]:
-        return f"another Assay made it (schema {found[0][0] if found else 'unknown'}, this is {SCHEMA})"
+        return (
+            f"another version of Assay made it (schema {found[0][0] if found else 'unknown'}, this is "
+            f"{SCHEMA})"
+        )
     return None
 
 
 @contextmanager
 def reading(root: Path) -> Iterator[DuckDBPyConnection]:
-    """The index, to be read; it stays as it is now, whatever is written meanwhile.
+    """The index, for reading; it stays as it is now, whatever is written meanwhile.
 
-    Raises HostError where there is none, DamagedIndexError where it is damaged.
+    Raises HostError if there is none, DamagedIndexError if it is damaged.
     """
     import duckdb
 
     path = index_path(root)
     if not path.is_file():
-        raise HostError(f"{path}: there is no index; make it with `assay index`")
+        raise HostError(f"{path}: there is no index; create it with `assay index`")
     try:
         with closing(_attached(path, read_only=True)) as connection:
             yield connection
-    except duckdb.Error as error:  # whatever is wrong with it, it can be made again
+    except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
         raise DamagedIndexError(path, error) from error
 
 
 @contextmanager
 def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
-    """An index that nobody else knows yet, made where there is none; the file is whole when this ends.
+    """An index that nobody else uses yet, created if missing; the file is complete when this ends.
 
-    Raises HostError when there is no space or no permission, DamagedIndexError where its content is damaged.
+    Raises HostError if there is no space or no permission, DamagedIndexError if its content is damaged.
     """
     import duckdb
 
@@ -120,7 +123,7 @@ def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         what = str(error).splitlines()[0]
         raise HostError(
-            f"{path}: the index can't be written ({what}); the old one stays. Free some space or give "
+            f"{path}: the index can't be written ({what}); the old one is kept. Free some space or give "
             "yourself write access, then run `assay index`"
         ) from error
     except duckdb.Error as error:
@@ -128,7 +131,7 @@ def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
 
 
 def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:
-    """A connection of its own: DuckDB gives the old file again to a process that still has it open."""
+    """A separate connection: DuckDB would return the old file to a process that still has it open."""
     import duckdb
 
     connection = duckdb.connect(":memory:")

@@ -1,4 +1,4 @@
-"""What is in the index: lists of runs and sets, and measurements written as tables."""
+"""Queries on the index: lists of runs and sets, and measurements written as tables."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _RUN_COLUMNS = (
     "id", "suite", "session", "trial", "benchmark", "workload", "system", "shape", "block", "attempt",
     "state", "cause", "created_at", "duration_s",
 )  # fmt: skip
-_COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replication
+_COUNTS = "state = 'finished' AND cause = ''"  # what counts as a replicate in the analysis
 
 
-# Of a run, as `logs/export_rows.py` reads them
+# Facts of a run, as `logs/export_rows.py` reads them.
 _CONDITIONS = ("interleaved", "outside_block", "looks", "nodes")
 _TEXTS = (
     *("system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session"),
     *("labels", "file", "better", "started_at", "conditions"),
 )
-# What a spreadsheet would take for a formula gets an apostrophe, and so does what has one there already, so
-# that `logs/export_rows.py` gives each text back. https://owasp.org/www-community/attacks/CSV_Injection
+# A text that a spreadsheet would take for a formula gets an apostrophe, and so does a text that already has
+# one, so that `logs/export_rows.py` restores each text. https://owasp.org/www-community/attacks/CSV_Injection
 _AS_TEXT = r"CASE WHEN regexp_matches({0}, '^''*[-=+@\t\r\n]') THEN '''' || {0} ELSE {0} END AS {0}"
 _DECLARED = """
     CREATE TEMP TABLE declared AS
@@ -36,7 +36,7 @@ _DECLARED = """
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are asked for; None asks for all. `since` is seconds since the epoch."""
+    """A filter on runs; None selects all. `since` is seconds since the epoch."""
 
     suite: str | None = None
     system: str | None = None
@@ -60,7 +60,7 @@ class Filter:
 
 
 def listed_runs(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
-    """Runs, newest first, as plain columns; `cause` is why a run gave no result, "" where it did."""
+    """Runs, newest first, as plain columns; `cause` is why a run gave no result, "" if it gave one."""
     where, values = only.sql()
     columns = ", ".join(_RUN_COLUMNS)
     query = f"SELECT {columns} FROM runs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?"  # noqa: S608 - our own columns
@@ -73,7 +73,7 @@ def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
     """What can be compared: the runs of one system in one session, newest first.
 
     reference   as the other commands take it
-    finished    runs that count; failed: that ended without a result; open: not over
+    finished    runs that count; failed: that ended without a result; open: not finished
     benchmarks  sorted names
     """
     where, values = only.sql()
@@ -94,7 +94,7 @@ def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
 
 
 class DeclaredMetric(NamedTuple):
-    """A metric of a benchmark of a session; `rank`: 0 for the primary one."""
+    """A metric of a session's benchmark; `rank`: 0 for the primary one."""
 
     suite: str
     session: str
@@ -107,12 +107,12 @@ class DeclaredMetric(NamedTuple):
 def export(
     root: Path, ids: Sequence[str], path: Path, form: Format, declared: Collection[DeclaredMetric] = ()
 ) -> int:
-    """Write the measurements of these runs to a file, one row each, and give their number.
+    """Write the measurements of these runs to a file, one row each, and return their number.
 
-    declared  what the workloads say of the metrics, each once
+    declared  what the workloads declare for the metrics, each once
 
-    In CSV a text that a spreadsheet would take for a formula begins with an apostrophe. Runs that did not
-    give a result have no rows. Raises HostError where the file can't be written.
+    In CSV, a text that a spreadsheet would take for a formula begins with an apostrophe. Runs that did not
+    give a result have no rows. Raises HostError if the file can't be written.
     """
     import duckdb
 
@@ -142,7 +142,7 @@ def export(
 
 
 def _content(form: Format) -> str:
-    """The rows as a file of this format has them."""
+    """The rows in this file format."""
     if form != "csv":
         return "FROM exported"
     texts = ", ".join(_AS_TEXT.format(name) for name in _TEXTS)

@@ -21,7 +21,7 @@ _WRITTEN = re.compile(r"([^/:]+)(?:/([^/:]+))?(?:/([^/:]+))?(?::([^/:]+))?")
 
 
 class RunReference(NamedTuple):
-    """The parts of `suite/session/trial:system`; only the suite is always there."""
+    """The parts of `suite/session/trial:system`; only the suite is required."""
 
     suite: str
     session: str | None
@@ -30,19 +30,19 @@ class RunReference(NamedTuple):
 
 
 def parse(text: str) -> RunReference | None:
-    """The parts of what was typed; None where it has not that form."""
+    """The parts of a typed reference; None if it does not have that form."""
     match = _WRITTEN.fullmatch(text.strip())
     return None if match is None else RunReference(*match.groups())
 
 
 def find(root: Path, reference: str) -> list[Result]:
-    """The results that a reference names, in the order in which they were made, failed and open ones too.
+    """The results that a reference names, in the order of creation, including failed and unfinished ones.
 
-    `suite` is its newest session; `suite:system` every run of that system under the digest of the newest
-    session; an imported set's name is all that was imported under it, `name:system` a part of that. A path
+    `suite` is its newest session; `suite:system` is every run of that system under the digest of the newest
+    session; an imported set's name is everything imported under it, `name:system` a part of that. A path
     to a suite's, session's or trial's directory below `root` names what is in it.
 
-    Raises InputError with the nearest names where nothing fits.
+    Raises InputError with the nearest names if nothing matches.
     """
     from assay.records import Reading, Result, Run, from_json
 
@@ -64,7 +64,7 @@ def find(root: Path, reference: str) -> list[Result]:
 def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
     """Every finished run that reports this metric, oldest first.
 
-    Raises InputError with the nearest metrics where none does.
+    Raises InputError with the nearest metrics if none does.
     """
     from assay.records import Reading, Result, Run, from_json
 
@@ -87,7 +87,7 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
 def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
     """Seconds from submission to end of every run that gave a result, by the digest of its trial.
 
-    Runs that a later Assay took over are left out. Empty where there is no index that can be read.
+    Runs that another Assay process took over are left out. Empty if there is no readable index.
     """
     if trouble(root) is not None:
         return {}
@@ -106,14 +106,14 @@ def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
 def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:
     if own := _metrics(index, Filter(suite=metric)):
         return (
-            f"{metric} is a suite, and the metric is missing: choose from {', '.join(own)}, "
-            f"like: assay history {own[0]} --suite {metric}"
+            f"{metric} is a suite; the metric is missing: choose from {', '.join(own)}, "
+            f"for example: assay history {own[0]} --suite {metric}"
         )
     known = _metrics(index, only)
     if not known:
-        return f"{metric}: no run like that has any measurement; `assay list` shows what there is"
+        return f"{metric}: no matching run has any measurement; run `assay list` to see what is available"
     near = get_close_matches(metric, known, n=3, cutoff=0.5) or known
-    return f"{metric}: no run like that reports it; there is {', '.join(near)}"
+    return f"{metric}: no matching run reports it; available: {', '.join(near)}"
 
 
 def _metrics(index: DuckDBPyConnection, only: Filter) -> list[str]:
@@ -159,8 +159,8 @@ def _from_path(root: Path, text: str) -> RunReference:
         parts = path.relative_to(root.resolve()).parts
     except ValueError:
         raise InputError(
-            f"{text}: not below the runs directory {root}; name the one that holds it with --runs, or "
-            "take it in with `assay import`"
+            f"{text}: not below the runs directory {root}; name the right one with --runs, or "
+            "import it with `assay import`"
         ) from None
     if not 1 <= len(parts) <= 4:
         raise InputError(f"{text}: name a suite's, a session's or a trial's directory below {root}")
@@ -169,14 +169,14 @@ def _from_path(root: Path, text: str) -> RunReference:
 
 
 def _nothing(index: DuckDBPyConnection, reference: str) -> str:
-    """Why nothing was found, with the names that are nearest to what was typed."""
+    """Why nothing was found, with the names nearest to the typed one."""
     sets = index.execute("SELECT DISTINCT suite, session, system FROM runs").fetchall()
     if not sets:
-        return f"{reference}: there are no runs yet; make some with `assay run SUITE`"
+        return f"{reference}: there are no runs yet; to make some, run `assay run SUITE`"
     names = {name for suite, session, system in sets for name in _names_of(suite, session, system)}
     near = get_close_matches(reference, sorted(names), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{reference}: no runs of that name; {meant}`assay list` shows what there is"
+    return f"{reference}: no runs with this name; {meant}`assay list` shows what is available"
 
 
 def _names_of(suite: str, session: str, system: str) -> tuple[str, ...]:

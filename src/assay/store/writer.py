@@ -1,4 +1,4 @@
-"""Writing the index: beside the old one, then renamed."""
+"""Writing the index: next to the old one, then renamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay import __version__
-from assay.durable import locked, make_directory, sync_file, writing
+from assay.durable import locked, make_directory, sync, writing
 from assay.store.layout import SCHEMA, index_path, reading, trouble, writing_at
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ LONGEST_WAIT_S = 600.0  # for another writer: a rebuild of 100,000 runs takes mi
 
 @dataclass(frozen=True)
 class Update:
-    """What became of the index.
+    """What an update changed in the index.
 
     written  runs that were new or changed
     removed  runs whose directory is gone
-    rebuilt  why it was made from nothing, in words; "" when it was not
+    rebuilt  why it was rebuilt from scratch, as text; "" if it was not
     """
 
     written: int
@@ -39,7 +39,7 @@ class Update:
 
 
 def known(root: Path) -> dict[str, str]:
-    """Stamp of every indexed run by its id; empty where there is no index or it can't be read."""
+    """Stamp of every indexed run by its id; empty if there is no readable index."""
     if trouble(root) is not None:
         return {}
     with reading(root) as connection:
@@ -54,27 +54,27 @@ def update(
     *,
     rebuild: bool = False,
 ) -> Update:
-    """Put results into the index in place of what it had under their ids, and take out those that are gone.
+    """Put results into the index, replacing those with the same ids, and remove those that are gone.
 
     results  read one after the other; they need not fit into memory
-    gone     ids of runs whose directory is no longer there
-    stamps   by run id, what tells that a run has changed; given back by `known`. May be filled while
+    gone     ids of runs whose directory no longer exists
+    stamps   by run id, what shows that a run has changed; returned by `known`. May be filled while
              `results` is read: a result's stamp is looked up after it
-    rebuild  begin with an empty index
+    rebuild  start with an empty index
 
-    Raises HostError when there is no space or no permission; the old index stays. Raises BusyError when
-    another writer does not finish, DamagedIndexError where the old index is damaged inside.
+    Raises HostError if there is no space or no permission; the old index is kept. Raises BusyError if
+    another writer does not finish, DamagedIndexError if the old index has damaged content.
     """
     make_directory(root)
     path, made = index_path(root), root / ".index.duckdb.new"
     with locked(root / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
-        rebuilt = "asked for" if rebuild else trouble(root) or ""
+        rebuilt = "requested" if rebuild else trouble(root) or ""
         first, results = _peeked(results)
         dropped = list(gone)
         if first is None and not dropped and not rebuilt:
             return Update(0, 0, "")
         with writing(made):
-            for left in (made, made.with_name(f"{made.name}.wal")):  # by a writer that was killed
+            for left in (made, made.with_name(f"{made.name}.wal")):  # left by a killed writer
                 left.unlink(missing_ok=True)
             if not rebuilt:
                 shutil.copyfile(path, made)
@@ -88,13 +88,13 @@ def update(
                 "(SELECT provenance_digest FROM runs WHERE provenance_digest IS NOT NULL)"
             )
         with writing(path):
-            sync_file(made)
+            sync(made)
             made.replace(path)
     return Update(written, removed, rebuilt)
 
 
 def _peeked(results: Iterable[Result]) -> tuple[Result | None, Iterable[Result]]:
-    """The first result, and all of them again."""
+    """The first result, and an iterator over all of them."""
     rest = iter(results)
     first = next(rest, None)
     return first, rest if first is None else chain([first], rest)
@@ -111,7 +111,7 @@ def _remove(connection: DuckDBPyConnection, ids: list[str]) -> int:
 def _insert(
     connection: DuckDBPyConnection, results: Iterable[Result], stamps: Mapping[str, str], *, replace: bool
 ) -> int:
-    """Rows go in as one list a column: a hundred times quicker than row by row, and nothing to install."""
+    """Insert rows as one list per column: a hundred times faster than row by row, without dependencies."""
     written, tables = 0, _Tables(connection)
     for chunk in _chunks(results):
         if replace:
@@ -139,7 +139,7 @@ def _append(connection: DuckDBPyConnection, table: str, rows: list[tuple[Any, ..
 
 
 class _Tables:
-    """Provenance tables in the index, each once."""
+    """Provenance tables in the index, each stored once."""
 
     def __init__(self, connection: DuckDBPyConnection) -> None:
         self._connection = connection
@@ -147,7 +147,7 @@ class _Tables:
         self._kept: set[str] = {digest for (digest,) in rows}
 
     def digest(self, provenance: Provenance | None) -> str | None:
-        """The table's digest, after putting it in where it is new."""
+        """The table's digest, after inserting the table if it is new."""
         if provenance is None:
             return None
         from assay.records import to_compact_json

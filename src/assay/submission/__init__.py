@@ -1,7 +1,7 @@
-"""A folder in the layout of MLPerf training's submissions, composed from result files.
+"""A folder in the layout of MLPerf training submissions, composed from result files.
 
 `SUBMITTER/benchmarks/BENCHMARK/`, `SUBMITTER/systems/SYSTEM.json` and
-`SUBMITTER/results/SYSTEM/BENCHMARK/result_N.txt`. What a person wrote into the folder stays: a second call
+`SUBMITTER/results/SYSTEM/BENCHMARK/result_N.txt`. What a person wrote into the folder is kept: a second call
 fills in what is still missing.
 """
 
@@ -25,8 +25,8 @@ from assay.submission.description import FIELDS, agreed
 class SubmissionEntry:
     """The runs of one benchmark on one system.
 
-    files   their logs, raw or compressed, in the order in which they are numbered
-    stated  of the fields of the system's description, what is known of these runs
+    files   their logs, raw or compressed, in the order of their numbers
+    stated  known fields of the system's description from these runs
     """
 
     system: str
@@ -37,7 +37,7 @@ class SubmissionEntry:
 
 @dataclass(frozen=True)
 class Description:
-    """What a system's JSON holds now, where it lies, and the fields in which its runs differ."""
+    """What a system's JSON now contains, its path, and the fields in which its runs differ."""
 
     system: str
     path: Path
@@ -46,10 +46,10 @@ class Description:
 
 
 def compose(entries: Sequence[SubmissionEntry], folder: Path, submitter: str) -> list[Description]:
-    """Write the folder of a submitter, and what its systems' JSON files hold then.
+    """Write a submitter's folder, and return the contents of its systems' JSON files.
 
-    Secrets that are known or have the shape of one are hidden in the copies of the logs. Raises InputError,
-    with all problems and before anything is written, where a log can't be read, or where the folder holds
+    Known secrets, and anything that looks like one, are hidden in the copies of the logs. Raises InputError,
+    with all problems and before anything is written, if a log can't be read, or if the folder contains
     other results of the same system and benchmark.
     """
     problems: list[Problem] = []
@@ -82,7 +82,7 @@ def compose(entries: Sequence[SubmissionEntry], folder: Path, submitter: str) ->
 
 
 def _others(place: Path, ours: Mapping[Path, bytes]) -> list[Problem]:
-    """Results in the folder that are not those to be written; what else lies there is left alone."""
+    """Results in the folder that are not those to be written; other files are left alone."""
     other = [
         path.name
         for path in sorted(place.glob("result_*.txt"))
@@ -91,7 +91,7 @@ def _others(place: Path, ours: Mapping[Path, bytes]) -> list[Problem]:
     if not other:
         return []
     shown = ", ".join((*other[:3], *(["…"] if len(other) > 3 else [])))
-    what = f"holds other results ({shown}); remove them, or write elsewhere"
+    what = f"contains other results ({shown}); remove them, or write elsewhere"
     return [Problem(str(place), what)]
 
 
@@ -110,7 +110,7 @@ def _descriptions(
                 continue
         if not isinstance(written, dict):
             problems.append(
-                Problem(str(path), "is no JSON object; fix it, or remove it to have it made again")
+                Problem(str(path), "is not a JSON object; fix it, or remove it to have it recreated")
             )
             continue
         known, differing = agreed(entry.stated for entry in entries if entry.system == system)

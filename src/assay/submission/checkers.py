@@ -1,4 +1,4 @@
-"""mlperf-logging's own checks of a submission, run over a copy of it, and how to fix what they find."""
+"""mlperf-logging's own checks of a submission, run on a copy of it, and how to fix their findings."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ _SAID: Final = re.compile(r"(ERROR|WARNING) - +(.*)")
 
 _SAID_BY_US: Final = re.compile(
     r"description file checker failed|: \['Missing field"
-)  # each field, with what it asks
+)  # each field, with its expected value
 _REMEDIES: Final = tuple(
     (re.compile(pattern), remedy)
     for pattern, remedy in (
         (
             r"found (?P<n>\d+), expected (?P<m>\d+)",
-            "hand in exactly {m} runs: `assay submit` takes all it is given",
+            "submit exactly {m} runs: `assay submit` includes all it is given",
         ),
-        (r"Seed checker failed|logs no seed", "log each run's `seed` by mllog, another one for each run"),
+        (
+            r"Seed checker failed|logs no seed",
+            "log each run's `seed` with mllog, a different one for each run",
+        ),
         (
             r"RCP Test Failed.*Missing",
             "no reference has this batch size: ask the working group for its convergence",
         ),
         (
             r"RCP Test Failed",
-            "too few runs, or fewer samples than the reference needs: look at the hyperparameters",
+            "too few runs, or fewer samples than the reference needs: check the hyperparameters",
         ),
         (r"1 file does not comply", "one such run is accepted, as the one that counts as slowest"),
         (r"do(es)? not comply", "`assay score RUNS --rules` names the line of each log that breaks a rule"),
-        (r"Required .* occurrence", "have the program print the key by mllog, as often as it says"),
+        (r"Required .* occurrence", "have the program print the key with mllog, as often as required"),
         (r"not one of|Unknown files|non-conform|do not conform|Skipping benchmark", "rename or remove it"),
     )
 )
@@ -53,10 +56,10 @@ class CheckersMissingError(HostError):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a checker said, once however often it said so.
+    """A checker's finding, once, however often it was printed.
 
-    error    the package is refused for it; False: a warning
-    remedy   how to fix it; "" where nothing but the text tells
+    error    the package is rejected for it; False: a warning
+    remedy   how to fix it; "" if only the text is available
     """
 
     error: bool
@@ -65,10 +68,10 @@ class Finding:
 
 
 def check(folder: Path, round_: str) -> list[Finding]:
-    """What mlperf-logging's package checker says of a submitter's folder, its compliance checks included.
+    """The findings of mlperf-logging's package checker for a submitter's folder, with its compliance checks.
 
-    It works on a copy: it writes beside what it reads, and takes a field that is null for an answer. The
-    scaling factors that it computes are kept in the folder. Raises CheckersMissingError, or HostError where
+    It works on a copy: it writes next to what it reads, and takes a null field for an answer. The
+    scaling factors that it computes are kept in the folder. Raises CheckersMissingError, or HostError if
     it ends without a verdict.
     """
     if find_spec(_MODULE) is None:
@@ -82,7 +85,7 @@ def check(folder: Path, round_: str) -> list[Finding]:
             known = {name: value for name, value in json.loads(path.read_text()).items() if value is not None}
             path.write_text(json.dumps(known))
         for computed in copy.glob("results/*/*/scaling.json"):
-            computed.unlink()  # it is written anew, and warned of where it is found
+            computed.unlink()  # it is rewritten, and an existing one causes a warning
         done = shell.run(
             [sys.executable, "-m", f"{_MODULE}.package_checker", str(copy), "training", f"{round_[1:]}.0"],
             cwd=Path(directory),

@@ -1,4 +1,4 @@
-"""The description of a system in a submission: what MLPerf asks, and what provenance knows of it.
+"""The description of a system in a submission: the required fields, and their values from provenance.
 
 Source: the required fields of mlperf-logging's system_desc_checker, and their use in published rounds.
 """
@@ -20,35 +20,35 @@ AVAILABLE: Final = MappingProxyType(
         "preview": "Preview",
     }
 )
-"""What `submission_status` of a log is called in a system's description."""
+"""A log's `submission_status` → the name in a system's description."""
 
 FIELDS: Final = MappingProxyType(
     {
-        "submitter": "who submits",
+        "submitter": "the submitter",
         "division": "closed or open",
         "status": f"one of: {'; '.join(AVAILABLE.values())}",
         "system_name": "the system's name",
         "number_of_nodes": "nodes",
-        "host_processors_per_node": "CPUs (sockets) of a node",
-        "host_processor_model_name": "as the maker calls it",
+        "host_processors_per_node": "CPUs (sockets) per node",
+        "host_processor_model_name": "the manufacturer's name for it",
         "host_processor_core_count": "cores of one CPU",
-        "host_processor_vcpu_count": 'virtual CPUs of a node; "" on bare metal',
+        "host_processor_vcpu_count": 'virtual CPUs per node; "" on bare metal',
         "host_processor_frequency": 'base and boost, like "2.0 GHz, 3.8 GHz boost"',
-        "host_processor_caches": 'like "32 KiB L1d and 2 MiB L2 a core, 105 MiB L3"',
+        "host_processor_caches": 'like "32 KiB L1d and 2 MiB L2 per core, 105 MiB L3"',
         "host_processor_interconnect": 'between CPUs, like "UPI"; "" with one',
-        "host_memory_capacity": 'of a node, like "2 TB"',
+        "host_memory_capacity": 'per node, like "2 TB"',
         "host_storage_type": 'like "NVMe SSD"',
         "host_storage_capacity": 'like "30 TB"',
         "host_networking": 'like "8x 400 Gbit/s InfiniBand, 2x 100 Gbit/s Ethernet"',
         "host_networking_topology": 'like "rail-optimised fat tree"',
         "host_memory_configuration": 'like "32x 64 GB DDR5-4800"',
-        "accelerators_per_node": "accelerators of a node",
-        "accelerator_model_name": "as the maker calls it",
+        "accelerators_per_node": "accelerators per node",
+        "accelerator_model_name": "the manufacturer's name for it",
         "accelerator_host_interconnect": 'like "PCIe 5.0 x16"',
         "accelerator_frequency": 'like "1980 MHz"',
         "accelerator_on-chip_memories": 'like "50 MB L2"',
         "accelerator_memory_configuration": 'like "HBM3"',
-        "accelerator_memory_capacity": 'of one, like "80 GB"',
+        "accelerator_memory_capacity": 'of one accelerator, like "80 GB"',
         "accelerator_interconnect": 'between accelerators, like "NVLink 4, 900 GB/s"',
         "accelerator_interconnect_topology": 'like "NVSwitch"',
         "cooling": 'like "air" or "liquid"',
@@ -59,9 +59,9 @@ FIELDS: Final = MappingProxyType(
         "sw_notes": 'anything else about the software; ""',
     }
 )
-"""Each required field, in the order of published descriptions, and what is written there."""
+"""Each required field, in the order of published descriptions, and what to write there."""
 
-_PREFIX: Final = "mlperf."  # of an imported set's facts: what its system's JSON said
+_PREFIX: Final = "mlperf."  # of an imported set's facts: the contents of its system's JSON
 _STACK: Final = MappingProxyType(
     {
         "gpu.driver": "driver",
@@ -78,7 +78,7 @@ _STACK: Final = MappingProxyType(
 
 
 def described(nodes: Sequence[Mapping[str, Scalar]]) -> dict[str, Any]:
-    """The fields that the tables of a run's nodes answer; those in which nodes differ stay out."""
+    """The fields that can be filled from the tables of a run's nodes, except those in which nodes differ."""
     asked: dict[str, Any] = {
         "number_of_nodes": _number_of_nodes(nodes),
         "other_software_stack": _stack(nodes),
@@ -162,7 +162,7 @@ _FROM_PROBE: Final[Mapping[str, Callable[[Mapping[str, Scalar]], Scalar | None]]
 
 
 def agreed(descriptions: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """What the descriptions of one system say without contradiction, and the fields in which they differ."""
+    """What the descriptions of one system state consistently, and the fields in which they differ."""
     said: dict[str, list[Any]] = {}
     for description in descriptions:
         for field, value in description.items():

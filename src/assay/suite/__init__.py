@@ -1,4 +1,4 @@
-"""The user's two files: what is to be measured (suite.yaml) and where (systems.yaml)."""
+"""The user's two files: what to measure (suite.yaml) and where (systems.yaml)."""
 
 from __future__ import annotations
 

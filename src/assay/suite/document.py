@@ -1,6 +1,6 @@
 """A YAML file as plain values that know their line.
 
-YAML 1.2 through ruamel's composer: its nodes carry positions, and nothing but plain values is ever made.
+YAML 1.2 through ruamel's composer: its nodes carry positions, and only plain values are ever created.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from assay.inputs import open_plain
 MAX_BYTES = 256 * 1024
 MAX_JSON_BYTES = 64 * 2**20
 MAX_DEPTH = 40
-MAX_VALUES = 20_000  # after aliases are expanded: ten short lines of anchors can stand for a billion values
+MAX_VALUES = 20_000  # after expanding aliases: ten short lines of anchors can stand for a billion values
 
 Key = str | int
 _TAG = "tag:yaml.org,2002:"
@@ -33,10 +33,10 @@ _NUMBER_BASES = {"0x": 16, "0o": 8, "0b": 2}
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says.
+    """The content of a file.
 
-    file      as the user named it; of what a program made, what it would be called
-    data      dicts, lists, str, int, float, bool and None; None where the file could not be read
+    file      as the user named it; for generated content, its nominal name
+    data      dicts, lists, str, int, float, bool and None; None if the file could not be read
     lines     path of keys and indices → line, counted from 1
     problems  what is wrong with it as YAML
     text      as it was read
@@ -49,7 +49,7 @@ class Document:
     text: str = field(default="", repr=False)
 
     def where(self, *path: Key) -> str:
-        """`suite.yaml:12` for the value at `path`, or for the nearest thing around it that was written."""
+        """`suite.yaml:12` for the value at `path`, or for the nearest enclosing value in the file."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.lines:
                 return f"{self.file}:{self.lines[path[:end]]}"
@@ -57,10 +57,10 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """The file at `path`. Never raises: what is wrong stands in `problems`.
+    """The file at `path`. Never raises: `problems` lists what is wrong.
 
-    A `.json` is what a program wrote: it may be far larger than what people write, and tells no lines.
-    The secrets that it names are hidden from now on, in messages about it too.
+    A `.json` file is written by a program: it may be far larger than a hand-written file, and has no line
+    numbers. The secrets that it names are hidden from now on, including in messages about it.
     """
     document = _read(path)
     redact.learn(document.data)
@@ -68,7 +68,7 @@ def read(path: Path) -> Document:
 
 
 def of_data(data: Mapping[str, Any], file: str) -> Document:
-    """What a program made, as a document of this name; plain data only. It tells no lines."""
+    """Generated content, as a document with this name; plain data only. It has no line numbers."""
     text = json.dumps(data, allow_nan=False)
     document = Document(file, json.loads(text), text=text)
     redact.learn(document.data)
@@ -91,7 +91,7 @@ def _read(path: Path) -> Document:
 
 
 class _UnusableError(Exception):
-    """Why nothing of a file can be used; `line` counts from 1, None where there is no line to name."""
+    """Why a file can't be used at all; `line` counts from 1, None if there is no line to name."""
 
     def __init__(self, line: int | None, what: str) -> None:
         super().__init__(what)
@@ -117,7 +117,7 @@ def _text(path: Path, most_bytes: int = MAX_BYTES) -> str:
 
 def _json(text: str) -> Any:
     def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no number of JSON")
+        raise ValueError(f"{constant} is not a JSON number")
 
     try:
         return json.loads(text, parse_constant=refuse)
@@ -128,7 +128,7 @@ def _json(text: str) -> Any:
 def _compose(text: str) -> Node:
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH
-    yaml.composer.warn_double_anchors = False  # YAML 1.2 lets an anchor be given anew
+    yaml.composer.warn_double_anchors = False  # YAML 1.2 lets an anchor be redefined
     try:
         root: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
@@ -138,12 +138,12 @@ def _compose(text: str) -> Node:
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _UnusableError(
-            line, f"holds a character that YAML does not allow: {error.character!r}"
+            line, f"contains a character that YAML does not allow: {error.character!r}"
         ) from error
     except YAMLError as error:
         raise _UnusableError(None, f"is not YAML: {error}") from error
     except (ValueError, OverflowError) as error:  # ruamel's scanner, on "\UFFFFFFFF"
-        raise _UnusableError(None, f"is not YAML: an escape names no character ({error})") from error
+        raise _UnusableError(None, f"is not YAML: an escape does not name a character ({error})") from error
     if root is None:
         raise _UnusableError(1, "is empty")
     return root
@@ -161,7 +161,7 @@ def _syntax_error(error: MarkedYAMLError) -> str:
 
 
 class _NodeReader:
-    """Turns nodes into values, noting lines and problems on the way."""
+    """Converts nodes to values, recording lines and problems."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -171,7 +171,7 @@ class _NodeReader:
         self._depth = 0
 
     def value(self, node: Node, path: tuple[Key, ...]) -> Any:
-        """The plain value of a node that stands at `path`."""
+        """The plain value of the node at `path`."""
         line = node.start_mark.line + 1
         self._values += 1
         if self._values > MAX_VALUES:
@@ -214,11 +214,11 @@ class _NodeReader:
         return result
 
     def _merge(self, source: Node, path: tuple[Key, ...], result: dict[str, Any]) -> None:
-        """`<<: *other`: what `other` has and this mapping does not write itself."""
+        """`<<: *other`: what `other` has and this mapping does not define itself."""
         for node in source.value if isinstance(source, SequenceNode) else [source]:
             line = node.start_mark.line + 1
             if not isinstance(node, MappingNode):
-                self._problem(line, "<< takes the alias of a mapping, like <<: *common")
+                self._problem(line, "<< takes the alias of a mapping, such as <<: *common")
                 continue
             inner = _NodeReader(self.file)
             inner._values, inner._depth = self._values, self._depth  # one budget for the whole file
@@ -232,7 +232,7 @@ class _NodeReader:
     def _scalar(self, node: Node) -> Any:
         tag, text = str(node.tag), self._text(node)
         kind = tag.removeprefix(_TAG)
-        if kind in ("str", "timestamp"):  # no value of ours is a date
+        if kind in ("str", "timestamp"):  # none of our values is a date
             return text
         if kind == "null":
             return None
@@ -245,7 +245,7 @@ class _NodeReader:
             self._problem(node.start_mark.line + 1, f"{text[:40]} is not a number that can be used here")
             return None
         self._problem(
-            node.start_mark.line + 1, f"{text[:40]!r}: the tag {tag} is not used here; leave it out"
+            node.start_mark.line + 1, f"{text[:40]!r}: the tag {tag} is not supported here; remove it"
         )
         return None
 
@@ -253,12 +253,12 @@ class _NodeReader:
         text: str = node.value
         if "\0" not in text and text.isascii():
             return text
-        try:  # JSON, which YAML includes, writes a character beyond 16 bits as two halves
+        try:  # JSON, which YAML includes, writes a character beyond 16 bits as a pair
             text = text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            self._problem(node.start_mark.line + 1, "the text holds a NUL or half of a character pair")
+            self._problem(node.start_mark.line + 1, "the text contains a NUL or half of a character pair")
         return text.replace("\0", "?")
 
     def _problem(self, line: int, what: str) -> None:
@@ -266,7 +266,7 @@ class _NodeReader:
 
 
 def _number(kind: str, text: str) -> int | float | None:
-    """The number, or None where it is not one, not finite, or beyond 64 bits."""
+    """The number, or None if it is not one, not finite, or beyond 64 bits."""
     plain = text.replace("_", "").lower()
     try:
         if kind == "float":
@@ -283,5 +283,5 @@ def _number(kind: str, text: str) -> int | float | None:
 def _below(
     path: tuple[Key, ...], lines: Mapping[tuple[Key, ...], int]
 ) -> Iterator[tuple[tuple[Key, ...], int]]:
-    """The entries of `lines` at `path` and inside it."""
+    """The entries of `lines` at and below `path`."""
     return ((at, line) for at, line in lines.items() if at[: len(path)] == path)

@@ -1,4 +1,4 @@
-"""What pydantic found, in the words and at the lines of the file that the user wrote."""
+"""Pydantic's findings, in the terms and at the lines of the user's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def suggestion(word: object, words: Iterable[str]) -> str:
-    """What to write in place of `word`: the nearest of `words`, else all of them.
+    """What to write instead of `word`: the nearest of `words`, or else all of them.
 
     >>> suggestion("resnet", ["digits", "resnet50"])
     'did you mean resnet50?'
@@ -29,22 +29,22 @@ def suggestion(word: object, words: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"
-    return f"choose from {', '.join(known)}" if known else "there is none to choose from"
+    return f"choose from {', '.join(known)}" if known else "none is available"
 
 
 def unknown(kind: str, word: object, words: Iterable[str]) -> str:
-    """One sentence about a word that names nothing: `"resnet" is no workload; did you mean resnet50?`."""
-    return f"{shown(word)} is no {kind}; {suggestion(word, words)}"
+    """One sentence about an unknown name: `"resnet" is not a workload; did you mean resnet50?`."""
+    return f"{shown(word)} is not a {kind}; {suggestion(word, words)}"
 
 
 def shown(value: object) -> str:
-    """A value the way it could stand in the file, cut where it is long."""
+    """A value as it could be written in the file, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def in_order(problems: Iterable[Problem], *files: str) -> list[Problem]:
-    """Without doubles, file by file and in each by line."""
+    """Without duplicates, by file and then by line."""
 
     def place(problem: Problem) -> tuple[int, int]:
         if problem.where in files:
@@ -56,10 +56,10 @@ def in_order(problems: Iterable[Problem], *files: str) -> list[Problem]:
 
 
 def checked(model: type[M], data: Any, where: Where, at: KeyPath = ()) -> tuple[M | None, list[Problem]]:
-    """`data` as `model`, or None with all that is wrong with it.
+    """`data` as `model`, or None with all problems.
 
     where  path in the file → `suite.yaml:12`
-    at     where `data` stands in the file
+    at     path of `data` in the file
     """
     try:
         return read_strictly(model, data), []
@@ -68,9 +68,9 @@ def checked(model: type[M], data: Any, where: Where, at: KeyPath = ()) -> tuple[
 
 
 def read_strictly(model: type[M], data: Any, directory: Path | None = None) -> M:
-    """`data` as `model`: "32" is no number and true no 1, yet a list may become a tuple.
+    """`data` as `model`: "32" is not a number and true is not 1, but a list may become a tuple.
 
-    That is what pydantic calls strict for JSON, hence the detour. Raises ValidationError.
+    Pydantic calls this strict mode for JSON, hence the detour. Raises ValidationError.
 
     directory  where relative paths in `data` start; the model's validators find it in their context
     """
@@ -87,9 +87,9 @@ def findings(
 ) -> list[Problem]:
     """Every finding of `error` as a Problem.
 
-    model  what refused `data`
+    model  that rejected `data`
     where  path in the file → `suite.yaml:12`
-    at     where `data` stands in the file
+    at     path of `data` in the file
     shift  from a path inside `data` to the path inside what the user wrote
     """
     places: dict[KeyPath, list[ErrorDetails]] = {}
@@ -102,7 +102,7 @@ def findings(
 
 
 def _path_of(detail: ErrorDetails, data: Any) -> KeyPath:
-    """Where a finding stands in `data`: pydantic's location less the names of a union's members."""
+    """The path of a finding in `data`: pydantic's location without the names of a union's members."""
     path: list[Key] = []
     for part in detail["loc"]:
         inside = (
@@ -122,7 +122,7 @@ def _named(path: KeyPath) -> str:
 
 
 def _said(details: Sequence[ErrorDetails], path: KeyPath, model: type[BaseModel]) -> str:
-    """One sentence for all findings about one value: several when each member of a union refused it."""
+    """One sentence for all findings about one value: several if each member of a union rejected it."""
     first = details[0]
     if first["type"] == "extra_forbidden":
         return f"unknown key; {suggestion(path[-1], _keys_at(model, path[:-1]))}"
@@ -164,7 +164,7 @@ def _expected(detail: ErrorDetails) -> str:
 
 
 def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that may stand at `path` inside a mapping that `model` describes."""
+    """The keys allowed at `path` inside a mapping that `model` describes."""
     here: type[BaseModel] | None = model
     for part in path:
         if here is not None and part in here.model_fields:
@@ -173,7 +173,7 @@ def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The first pydantic model that an annotation names, however deep: `dict[str, M] | None` gives M."""
+    """The first pydantic model that an annotation names, at any depth: `dict[str, M] | None` gives M."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for inner in get_args(annotation) if (found := _model_in(inner))), None)

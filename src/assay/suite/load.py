@@ -1,4 +1,4 @@
-"""suite.yaml and systems.yaml → Suite and Systems, or everything that is wrong with them at once."""
+"""suite.yaml and systems.yaml → Suite and Systems, or all their problems at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(
     launcher_models: Models,
     metrics: MetricsOf | None = None,
 ) -> tuple[Suite, Systems]:
-    """What the two files say, as `parse`; the second is by default systems.yaml beside the suite."""
+    """The content of the two files, as for `parse`; by default, systems.yaml is next to the suite."""
     file = document.read(Path(suite_path))
     systems_file = read_file(Path(suite_path), None if systems_path is None else Path(systems_path))
     return parse(
@@ -45,11 +45,11 @@ def parse(
     launcher_models: Models,
     metrics: MetricsOf | None = None,
 ) -> tuple[Suite, Systems]:
-    """What the two documents say.
+    """The content of the two documents.
 
     params_models    workload → model of its parameters
     launcher_models  launcher → model of a system's options
-    metrics          what a workload reports: then `expect` and `primary` are checked here too
+    metrics          what a workload reports: if given, `expect` and `primary` are checked here, too
 
     Raises InputError with every problem of both files, in the order of their lines.
     """
@@ -63,7 +63,7 @@ def parse(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A benchmark as written: its name, where it stands and what stands there."""
+    """A benchmark as written: its name, its path and its content."""
 
     name: str
     path: tuple[Key, ...]
@@ -71,7 +71,7 @@ class _Entry:
 
 
 class _Reading:
-    """One reading of a suite's file: notes a problem and goes on, so that all are told at once."""
+    """One reading of a suite's file: records a problem and continues, so that all are reported at once."""
 
     def __init__(self, file: Document, systems_file: str) -> None:
         self.file, self.systems_file = file, systems_file
@@ -85,7 +85,7 @@ class _Reading:
         written: Sequence[str],
         metrics: MetricsOf | None,
     ) -> Suite | None:
-        """The suite; None where problems leave none.
+        """The suite; None if there are problems.
 
         known    systems that can be used
         written  every name in systems.yaml, in its order
@@ -93,18 +93,20 @@ class _Reading:
         if self.file.data is None and self.file.problems:
             return None
         if not isinstance(self.file.data, dict):
-            self._note((), f"found {shown(self.file.data)}; expected a mapping, like suite: NAME")
+            self._note((), f"found {shown(self.file.data)}; expected a mapping, such as suite: NAME")
             return None
         content, problems = checked(SuiteFile, self.file.data, self.file.where)
         self.problems += problems
-        usable = content or SuiteFile(suite="unnamed")  # to go on with what does not hang on what is wrong
+        usable = content or SuiteFile(
+            suite="unnamed"
+        )  # to continue with what does not depend on the problems
         entries = self._entries()
         benchmarks = [made for entry in entries if (made := self._benchmark(entry, params_models, usable))]
         names = self._system_names(known, written)
         if metrics is not None:
             whole = len(benchmarks) == len(
                 entries
-            )  # else a metric may be one that a broken benchmark reports
+            )  # otherwise a metric may be one that a broken benchmark reports
             expect, primary = (usable.expect, usable.primary) if whole else ({}, None)
             self.problems += requirements(benchmarks, expect, primary, self.file.where, metrics).problems
         if content is None:
@@ -130,7 +132,7 @@ class _Reading:
         data = self.file.data
         several, alone = data.get("benchmarks"), data.get("workload")
         if several is None and alone is None:
-            self._note((), "neither workload nor benchmarks stands here, so there is nothing to measure")
+            self._note((), "there is neither workload nor benchmarks, so there is nothing to measure")
         if several is not None and ("workload" in data or "params" in data):
             key = "workload" if "workload" in data else "params"
             self._note((key,), f"{key} and benchmarks exclude each other; move {key} into a benchmark")
@@ -142,10 +144,10 @@ class _Reading:
         return [_Entry(alone, (), {key: data[key] for key in ("workload", "params") if key in data})]
 
     def _benchmark(self, entry: _Entry, params_models: Models, content: SuiteFile) -> Benchmark | None:
-        """The benchmark, where all of it is right."""
+        """The benchmark, if all of it is valid."""
         workload = entry.content.get("workload")
         if not isinstance(workload, str):
-            return None  # told by the file's model
+            return None  # reported by the file's model
         if workload not in params_models:
             self._note((*entry.path, "workload"), f"workload: {unknown('workload', workload, params_models)}")
             return None
@@ -165,8 +167,8 @@ class _Reading:
         if names is None:
             names = list(written) or [THIS_MACHINE]
         if not isinstance(names, list):
-            return ()  # told by the file's model
-        words = {*known, *written}  # one that is written wrongly has been told already
+            return ()  # reported by the file's model
+        words = {*known, *written}  # an invalid one has already been reported
         for index, name in enumerate(names):
             if isinstance(name, str) and name not in words:
                 self._note(("systems", index), f"systems: {self._no_system(name, words)}")
@@ -178,11 +180,11 @@ class _Reading:
         return tuple(map(str, names))
 
     def _no_system(self, name: str, words: Collection[str]) -> str:
-        """Why a system can't be used: there is none of the name, or no file that could have it."""
+        """Why a system can't be used: there is none with this name, or no file that could define it."""
         if self.systems_file or suggestion(name, words).startswith("did you mean"):
             return unknown("system in systems.yaml", name, words)
         return (
-            f"there is no {self.directory / FILE_NAME} that says what {name} is; write one with a line like "
+            f"there is no {self.directory / FILE_NAME} to define {name}; create one with a line such as "
             f"`{name}: {{launcher: local}}`, or name the file with --systems"
         )
 
@@ -190,7 +192,7 @@ class _Reading:
 def _complete(
     entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tuple[SweepPoint, ...]
 ) -> Benchmark:
-    """The benchmark with what it takes over from the suite."""
+    """The benchmark with the settings that it inherits from the suite."""
     return Benchmark(
         name=entry.name,
         workload=own.workload,

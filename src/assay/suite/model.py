@@ -1,4 +1,4 @@
-"""What stands in suite.yaml, as the user writes it, and what is made of it."""
+"""The contents of suite.yaml, as the user writes it, and the resulting suite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_requirement(text: str) -> tuple[Literal[">=", "<="], units.Quantity]:
     """`">= 11000 MB/s"` as relation and quantity. Raises ValueError on anything else."""
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a requirement; write it like '>= 11000 MB/s' or '<= 20 min'")
+        raise ValueError(f"{text!r} is not a requirement; write it as '>= 11000 MB/s' or '<= 20 min'")
     return (">=" if match[1] == ">=" else "<="), units.parse_quantity(match[2])
 
 
@@ -43,20 +43,20 @@ def _name(text: str) -> str:
 
 def _shape(value: Any) -> Shape:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a shape; write workers x accelerators, like 2x8")  # noqa: TRY004 pydantic reports ValueError only
+        raise ValueError(f"{value!r} is not a shape; write workers x accelerators, such as 2x8")  # noqa: TRY004 pydantic reports ValueError only
     return Shape.parse(value)
 
 
 def _number(value: Any, read: Callable[[str | float], float], example: str) -> float:
-    """`value` through one of the readers in units, more than 0. Raises ValueError."""
+    """`value` parsed by one of the functions in units, more than 0. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} can't stand here; write it like {example}")  # noqa: TRY004 as above
+        raise ValueError(f"{value!r} is not valid here; write it as {example}")  # noqa: TRY004 as above
     try:
         number = read(value)
     except ValueError as error:
-        raise ValueError(f"{value!r} can't be read; write it like {example}") from error
+        raise ValueError(f"{value!r} is not valid; write it as {example}") from error
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{value!r} must be more than 0; write it like {example}")
+        raise ValueError(f"{value!r} must be more than 0; write it as {example}")
     return number
 
 
@@ -71,7 +71,7 @@ def _size(value: Any) -> int:
 def _margin(value: Any) -> float:
     share = _number(value, units.fraction, "2%")
     if share >= 1:
-        raise ValueError(f"{value!r} is no margin below 100%; write it like 2%")
+        raise ValueError(f"{value!r} is not a margin below 100%; write it as 2%")
     return share
 
 
@@ -83,7 +83,7 @@ def _requirement(text: str) -> str:
 def _without_repeats(values: list[Any]) -> list[Any]:
     twice = [str(value) for i, value in enumerate(values) if value in values[:i]]
     if twice:
-        raise ValueError(f"{', '.join(twice)} stands here twice")
+        raise ValueError(f"{', '.join(twice)} appears here twice")
     return values
 
 
@@ -120,45 +120,49 @@ Order = Literal["interleaved", "sequential"]
 
 
 class BenchmarkEntry(BaseModel):
-    """One benchmark of several: what it runs, and what it does otherwise than the suite."""
+    """One benchmark of several: what it runs, and its differences from the suite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: str = Field(description="Which program: one of the workloads that Assay knows.")
     params: dict[str, Any] = Field(
         default_factory=dict,
-        description="The workload's parameters; a list where one value is wanted is swept.",
+        description="The workload's parameters; a list in place of a single value is swept.",
     )
-    shapes: Shapes | None = Field(default=None, description="Instead of the suite's shapes.")
-    repeats: Repeats | None = Field(default=None, description="Instead of the suite's repeats.")
-    timeout: Duration | None = Field(default=None, description="Instead of the suite's timeout.")
-    max_output: Size | None = Field(default=None, description="Instead of the suite's max_output.")
-    retries: Retries | None = Field(default=None, description="Instead of the suite's retries.")
+    shapes: Shapes | None = Field(default=None, description="Overrides the suite's shapes.")
+    repeats: Repeats | None = Field(default=None, description="Overrides the suite's repeats.")
+    timeout: Duration | None = Field(default=None, description="Overrides the suite's timeout.")
+    max_output: Size | None = Field(default=None, description="Overrides the suite's max_output.")
+    retries: Retries | None = Field(default=None, description="Overrides the suite's retries.")
     expect: dict[str, Requirement] = Field(
         default_factory=dict, description="Absolute requirements, metric by metric: '>= 11000 MB/s'."
     )
-    primary: str | None = Field(default=None, description="The metric that stands for this benchmark.")
+    primary: str | None = Field(
+        default=None, description="The metric that this benchmark's verdict rests on."
+    )
 
 
 class SuiteFile(BaseModel):
-    """suite.yaml: what is to be measured, on which systems, how often."""
+    """suite.yaml: what to measure, on which systems, how often."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    suite: Name = Field(description="The suite's name; its runs are kept under it.")
+    suite: Name = Field(description="The suite's name, under which its runs are stored.")
     workload: str | None = Field(default=None, description="For a suite of one benchmark: which program.")
     params: dict[str, Any] = Field(
         default_factory=dict, description="With `workload`: its parameters; a list is swept."
     )
     benchmarks: dict[Name, BenchmarkEntry] | None = Field(
-        default=None, min_length=1, description="For a suite of several benchmarks: each by a name of yours."
+        default=None,
+        min_length=1,
+        description="For a suite of several benchmarks: each by a name of your choice.",
     )
     systems: Annotated[list[Name], Field(min_length=1), AfterValidator(_without_repeats)] | None = Field(
         default=None,
-        description="Names from systems.yaml; all of them where this is left out. `local` is this machine.",
+        description="Names from systems.yaml; default: all of them. `local` is this machine.",
     )
     baseline: Name | None = Field(
-        default=None, description="The system that the others are compared with; else the first."
+        default=None, description="The system that the others are compared with. Default: the first."
     )
     shapes: Shapes = Field(
         default=[Shape(1, 1)],
@@ -166,17 +170,17 @@ class SuiteFile(BaseModel):
         description="Workers x accelerators per worker, optionally x nodes: 2x8, 16x1x2.",
     )
     repeats: Repeats = Field(
-        default=5, description="Runs of each point on each system: the sample that the interval is made from."
+        default=5, description="Runs of each point on each system: the sample for the interval."
     )
     margin: Margin = Field(
-        default=DEFAULT_MARGIN, description="How far from 1 a ratio may be and still count as equal: 2%."
+        default=DEFAULT_MARGIN, description="How far a ratio may be from 1 and still count as equal: 2%."
     )
     seed: Annotated[int, Field(ge=0, lt=2**53)] = Field(
         default=1, description="Orders the trials and seeds the programs."
     )
     order: Order = Field(
         default="interleaved",
-        description="interleaved: systems take turns within each repeat, so that drift hits all alike; "
+        description="interleaved: systems alternate within each repeat, so that drift affects all alike; "
         "sequential: one system after another.",
     )
     timeout: Duration = Field(
@@ -188,21 +192,21 @@ class SuiteFile(BaseModel):
     )
     retries: Retries = Field(
         default=2,
-        description="How often at most a trial is tried again that the platform lost: a node, a pod, output. "
-        "A program that failed is not tried again.",
+        description="How many times at most to retry a trial that the platform lost: a node, a pod, output. "
+        "A program that failed is not retried.",
     )
     expect: dict[str, Requirement] = Field(
         default_factory=dict,
         description="Absolute requirements on every benchmark that reports the metric: '>= 11000 MB/s'.",
     )
     primary: str | None = Field(
-        default=None, description="The metric that stands for the benchmarks that report it."
+        default=None, description="The metric that the verdicts of the benchmarks that report it rest on."
     )
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One point of a benchmark's sweep: every parameter, defaults filled in, and those that are swept."""
+    """One point of a benchmark's sweep: every parameter, including defaults, and the swept ones."""
 
     params: Mapping[str, Any]
     varied: Mapping[str, Any]
@@ -210,7 +214,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark with all that it takes over from its suite. `expect` and `primary` are its own only."""
+    """One benchmark with the settings inherited from its suite. `expect` and `primary` are only its own."""
 
     name: str
     workload: str
@@ -222,7 +226,7 @@ class Benchmark:
     retries: int
     expect: Mapping[str, str]
     primary: str | None
-    path: tuple[Key, ...]  # where it stands in the file
+    path: tuple[Key, ...]  # its path in the file
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,7 @@ class Suite:
     source: Document
 
     def where(self, *path: Key) -> str:
-        """`suite.yaml:12`: the line of what stands at a path of keys, or of the nearest thing around it."""
+        """`suite.yaml:12`: the line of the value at a path of keys, or of the nearest enclosing value."""
         return self.source.where(*path)
 
 
@@ -263,7 +267,7 @@ class System:
 
     @property
     def max_nodes(self) -> int | None:
-        """The most nodes that its launcher can use; None where there is no limit."""
+        """The maximum number of nodes that its launcher can use; None if there is no limit."""
         limit: int | None = getattr(self.options, "max_nodes", None)
         return limit
 
@@ -275,12 +279,12 @@ class System:
 
 @dataclass(frozen=True)
 class Systems:
-    """The systems by name. `path` is None where no file was needed."""
+    """The systems by name. `path` is None if no file was needed."""
 
     path: Path | None
     by_name: Mapping[str, System]
     source: Document
 
     def where(self, *path: Key) -> str:
-        """`systems.yaml:3`: the line of what stands at a path of keys."""
+        """`systems.yaml:3`: the line of the value at a path of keys."""
         return self.source.where(*path)

@@ -1,6 +1,6 @@
 """Requirements and primary metrics, checked against what the workloads report.
 
-Which metrics a workload reports depends on its parameters, so whoever asks brings the answer along.
+Which metrics a workload reports depends on its parameters, so the caller provides them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MetricsOf = Callable[[str, Mapping[str, Any]], Sequence[Metric]]  # (workload, p
 
 @dataclass(frozen=True)
 class Requirements:
-    """What is asked of each benchmark's metrics, by benchmark."""
+    """The requirements on each benchmark's metrics, by benchmark."""
 
     expectations: Mapping[str, tuple[Expectation, ...]]
     primary_metric: Mapping[str, str]
@@ -36,7 +36,7 @@ def requirements(
 ) -> Requirements:
     """Each benchmark's expectations, in its metrics' own units, and its primary metric.
 
-    expect, primary  the suite's, which hold for every benchmark that reports the metric
+    expect, primary  the suite's, which apply to every benchmark that reports the metric
     where            path in the suite's file → `suite.yaml:12`
     metrics_of       the metrics that a workload reports for its parameters, the primary one first
     """
@@ -68,7 +68,7 @@ def requirements(
 
 
 def _metrics(benchmark: Benchmark, metrics_of: MetricsOf) -> dict[str, Metric]:
-    """Every metric that any point of the benchmark reports, in the order in which they first come."""
+    """Every metric that any point of the benchmark reports, in the order of their first occurrence."""
     metrics: dict[str, Metric] = {}
     for point in benchmark.points:
         for metric in metrics_of(benchmark.workload, point.params):

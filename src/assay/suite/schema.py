@@ -1,4 +1,4 @@
-"""JSON Schemas of suite.yaml and systems.yaml, for editors that complete and check while one types."""
+"""JSON Schemas of suite.yaml and systems.yaml, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Schema = dict[str, Any]
 _PRICE: Schema = {
     "type": "string",
     "pattern": r"^\d+(\.\d+)? [A-Z]{3}/(accelerator|node)-hour$",
-    "description": "What the system costs, for the report: 2.50 EUR/accelerator-hour, 30 USD/node-hour.",
+    "description": "The system's price, for the report: 2.50 EUR/accelerator-hour, 30 USD/node-hour.",
 }
 
 
 def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[str, str]) -> Schema:
-    """The schema of suite.yaml; what `params` may hold follows from `workload`.
+    """The schema of suite.yaml; the valid `params` follow from `workload`.
 
     params_models  workload → model of its parameters
     about          workload → one line for people
@@ -48,7 +48,7 @@ def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[st
 def systems_schema(
     launcher_models: Mapping[str, type[BaseModel]], parts: Mapping[str, type[BaseModel]]
 ) -> Schema:
-    """The schema of systems.yaml; what a system may say follows from its `launcher`.
+    """The schema of systems.yaml; the valid options of a system follow from its `launcher`.
 
     launcher_models  launcher → model of a system's options
     parts            part of a prepared cluster → model of its options, for launchers that have `prepare`
@@ -97,7 +97,7 @@ def _when(key: str, value: str, then: Schema) -> Schema:
 
 
 def _allow_sweeps(definition: Schema, model: type[BaseModel]) -> None:
-    """Let each parameter also be a list of what it takes: the sweep."""
+    """Let each parameter also be a list of its values: the sweep."""
     for name, field in model.model_fields.items():
         one = definition["properties"][name]
         words = {key: one.pop(key) for key in ("title", "description", "default") if key in one}

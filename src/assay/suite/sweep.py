@@ -1,8 +1,8 @@
 """Parameters as written → the points of the sweep.
 
-A list where the workload's model wants one value is an axis. A list where the model wants a list is one
-value, and a list of such lists an axis. The points are the grid over all axes, the first one slowest, in the
-order of the model's fields, so that the order of lines in the file changes nothing.
+A list is an axis if the workload's model expects one value. If the model expects a list, a list is one
+value, and a list of such lists is an axis. The points are the grid over all axes, the first one slowest, in
+the order of the model's fields, so that the order of lines in the file does not matter.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def points(
 ) -> tuple[tuple[SweepPoint, ...], list[Problem]]:
     """The points of a benchmark's sweep, and everything wrong with its parameters.
 
-    written    what stands under `params`
+    written    the value of `params`
     directory  where its relative paths start
-    at         where it stands in the file
+    at         its path in the file
     """
     axes = _axes(written, model)
     problems = _axis_problems(axes, where, at)
@@ -91,7 +91,7 @@ def _origins(annotation: Any) -> Iterator[Any]:
     ):
         yield origin or annotation
         return
-    for inner in get_args(annotation):  # a union's members; Annotated's type and harmless marks
+    for inner in get_args(annotation):  # a union's members; Annotated's type and its metadata
         yield from _origins(inner)
 
 
@@ -111,7 +111,7 @@ def _axis_problems(axes: Mapping[str, list[Any]], where: Where, at: KeyPath) -> 
     count = math.prod(len(values) for values in axes.values())
     if count > MAX_POINTS:
         words = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        problems.append(Problem(where(*at), f"{words} make {count} points; {MAX_POINTS} are the most"))
+        problems.append(Problem(where(*at), f"{words} make {count} points; the maximum is {MAX_POINTS}"))
     return problems
 
 

@@ -15,12 +15,12 @@ from assay.suite.document import Document
 from assay.suite.findings import checked, shown, unknown
 from assay.suite.model import System
 
-THIS_MACHINE = "local"  # a system that needs no entry, where a launcher of that name is known
+THIS_MACHINE = "local"  # a system that needs no entry, if a launcher with that name exists
 FILE_NAME = "systems.yaml"
 
 
 def read_file(suite_path: Path, systems_path: Path | None) -> Document:
-    """The file that was named, else systems.yaml beside the suite, else an empty one without a name."""
+    """The named file, or else systems.yaml next to the suite, or else an empty one without a name."""
     if systems_path is not None:
         return document.read(systems_path)
     beside = suite_path.parent / FILE_NAME
@@ -35,10 +35,10 @@ def written_names(file: Document) -> Sequence[str]:
 def systems(
     file: Document, launchers: Mapping[str, type[BaseModel]]
 ) -> tuple[dict[str, System], list[Problem]]:
-    """Every system that can be used, `local` too where it is not written; and all that is wrong."""
+    """Every system that can be used, including `local` if it is not defined; and all problems."""
     problems = list(file.problems)
     if file.data is not None and not isinstance(file.data, dict):
-        expected = "a mapping, like here: {launcher: local}"
+        expected = "a mapping, such as here: {launcher: local}"
         problems.append(Problem(file.where(), f"found {shown(file.data)}; expected {expected}"))
     found: dict[str, System] = {}
     for name in written_names(file):
@@ -55,7 +55,7 @@ def _system(
     name: str, entry: Any, file: Document, launchers: Mapping[str, type[BaseModel]]
 ) -> tuple[System | None, list[Problem]]:
     if not isinstance(entry, dict):
-        what = f"{name}: found {shown(entry)}; expected a mapping, like {{launcher: local}}"
+        what = f"{name}: found {shown(entry)}; expected a mapping, such as {{launcher: local}}"
         return None, [Problem(file.where(name), what)]
     launcher = entry.get("launcher")
     if not isinstance(launcher, str) or launcher not in launchers:

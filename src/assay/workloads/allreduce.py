@@ -12,7 +12,7 @@ from assay.workloads.workload import Workload
 
 
 class AllreduceParams(ExchangeParams):
-    """All-reduce (sum of float32) by torch.distributed or MPI, one payload size after another.
+    """All-reduce (sum of float32) with torch.distributed or MPI, one payload size at a time.
 
     On two CPU cores, about 3 s: `{payload_bytes: [1024, 1048576, 16777216], min_time_s: 0.3}`.
     """
@@ -24,7 +24,7 @@ class AllreduceParams(ExchangeParams):
 
 ALLREDUCE = Workload(
     reader=payload_reader("allreduce", AllreduceParams, metrics("all_reduce")),
-    about="sum values over all ranks: bus bandwidth and latency by payload size, checked",
+    about="sum values over all ranks: bus bandwidth and latency by payload size, results checked",
     task=exchange.task,
     timed_s=exchange.timed_s,
 )

@@ -1,4 +1,4 @@
-"""Bandwidth and latency of any exchange between all ranks, by torch.distributed or MPI."""
+"""Bandwidth and latency of any collective over all ranks, with torch.distributed or MPI."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from assay.workloads import exchange
 from assay.workloads.exchange import NCCL_MODES, ExchangeParams
 from assay.workloads.workload import Workload
 
-# Open MPI's byte transfer layers; vader is shared memory's name in 4 and still one of its names in 5.
-# Source: Open MPI's documentation, MCA parameters by environment.
+# Open MPI's byte transfer layers; vader is the name of shared memory in version 4 and still an alias in 5.
+# Source: Open MPI's documentation, setting MCA parameters through the environment.
 _MPI_MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "auto": {},
     "tcp": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp"},
@@ -28,19 +28,19 @@ _MODES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {"nccl": NCCL_MOD
 
 
 class CollectivesParams(ExchangeParams):
-    """An exchange between all ranks by torch.distributed, where nccl-tests are not at hand, or by MPI.
+    """A collective over all ranks, with MPI, or with torch.distributed if nccl-tests is not installed.
 
-    Sizes and bandwidths are counted as nccl-tests count them. On two CPU cores, about 3 s:
+    Sizes and bandwidths are defined as in nccl-tests. About 3 s on two CPU cores:
     `{operation: alltoall, payload_bytes: [1024, 1048576], min_time_s: 0.3}`.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "alltoall"}]})
 
-    operation: Operation = Field("all_reduce", description="Which exchange; sendrecv goes around a ring.")
+    operation: Operation = Field("all_reduce", description="Which collective; sendrecv goes around a ring.")
     mode: Literal["auto", "tcp", "infiniband", "gpudirect", "shared-memory"] = Field(
         "auto",
-        description="What the backend is told to use between ranks: of nccl as in nccl-tests; of mpi (Open "
-        "MPI) `tcp` or `shared-memory`. auto: as it chooses.",
+        description="Transport between ranks. For nccl, the modes of nccl-tests; for mpi (Open MPI), `tcp` "
+        "or `shared-memory`. auto: the backend chooses.",
     )
 
 
@@ -52,14 +52,13 @@ def _task(params: CollectivesParams, shape: Shape, seed: int) -> Task:
     if told is None:
         fitting = [backend for backend, modes in _MODES.items() if params.mode in modes]
         raise InputError(
-            f"mode {params.mode} is nothing that backend {params.backend} can be told; "
-            f"write backend: {' or '.join(fitting)}"
+            f"backend {params.backend} has no mode {params.mode}; set backend: {' or '.join(fitting)}"
         )
     return replace(task, env=_debug(params.backend) | dict(told))
 
 
 def _debug(backend: str) -> dict[str, str]:
-    """What makes NCCL print which way it took."""
+    """Environment that makes NCCL print the transport it used."""
     return {"NCCL_DEBUG": "INFO"} if backend == "nccl" else {}
 
 
@@ -76,7 +75,7 @@ COLLECTIVES = Workload(
         metrics=lambda params: metrics(params.operation),
         read=_read,
     ),
-    about="an exchange between all ranks by torch.distributed or MPI: bandwidth and latency, checked",
+    about="a collective over all ranks with torch.distributed or MPI: bandwidth and latency, results checked",
     task=_task,
     timed_s=exchange.timed_s,
 )

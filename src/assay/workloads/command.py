@@ -1,4 +1,4 @@
-"""Any program of the user's own, with its figures found in what it prints."""
+"""Any program of the user's, with its figures read from its output."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ NonEmpty = Annotated[str, Field(min_length=1)]
 
 
 class CommandParams(Params):
-    """A program that is run as it stands, once on every rank, never through a shell.
+    """A program that runs unchanged, once on every rank, never through a shell.
 
     Ranks find their place in torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
-    Figures are looked for in what rank 0 prints and taken as the whole job's: a rate is the sum over all
-    ranks. A program of several ranks adds its ranks' rates up and prints the sum on rank 0. Of programs that
-    know nothing of each other rank 0 alone is measured, and a speed-up of 1 says nothing about scaling.
+    Figures are read from the output of rank 0 and describe the whole job: a rate is the sum over all ranks.
+    If a program runs on several ranks, add up the ranks' rates and print the sum on rank 0. If the ranks run
+    independently of each other, only rank 0 is measured, and a speed-up of 1 says nothing about scaling.
     """
 
     argv: tuple[NonEmpty, ...] = Field(
         min_length=1,
         description="Program and arguments, one element each; `{python}` is the system's interpreter and "
-        "`{seed}` the seed of the repeat. A script or configuration file that is named here and edited later "
-        "begins a new session; what it imports is not looked at.",
+        "`{seed}` the seed of the repeat. Editing a script or configuration file that is named here starts a "
+        "new session; files that it imports are not tracked.",
     )
     env: dict[str, EnvironmentValue] = Field(
         {},
-        description="Variables added to the environment of every rank: text, or where the value is found "
-        "when the job is sent, as in a system's `env`.",
+        description="Variables added to the environment of every rank: text, or where to find the value "
+        "when the job is submitted, as in a system's `env`.",
     )
     cwd: str | None = Field(
         None,
-        description="Directory to run in, below the suite's where it is relative; default: the job's own.",
+        description="Working directory, relative to the suite's directory; default: the job's own.",
     )
     files: tuple[NonEmpty, ...] = Field(
-        (), description="Files that travel with the job into its own directory, instead of a cwd."
+        (), description="Files copied into the job's own directory, instead of a cwd."
     )
     outputs: tuple[NonEmpty, ...] = Field(
-        (), description="Names or globs of files below the working directory that are kept."
+        (), description="Names or globs of files below the working directory to keep."
     )
-    image: str | None = Field(None, description="Container image, where the system is a container platform.")
+    image: str | None = Field(None, description="Container image, if the system runs containers.")
     metrics: dict[NonEmpty, CommandMetric] = Field(
         min_length=1,
-        description="What it reports of all its ranks together, by name; the first is the primary one.",
+        description="The metrics it reports for all ranks together, by name; the first is the primary one.",
     )
 
     @field_validator("metrics")
@@ -73,13 +73,13 @@ class CommandParams(Params):
         names = [Path(path).name for path in paths]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"several files are called {name}; they would lie in one directory")
+                raise ValueError(f"several files are called {name}, and all files go into one directory")
         return paths
 
     @model_validator(mode="after")
     def _files_need_the_jobs_directory(self) -> Self:
         if self.files and self.cwd is not None:
-            raise ValueError("files travel into the job's own directory; leave out either files or cwd")
+            raise ValueError("files are copied into the job's own directory; leave out either files or cwd")
         return self
 
 
@@ -101,8 +101,8 @@ COMMAND = Workload(
         CommandParams,
         metrics=lambda params: command.metrics_of(params.metrics),
         read=lambda logs, params: command.read(logs, params.metrics),
-        version=4,
+        version=5,
     ),
-    about="run any program of yours: figures by patterns or from MLPerf log lines",
+    about="run your own program: figures from patterns or from MLPerf log lines",
     task=_task,
 )

@@ -19,37 +19,40 @@ from assay.workloads.workload import Workload
 DATA = "assay_payloads/datasets/digits.csv.gz"
 TRAIN_SAMPLES = 1344  # of the 1,797 images; the program's own split
 
-# Multiply-adds of an image: 3×3 convolutions 1→16 and 16→32 channels on 8×8 pixels, then 512→10.
-# Two operations each; the backward pass takes twice the forward one.
+# Multiply-adds per image: 3×3 convolutions 1→16 and 16→32 channels on 8×8 pixels, then 512→10.
+# Each is two operations; the backward pass takes twice as many as the forward pass.
 TRAINING_FLOPS = 3 * 2 * (64 * 9 * 1 * 16 + 64 * 9 * 16 * 32 + 512 * 10)
 
 TO_TARGET = (
     Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
     Metric(
-        "epochs_to_target", "epochs", None, "passes over the training images to the target: the seed's luck"
+        "epochs_to_target",
+        "epochs",
+        None,
+        "passes over the training images to reach the target; depends on the seed",
     ),
 )
 PER_EPOCH = (
     Metric("time_per_epoch", "s", "lower", "one pass over the training images and one evaluation"),
-    Metric("throughput", "images/s", "higher", "images trained a second by all ranks, evaluation excluded"),
+    Metric("throughput", "images/s", "higher", "images trained per second by all ranks, evaluation excluded"),
 )
 
 
 class DigitsParams(Params):
-    """Training to a target accuracy with SGD; the batch is split over the ranks.
+    """Train to a target accuracy with SGD; the batch is split over the ranks.
 
-    The defaults take about 3 s on one CPU core, half of it to import torch, and 7 to 14 epochs.
+    The defaults take 7 to 14 epochs, about 3 s on one CPU core, half of which is importing torch.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"target": 0.98, "global_batch_size": 64}]})
 
     target: float = Field(0.98, gt=0, le=1, description="Accuracy on the 453 evaluation images, 0 to 1.")
     global_batch_size: int = Field(
-        64, ge=1, description="Images a step over all ranks; divides the 1,344 training images."
+        64, ge=1, description="Images per step over all ranks; must divide the 1,344 training images."
     )
-    learning_rate: float = Field(0.02, gt=0, description="Of SGD with momentum 0.9.")
+    learning_rate: float = Field(0.02, gt=0, description="Learning rate of SGD with momentum 0.9.")
     max_epochs: int = Field(40, ge=1, description="Epochs after which a run gives up.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU if there is one.")
 
     @field_validator("global_batch_size")
     @classmethod
@@ -57,12 +60,12 @@ class DigitsParams(Params):
         if TRAIN_SAMPLES % size:
             fitting = [n for n in range(1, TRAIN_SAMPLES + 1) if TRAIN_SAMPLES % n == 0]
             nearest = min(fitting, key=lambda n: abs(n - size))
-            raise ValueError(f"{size} doesn't divide the {TRAIN_SAMPLES} images to train on; write {nearest}")
+            raise ValueError(f"{size} doesn't divide the {TRAIN_SAMPLES} training images; write {nearest}")
         return size
 
 
 def _metrics(_params: DigitsParams) -> tuple[Metric, ...]:
-    # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
+    # The time per epoch depends on the system, so it comes first; the number of epochs depends on the seed.
     return (PER_EPOCH[0], *TO_TARGET, PER_EPOCH[1])
 
 

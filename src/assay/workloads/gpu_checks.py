@@ -1,4 +1,4 @@
-"""What a node's GPUs do by programs of the site's: nvbandwidth and gpu-burn, once on each node."""
+"""Checks of a node's GPUs with the site's own programs: nvbandwidth and gpu-burn, once per node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from assay.workloads.workload import Workload
 class NvbandwidthParams(Params):
     """One run on each node, over all GPUs that it sees.
 
-    A test that the node's GPUs can't do is counted as waived.
+    A test that the node's GPUs don't support counts as waived.
     """
 
     model_config = ConfigDict(
@@ -27,13 +27,13 @@ class NvbandwidthParams(Params):
     )
 
     tests: tuple[Annotated[str, Field(pattern=r"^\w+$")], ...] = Field(
-        (), description="Names of its tests; default: all that the node's GPUs can do."
+        (), description="Names of tests; default: all that the node's GPUs support."
     )
     samples: int | None = Field(
-        None, ge=1, description="Repeats of each copy; default: the program's own, 3."
+        None, ge=1, description="Repetitions of each copy; default: nvbandwidth's, 3."
     )
     buffer_mib: int | None = Field(
-        None, ge=1, description="Size of a copy, MiB; default: the program's own, 512."
+        None, ge=1, description="Size of a copy, MiB; default: nvbandwidth's, 512."
     )
     program: str = Field(
         "nvbandwidth", min_length=1, description="The program's path on the nodes, or its name on the PATH."
@@ -43,24 +43,24 @@ class NvbandwidthParams(Params):
 class GpuBurnParams(Params):
     """One run on each node, over all its GPUs, until they are hot.
 
-    A GPU that computed wrongly, or died, fails the trial.
+    The trial fails if a GPU computes wrong results or dies.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"seconds": 300, "tensor_cores": True}]})
 
-    seconds: int = Field(60, ge=1, description="How long.")
+    seconds: int = Field(60, ge=1, description="Duration.")
     precision: str = Field(
-        "single", pattern=r"^(single|double)$", description="single or double: of the products."
+        "single", pattern=r"^(single|double)$", description="Precision of the products: single or double."
     )
-    tensor_cores: bool = Field(False, description="Use them, where the GPU has some.")
+    tensor_cores: bool = Field(False, description="Use tensor cores if the GPU has them.")
     memory_percent: int | None = Field(
-        None, ge=1, le=100, description="Of each GPU's free memory; default: the program's own, 90."
+        None, ge=1, le=100, description="Share of each GPU's free memory; default: gpu_burn's, 90."
     )
     program: str = Field(
         "gpu_burn",
         min_length=1,
         description="The program's path on the nodes, or its name on the PATH; it runs in its own directory, "
-        "where compare.ptx lies.",
+        "which contains compare.ptx.",
     )
 
 
@@ -90,14 +90,14 @@ def _gpu_burn_task(params: GpuBurnParams, _shape: Shape, _seed: int) -> Task:
 
 NVBANDWIDTH = Workload(
     reader=reported_reader(
-        "nvbandwidth", NvbandwidthParams, nvbandwidth.report, lambda _params: nvbandwidth.METRICS
+        "nvbandwidth", NvbandwidthParams, nvbandwidth.report, lambda _params: nvbandwidth.METRICS, version=2
     ),
-    about="copies between the GPUs of a node, and between them and its memory, by NVIDIA's nvbandwidth",
+    about="copies between the GPUs of a node, and between them and its memory, with NVIDIA's nvbandwidth",
     task=_nvbandwidth_task,
 )
 GPU_BURN = Workload(
     reader=reported_reader("gpu-burn", GpuBurnParams, gpu_burn.report, lambda _params: gpu_burn.METRICS),
-    about="matrix products on all GPUs of a node by gpu-burn, checked: rate, temperature and power",
+    about="matrix products on all GPUs of a node with gpu-burn: rate, temperature, power, and wrong results",
     task=_gpu_burn_task,
     timed_s=lambda params: float(params.seconds),
 )

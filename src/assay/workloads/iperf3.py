@@ -1,4 +1,4 @@
-"""TCP between two nodes by iperf3, which has to be on them."""
+"""TCP between two nodes, measured with iperf3, which must be installed on them."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ METRICS: Final = tuple(metric for metric in iperf3.METRICS if metric.name not in
 
 
 class Iperf3Params(Params):
-    """TCP streams from one worker to the other, and back: what arrived, what was sent again, what CPUs did.
+    """TCP streams from one worker to the other and back: bytes received, retransmits, CPU use.
 
-    Two workers, `2x1` or with as many accelerators as the nodes have; the first rank of each takes part. The
-    defaults take about 25 s. How it runs, and how to read it: docs/point-to-point.md.
+    Needs two workers: `2x1`, or as many accelerators as the nodes have; the first rank of each takes part.
+    The defaults take about 25 s. How it runs and how to read the results: docs/how-to/point-to-point.md.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"streams": 4, "seconds": 5}]})
 
-    streams: int = Field(1, ge=1, le=128, description="Connections at the same time.")
-    seconds: int = Field(10, ge=1, description="Counted seconds of each direction.")
-    omit_seconds: int = Field(1, ge=0, le=600, description="Seconds before them: TCP finds its rate.")
+    streams: int = Field(1, ge=1, le=128, description="Concurrent connections.")
+    seconds: int = Field(10, ge=1, description="Measured seconds in each direction.")
+    omit_seconds: int = Field(1, ge=0, le=600, description="Seconds to skip first, while TCP finds its rate.")
     directions: tuple[Direction, ...] = Field(
         ("0-to-1", "1-to-0"),
         min_length=1,
-        description="Of the data, between worker 0 and worker 1, one after the other; both: at once.",
+        description="Directions of the data between worker 0 and worker 1, in turn; both: at the same time.",
     )
     window_bytes: int | None = Field(
-        None, ge=1024, description="Of a socket's buffers; default: as the kernel sizes them."
+        None, ge=1024, description="Size of socket buffers; default: sized by the kernel."
     )
     congestion: str | None = Field(
-        None, pattern=r"^\w+$", description="Control algorithm, like cubic or bbr; default: the kernel's."
+        None,
+        pattern=r"^\w+$",
+        description="Congestion control algorithm, like cubic or bbr; default: the kernel's.",
     )
     program: str = Field(
         "iperf3", min_length=1, description="The program's path on the nodes, or its name on the PATH."
     )
     port: int | None = Field(
-        None, ge=1, le=65535, description="TCP port that it serves on; default: one that is free."
+        None, ge=1, le=65535, description="TCP port of the server; default: a free port."
     )
 
 
@@ -56,7 +58,7 @@ def _task(params: Iperf3Params, shape: Shape, _seed: int) -> Task:
 
 
 def _label(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Of a test of both directions at once iperf3 calls one `reverse`: what the server sends."""
+    """In a bidirectional test, iperf3 calls the direction in which the server sends `reverse`."""
     if "end" in of_figure or of_report.get("direction") != "both":
         return {**of_report, **of_figure}
     return {**of_report, "way": "0-to-1" if of_figure.get("direction") == "reverse" else "1-to-0"}
@@ -64,7 +66,7 @@ def _label(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> 
 
 IPERF3 = Workload(
     reader=reported_reader("iperf3", Iperf3Params, iperf3.report, lambda _params: METRICS, _label),
-    about="TCP between two nodes by iperf3, in each direction: bandwidth, retransmits, CPU",
+    about="TCP between two nodes with iperf3, in each direction: bandwidth, retransmits, CPU",
     task=_task,
     timed_s=lambda params: len(params.directions) * (params.seconds + params.omit_seconds),
 )

@@ -1,4 +1,4 @@
-"""Rate of dense matrix products."""
+"""Arithmetic rate of dense matrix products."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 METRICS = (
-    Metric("flop_rate", "FLOP/s", "higher", "operations a second of all ranks together, 2n³ a product"),
-    Metric("flop_rate_slowest", "FLOP/s", "higher", "operations a second of the slowest rank", scales=False),
+    Metric("flop_rate", "FLOP/s", "higher", "operations per second of all ranks together, 2n³ per product"),
+    Metric(
+        "flop_rate_slowest", "FLOP/s", "higher", "operations per second of the slowest rank", scales=False
+    ),
 )
 
 
 class MatmulParams(Params):
-    """Products of n×n matrices, every size with every number format.
+    """Products of n×n matrices, in every combination of size and number format.
 
-    On one CPU core, about 3 s: `{sizes: [1024], dtypes: [fp32, bf16], min_time_s: 0.5}`.
+    About 3 s on one CPU core: `{sizes: [1024], dtypes: [fp32, bf16], min_time_s: 0.5}`.
     """
 
     model_config = ConfigDict(
@@ -29,13 +31,13 @@ class MatmulParams(Params):
     )
 
     sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (512, 1024, 2048), min_length=1, description="Rows of the matrices."
+        (512, 1024, 2048), min_length=1, description="Rows of the square matrices."
     )
     dtypes: tuple[Literal["fp32", "tf32", "bf16", "fp16"], ...] = Field(
         ("fp32", "bf16"), min_length=1, description="Number formats; tf32 needs an NVIDIA GPU."
     )
-    min_time_s: float = Field(0.5, gt=0, description="Timed seconds for each size and format.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    min_time_s: float = Field(0.5, gt=0, description="Seconds to time each size and format.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU if there is one.")
 
 
 def _task(params: MatmulParams, _shape: Shape, seed: int) -> Task:
@@ -44,7 +46,7 @@ def _task(params: MatmulParams, _shape: Shape, seed: int) -> Task:
 
 MATMUL = Workload(
     reader=payload_reader("matmul", MatmulParams, METRICS),
-    about="multiply matrices: arithmetic rate by size and number format, checked",
+    about="multiply matrices: arithmetic rate by size and number format, results checked",
     task=_task,
     timed_s=lambda params: len(params.sizes) * len(params.dtypes) * params.min_time_s,
 )

@@ -1,4 +1,4 @@
-"""Memory bandwidth by STREAM's triad."""
+"""Memory bandwidth, measured with STREAM's triad."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from assay.workloads.workload import Workload
 
 METRICS = (
     Metric(
-        "bandwidth", "B/s", "higher", "bytes a second of all ranks together, STREAM's count, median triad"
+        "bandwidth",
+        "B/s",
+        "higher",
+        "bytes per second of all ranks together, counted as in STREAM, median triad",
     ),
-    Metric("bandwidth_best", "B/s", "higher", "the same of the quickest triad, as STREAM reports it"),
+    Metric("bandwidth_best", "B/s", "higher", "the same for the fastest triad, as STREAM reports it"),
 )
 
 
 class MembwParams(Params):
     """The triad a = b + s·c on arrays of float64.
 
-    On one CPU core, about 3 s: `{min_time_s: 0.5}`.
+    About 3 s on one CPU core: `{min_time_s: 0.5}`.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"min_time_s": 0.5}]})
@@ -32,10 +35,10 @@ class MembwParams(Params):
         None,
         ge=8,
         multiple_of=8,
-        description="Bytes of each of the three arrays on a rank; default: four times all last-level caches.",
+        description="Size of each of the three arrays on a rank; default: four times the last-level caches.",
     )
-    min_time_s: float = Field(1.0, gt=0, description="Timed seconds.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    min_time_s: float = Field(1.0, gt=0, description="Seconds to time.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU if there is one.")
 
 
 def _task(params: MembwParams, _shape: Shape, _seed: int) -> Task:
@@ -44,7 +47,7 @@ def _task(params: MembwParams, _shape: Shape, _seed: int) -> Task:
 
 MEMBW = Workload(
     reader=payload_reader("membw", MembwParams, METRICS),
-    about="STREAM's triad on CPU or GPU: memory bandwidth, checked",
+    about="STREAM's triad on CPU or GPU: memory bandwidth, results checked",
     task=_task,
     timed_s=lambda params: params.min_time_s,
 )

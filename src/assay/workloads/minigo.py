@@ -1,4 +1,4 @@
-"""Training of a network that learns Go by self-play: throughput on synthetic positions, or whole games."""
+"""Training of a network on Go by self-play: throughput on synthetic positions, or a full training."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from assay.workloads.training import TrainingParams, training_workload
 
-PLANES = 17  # of a position: Silver et al. 2017
+PLANES = 17  # input planes of a position: Silver et al. 2017
 
 
 class MiniGoParams(TrainingParams):
-    """Self-play by tree search, training on the games, a match after each generation; after AlphaGo Zero.
+    """Self-play with tree search, training on the games, and a match per generation, as in AlphaGo Zero.
 
-    On one CPU core, about 3 s: `{board_size: 5, blocks: 2, filters: 16, batch_size: 32, steps: 10}`. In real,
-    `data` is a directory that all nodes share, for the games: those of an earlier training are replaced. The
-    target is a share of games won against `opponent`.
+    About 3 s on one CPU core: `{board_size: 5, blocks: 2, filters: 16, batch_size: 32, steps: 10}`. In `real`
+    mode, `data` is a directory for the games that all nodes share; games of earlier trainings there are
+    replaced. The target is the share of games won against `opponent`.
     """
 
     model_config = ConfigDict(
@@ -23,22 +23,26 @@ class MiniGoParams(TrainingParams):
         }
     )
 
-    batch_size: int = Field(4096, ge=1, description="Positions of a micro batch on each rank.")
+    batch_size: int = Field(4096, ge=1, description="Positions in each rank's micro-batch.")
     window: int = Field(
-        100, ge=1, description="Steps between two readings of the clock: those of a generation."
+        100, ge=1, description="Steps between clock readings; default: the steps of a generation."
     )
-    board_size: int = Field(9, ge=2, le=19, description="Points along an edge of the board.")
-    komi: float = Field(7.5, description="Points that white gets for moving second.")
-    blocks: int = Field(10, ge=0, description="Residual blocks of the network.")
-    filters: int = Field(32, ge=1, description="Of each of its convolutions.")
-    hidden: int = Field(64, ge=1, description="Width of the layer before the expected result.")
-    simulations: int = Field(240, ge=1, description="Of the tree search, for each move.")
-    games: int = Field(8192, ge=1, description="Of self-play in a generation, over all ranks.")
-    generations: int = Field(5, ge=1, description="The last ones, whose games are trained on.")
-    positions: int = Field(409_600, ge=1, description="Trained on in a generation, which is an epoch.")
-    eval_games: int = Field(100, ge=1, description="Of a match; black in every other one.")
+    board_size: int = Field(9, ge=2, le=19, description="Points along each edge of the board.")
+    komi: float = Field(7.5, description="Points that White gets for moving second.")
+    blocks: int = Field(10, ge=0, description="Residual blocks in the network.")
+    filters: int = Field(32, ge=1, description="Filters in each convolution.")
+    hidden: int = Field(64, ge=1, description="Width of the value head's hidden layer.")
+    simulations: int = Field(240, ge=1, description="Tree-search simulations for each move.")
+    games: int = Field(8192, ge=1, description="Self-play games in a generation, over all ranks.")
+    generations: int = Field(5, ge=1, description="Number of latest generations whose games are trained on.")
+    positions: int = Field(
+        409_600, ge=1, description="Positions trained on in a generation, which is an epoch."
+    )
+    eval_games: int = Field(
+        100, ge=1, description="Games in a match; the network plays Black in every other game."
+    )
     opponent: str | None = Field(
-        None, description="Checkpoint of an earlier training on the nodes; default: the untrained network."
+        None, description="Checkpoint on the nodes from an earlier training; default: the untrained network."
     )
 
     @field_validator("opponent")
@@ -48,10 +52,10 @@ class MiniGoParams(TrainingParams):
 
 
 def training_flops(params: MiniGoParams) -> float:
-    """FLOPs to train on one position: convolutions and linear layers, 2 a multiply-add, 3 × forward.
+    """FLOPs to train on one position: convolutions and linear layers, 2 per multiply-add, 3 × forward.
 
-    .031 GFLOP forward and .092 in training for 10 blocks of 32 filters on 9 × 9 points. Self-play comes on
-    top: `simulations` + 1 times forward for each move.
+    .031 GFLOP forward and .092 in training for 10 blocks of 32 filters on 9 × 9 points. Self-play adds
+    `simulations` + 1 forward passes for each move.
     """
     points, width = params.board_size**2, params.filters
     trunk = points * 9 * (PLANES * width + 2 * params.blocks * width * width)
@@ -61,7 +65,7 @@ def training_flops(params: MiniGoParams) -> float:
 
 
 def _flops(params: MiniGoParams) -> float | None:
-    # of a real run's time most goes into play, which its throughput holds too
+    # Most of a real run's time goes into self-play, which its throughput includes.
     return training_flops(params) if params.mode == "synthetic" else None
 
 

@@ -1,4 +1,4 @@
-"""Communication between GPUs by NVIDIA's nccl-tests (AMD's rccl-tests), which have to be on the nodes."""
+"""Communication between GPUs, measured with nccl-tests (rccl-tests on AMD), installed on the nodes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from assay.workloads.workload import Workload
 
 
 class NcclTestsParams(Params):
-    """One of nccl-tests' programs over a range of sizes, with the transport that NCCL really used.
+    """One of the nccl-tests programs over a range of sizes, with the transport that NCCL actually used.
 
-    On one node without MPI all GPUs are one process's; over nodes it takes MPI (`kind: mpijob`, or srun with
-    PMIx) and a build with it. To hold TCP, InfiniBand and GPUDirect against each other sweep the mode:
+    On one node without MPI, one process drives all GPUs. Several nodes need MPI (`kind: mpijob`, or srun with
+    PMIx) and a build with MPI. To compare TCP, InfiniBand, and GPUDirect, sweep the mode:
     `{operation: all_reduce, mode: [tcp, infiniband, gpudirect]}`.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "all_reduce", "mode": "tcp"}]})
 
-    operation: Operation = Field("all_reduce", description="Which exchange.")
+    operation: Operation = Field("all_reduce", description="Which collective.")
     program: str | None = Field(
         None, description="The program's path on the nodes; default: OPERATION_perf on the PATH."
     )
     mode: Mode = Field(
         "auto",
-        description="What NCCL is told to use between nodes: TCP sockets, InfiniBand or RoCE through the "
-        "hosts' memory, or with GPUDirect RDMA. auto: as it chooses. What it used is read from its lines.",
+        description="Transport between nodes: TCP sockets, InfiniBand or RoCE through host memory, or with "
+        "GPUDirect RDMA. auto: NCCL chooses. The transport actually used is read from NCCL's output.",
     )
-    min_bytes: int = Field(8, ge=1, description="Smallest size, of the whole exchange.")
-    max_bytes: int = Field(1 << 27, ge=1, description="Largest size.")
-    factor: int = Field(2, ge=2, description="Of one size over the one before.")
+    min_bytes: int = Field(8, ge=1, description="Smallest size of the whole exchange.")
+    max_bytes: int = Field(1 << 27, ge=1, description="Largest size of the whole exchange.")
+    factor: int = Field(2, ge=2, description="Factor from one size to the next.")
     dtype: str = Field("float", pattern=r"^[a-z]\w*$", description="Number format, as the program calls it.")
     iterations: int = Field(20, ge=1, description="Timed operations of each size.")
-    warmup: int = Field(5, ge=0, description="Operations before them.")
-    check: bool = Field(True, description="Check the values of every size; a wrong one fails the trial.")
+    warmup: int = Field(5, ge=0, description="Warm-up operations before them.")
+    check: bool = Field(True, description="Check the values at every size; a wrong value fails the trial.")
 
 
 def _task(params: NcclTestsParams, shape: Shape, _seed: int) -> Task:

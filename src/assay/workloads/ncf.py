@@ -1,4 +1,4 @@
-"""Training of NeuMF, neural collaborative filtering: throughput, or MovieLens to MLPerf v0.5's target."""
+"""Training of NeuMF (neural collaborative filtering): throughput, or MovieLens to MLPerf v0.5's target."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from assay.workloads.training import TrainingParams, training_workload
 
 
 class NCFParams(TrainingParams):
-    """Training of NeuMF with Adam, on pairs of a user and an item.
+    """Train NeuMF with Adam on user-item pairs.
 
-    On one CPU core, about 3 s: `{users: 1000, items: 500, batch_size: 1024, steps: 10, warmup: 1}`. To
-    MLPerf's target: `{mode: real, data: ml-20m, target: 0.635, max_epochs: 20}`. MLPerf had it in v0.5 alone,
-    before logs took their present form: there are no rules to check its log by.
+    About 3 s on one CPU core: `{users: 1000, items: 500, batch_size: 1024, steps: 10, warmup: 1}`. To
+    MLPerf's target: `{mode: real, data: ml-20m, target: 0.635, max_epochs: 20}`. MLPerf used it only in v0.5,
+    before logs had their present format, so no rules exist to check its log.
     """
 
     model_config = ConfigDict(
@@ -23,34 +23,37 @@ class NCFParams(TrainingParams):
         }
     )
 
-    batch_size: int = Field(65_536, ge=1, description="Samples of a micro batch on each rank.")
-    learning_rate: float = Field(2e-4, gt=0, description="Of Adam.")
+    batch_size: int = Field(65_536, ge=1, description="Samples in each rank's micro-batch.")
+    learning_rate: float = Field(2e-4, gt=0, description="Learning rate of Adam.")
     factors: int = Field(64, ge=1, description="Width of the embeddings that are multiplied.")
     layers: tuple[int, ...] = Field(
         (256, 256, 128, 64),
         min_length=2,
-        description="Widths of the perceptron, the first that of a user's and an item's embedding together.",
+        description="Widths of the perceptron; the first is the user and item embeddings together.",
     )
-    negatives: int = Field(4, ge=1, description="Unrated items trained on with each rating.")
+    negatives: int = Field(4, ge=1, description="Unrated items trained on per rating.")
     eval_negatives: int = Field(
-        999, ge=10, description="Unrated items that a user's last item is held against in the evaluation."
+        999, ge=10, description="Unrated items that the evaluation compares with a user's last item."
     )
     min_ratings: int = Field(20, ge=2, description="Users with fewer ratings are left out.")
-    users: int = Field(138_493, ge=1, description="Of synthetic batches; by default MovieLens-20M's.")
-    items: int = Field(26_744, ge=1, description="Of synthetic batches; by default MovieLens-20M's.")
+    users: int = Field(138_493, ge=1, description="Users in synthetic batches; default: as in MovieLens-20M.")
+    items: int = Field(26_744, ge=1, description="Items in synthetic batches; default: as in MovieLens-20M.")
 
     @field_validator("layers")
     @classmethod
     def _halves(cls, layers: tuple[int, ...]) -> tuple[int, ...]:
         if layers[0] % 2 or min(layers) < 1:
-            raise ValueError("widths are at least 1, and the first, halved between user and item, is even")
+            raise ValueError(
+                "widths must be at least 1, and the first must be even: it is split between user and item"
+            )
         return layers
 
 
 def training_flops(params: NCFParams) -> float:
-    """FLOPs to train on one pair: the perceptron and the last layer, 2 a multiply-add, 3 × forward.
+    """FLOPs to train on one pair: the perceptron and the last layer, 2 per multiply-add, 3 × forward.
 
-    Most of the time goes into the embeddings' tables, which have none: a share of peak says little here.
+    Most of the time goes into lookups in the embedding tables, which take no FLOPs: a share of peak says
+    little.
     """
     perceptron = sum(before * after for before, after in pairwise(params.layers))
     return 3 * 2 * (perceptron + params.factors + params.layers[-1])

@@ -1,4 +1,4 @@
-"""RDMA between two nodes by perftest's programs, which have to be on them."""
+"""RDMA between two nodes, measured with perftest, which must be installed on them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from assay.workloads.workload import Workload
 
 Program = Literal["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"]
 _LATENCY: Final = "_lat"
-_TYPICAL: Final = "latency_median"  # of all of them only this one is printed by every version
+_TYPICAL: Final = "latency_median"  # the only one of these that every version prints
 
 
 class PerftestParams(Params):
-    """One of perftest's programs over every RDMA port that is active on both nodes, one after the other.
+    """One of the perftest programs over every RDMA port that is active on both nodes, one port at a time.
 
-    Two workers, `2x1` or with as many accelerators as the nodes have; the first rank of each takes part. A
-    port is measured with the one of the same name; those that are down, or on one node alone, are named in
-    the run's facts. How it runs, and what it says where it fails: docs/point-to-point.md.
+    Needs two workers: `2x1`, or as many accelerators as the nodes have; the first rank of each takes part. A
+    port is measured with the port of the same name on the other node. Ports that are down or exist on only
+    one node are named in the run's facts. How it runs and what failures mean: docs/how-to/point-to-point.md.
     """
 
     model_config = ConfigDict(
@@ -33,13 +33,13 @@ class PerftestParams(Params):
 
     program: Program = Field("ib_write_bw", description="Which test; `_lat` measures latency.")
     directory: str | None = Field(
-        None, min_length=1, description="Where the program lies on the nodes; default: on the PATH."
+        None, min_length=1, description="Directory of the program on the nodes; default: found on the PATH."
     )
     message_bytes: int | None = Field(
         None, ge=1, description="One size; default: every power of two from 2 bytes to 8 MiB (`-a`)."
     )
     iterations: int | None = Field(
-        None, ge=5, description="Messages of each size; default: the program's own, 5000 or 1000."
+        None, ge=5, description="Messages of each size; default: the program's, 5000 or 1000."
     )
     devices: tuple[Annotated[str, Field(pattern=r"^[\w.-]+(:\d+)?$")], ...] | None = Field(
         None, min_length=1, description="Devices or ports, `mlx5_0` or `mlx5_0:1`; default: all."
@@ -47,35 +47,36 @@ class PerftestParams(Params):
     directions: tuple[Direction, ...] = Field(
         ("0-to-1", "1-to-0"),
         min_length=1,
-        description="Of the data, between worker 0 and worker 1, one after the other; both: at the same time "
-        "(`-b`), which latencies have not.",
+        description="Directions of the data between worker 0 and worker 1, in turn; both: at the same time "
+        "(`-b`), which latency tests don't support.",
     )
     gid_index: int | None = Field(
-        None, ge=0, description="Of the port's addresses, for RoCE; default: perftest chooses."
+        None, ge=0, description="Index of the port's GID, for RoCE; default: perftest chooses."
     )
     queue_pairs: int | None = Field(
-        None, ge=1, description="Connections at the same time, where bandwidth is measured; default: 1."
+        None, ge=1, description="Concurrent connections in a bandwidth test; default: 1."
     )
     cuda_device: int | None = Field(
-        None, ge=0, description="GPU whose memory is sent and received (GPUDirect), by a build with CUDA."
+        None, ge=0, description="GPU whose memory is sent and received (GPUDirect); needs a build with CUDA."
     )
     rdma_cm: bool = Field(
-        False, description="Connect by the RDMA connection manager, as iWARP and some RoCE networks need."
+        False,
+        description="Connect with the RDMA connection manager, as iWARP and some RoCE networks require.",
     )
     port: int | None = Field(
         None,
         ge=1,
         le=65535,
-        description="TCP port by which the two ends find each other; default: a free one.",
+        description="TCP port on which the two ends find each other; default: a free port.",
     )
 
     @model_validator(mode="after")
     def _latency_is_of_one_way_and_one_queue_pair(self) -> Self:
         if self.program.endswith(_LATENCY):
             if "both" in self.directions:
-                raise ValueError(f"{self.program} has no direction `both`: a latency goes one way")
+                raise ValueError(f"{self.program} has no direction `both`: latency is measured one way")
             if self.queue_pairs is not None:
-                raise ValueError(f"{self.program} has one queue pair; leave out queue_pairs")
+                raise ValueError(f"{self.program} uses one queue pair; leave out queue_pairs")
         return self
 
 
@@ -94,7 +95,7 @@ def _task(params: PerftestParams, shape: Shape, _seed: int) -> Task:
 
 
 PERFTEST = Workload(
-    reader=reported_reader("perftest", PerftestParams, perftest.report, _metrics),
-    about="RDMA between two nodes by perftest (ib_write_bw and its siblings), each port, each direction",
+    reader=reported_reader("perftest", PerftestParams, perftest.report, _metrics, version=2),
+    about="RDMA between two nodes with perftest (ib_write_bw and others), each port, each direction",
     task=_task,
 )

@@ -1,4 +1,4 @@
-"""How one of our own programs becomes a task: its file, its data, its parameters as options."""
+"""How one of Assay's programs becomes a task: its file, its data, and its parameters as options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationInfo
 
 from assay import payload_files
-from assay.inputs import read_whole
+from assay.inputs import from_home, read_whole
 from assay.records import Task, TaskFile
 
 
@@ -23,12 +23,12 @@ def program_task(
 ) -> Task:
     """Run `program` with every parameter as the option of the same name.
 
-    program  module of assay_payloads, by its full name; it travels with the job, and so does what it imports
-    seed     given as `--seed` where the program has one
-    data     further files that travel with it, by their paths, `assay_payloads/…`
-    without  parameters that are not its business
+    program  module of assay_payloads, by its full name; it travels with the job, together with its imports
+    seed     passed as `--seed` if the program has one
+    data     further files to send with it, by their paths, `assay_payloads/…`
+    without  parameters that the program doesn't take
 
-    A parameter that is None isn't given, so the program decides.
+    A parameter that is None is not passed, so the program decides.
     """
     argv = ["{python}", "-m", program]
     for name, value in params.model_dump().items():
@@ -41,13 +41,13 @@ def program_task(
 
 
 def absolute(path: str, info: ValidationInfo) -> str:
-    """`path` from the suite's directory where the context names it, else from the current one."""
+    """`path` relative to the suite's directory if the context names it, otherwise to the current one."""
     start = (info.context or {}).get("directory", "")
-    return str(Path(start, Path(path).expanduser()).absolute())
+    return str(Path(start, from_home(path)).absolute())
 
 
 def content(path: str) -> bytes:
-    """A file of the user's that is to travel. Raises InputError where it can't be read."""
+    """A user's file to send with the job. Raises InputError if it can't be read."""
     return read_whole(Path(path))
 
 

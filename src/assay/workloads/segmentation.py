@@ -1,4 +1,4 @@
-"""Segmentation of street scenes: throughput on synthetic images, or a training on A2D2's frames."""
+"""Segmentation of street scenes: throughput on synthetic images, or training on A2D2's frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from assay.workloads.training import TrainingParams, training_workload
 
-# Forward FLOPs of each pixel for 20 classes, by torch's counter; 653 GFLOP of 1,216 × 1,920 with the first.
+# Forward FLOPs per pixel for 20 classes, by torch's counter; 653 GFLOP for 1,216 × 1,920 with the first.
 FLOPS_A_PIXEL = {
     ("deeplabv3plus", "resnet50"): 279.6e3,
     ("deeplabv3plus", "resnet18"): 139.8e3,
@@ -19,9 +19,9 @@ FLOPS_A_PIXEL = {
 
 
 class SegmentationParams(TrainingParams):
-    """Training of DeepLabV3+ or U-Net on A2D2's street scenes with SGD.
+    """Train DeepLabV3+ or U-Net on A2D2's street scenes with SGD.
 
-    On one CPU core, about 6 s: `{encoder: resnet18, image_size: [64, 96], batch_size: 2, steps: 4, warmup: 1,
+    About 6 s on one CPU core: `{encoder: resnet18, image_size: [64, 96], batch_size: 2, steps: 4, warmup: 1,
     window: 2}`. On the data: `{mode: real, data: /data/a2d2/camera_lidar_semantic, max_epochs: 10}`.
     """
 
@@ -40,21 +40,23 @@ class SegmentationParams(TrainingParams):
         }
     )
 
-    batch_size: int = Field(4, ge=1, description="Images of a micro batch on each rank.")
-    max_epochs: float = Field(10, gt=0, description="Epochs after which a real training ends.")
-    eval_every: float = Field(10, gt=0, description="Epochs between two evaluations.")
-    target: float | None = Field(None, description="Mean intersection over union at which a training ends.")
+    batch_size: int = Field(4, ge=1, description="Images in each rank's micro-batch.")
+    max_epochs: float = Field(10, gt=0, description="Epochs after which training ends in `real` mode.")
+    eval_every: float = Field(10, gt=0, description="Epochs between evaluations.")
+    target: float | None = Field(None, description="Mean intersection over union at which training ends.")
     architecture: Literal["deeplabv3plus", "unet"] = Field("deeplabv3plus", description="The network.")
-    encoder: str = Field("resnet50", description="Its encoder, one of segmentation-models-pytorch's.")
-    image_size: tuple[int, int] = Field(
-        (1216, 1920), description="Height and width that images are scaled to, pixels; multiples of 32."
+    encoder: str = Field(
+        "resnet50", description="The network's encoder, one of segmentation-models-pytorch's."
     )
-    reduced: bool = Field(True, description="20 classes, as the Redbook's training; else all 38.")
+    image_size: tuple[int, int] = Field(
+        (1216, 1920), description="Images are scaled to this height and width, pixels; multiples of 32."
+    )
+    reduced: bool = Field(True, description="Use 20 classes, as in the Redbook's training; otherwise all 38.")
     camera: str = Field("cam_front_center", description="Which of the six cameras' frames.")
-    frames: int | None = Field(None, ge=2, description="A random part of its frames, so many; default: all.")
-    held_out: int = Field(10, ge=2, description="One frame in so many is for the evaluation.")
-    weight_decay: float = Field(1e-4, ge=0, description="Of all weights.")
-    dropout: float = Field(0.5, ge=0, lt=1, description="Of DeepLabV3+'s features.")
+    frames: int | None = Field(None, ge=2, description="Number of frames to draw at random; default: all.")
+    held_out: int = Field(10, ge=2, description="One in this many frames is held out for the evaluation.")
+    weight_decay: float = Field(1e-4, ge=0, description="Weight decay, applied to all weights.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Dropout rate of DeepLabV3+'s features.")
 
     @field_validator("image_size")
     @classmethod
@@ -67,7 +69,9 @@ class SegmentationParams(TrainingParams):
     @model_validator(mode="after")
     def _normalises_over_two_values(self) -> Self:
         if self.architecture == "deeplabv3plus" and self.batch_size == 1:
-            raise ValueError("DeepLabV3+ normalises one value an image over a batch; a batch_size of 2 does")
+            raise ValueError(
+                "DeepLabV3+ normalizes one value per image over the batch; use a batch_size of at least 2"
+            )
         return self
 
 
@@ -80,7 +84,7 @@ def _flops(params: SegmentationParams) -> float | None:
 
 SEGMENTATION = training_workload(
     "segmentation",
-    "train DeepLabV3+ or U-Net on street scenes: synthetic images, or A2D2's",
+    "train DeepLabV3+ or U-Net on street scenes: throughput on synthetic images, or training on A2D2",
     "assay_payloads.training.segmentation",
     SegmentationParams,
     sample="image",

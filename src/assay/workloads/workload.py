@@ -1,4 +1,4 @@
-"""What a workload is: the description of a program, nothing of how it is started."""
+"""What a workload is: the description of a program, independent of how it is started."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from assay.records import Shape, Task
 
 @dataclass(frozen=True)
 class Workload:
-    """A reader whose runs Assay can make; one file in this room makes one, `WORKLOADS` lists them by name.
+    """A reader whose runs Assay can start. Each file in this room makes one; `WORKLOADS` lists them by name.
 
     reader     how its logs are read, with its name and parameters
-    about      one line for people
-    task       the command, environment and files that every rank runs for these parameters, shape and seed
-    sample     what one sample is, where the reader knows its FLOPs: `image`, `token`
-    timed_s    seconds for which these parameters have a rank measure, start-up not counted; None where they
+    about      one-line description for people
+    task       the command, environment, and files of every rank for these parameters, shape, and seed
+    sample     what one sample is, if the reader knows its FLOPs: `image`, `token`
+    timed_s    seconds that a rank measures with these parameters, excluding start-up; None if they
                set no time
     """
 
@@ -32,10 +32,10 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """As the suite writes it, and as its runs name their reader."""
+        """Its name in a suite, and the name of the reader in its runs."""
         return self.reader.name
 
     @property
     def params(self) -> type[BaseModel]:
-        """Model of its parameters, defaults and bounds in it, unknown keys refused."""
+        """Model of its parameters with defaults and bounds; it rejects unknown keys."""
         return self.reader.params

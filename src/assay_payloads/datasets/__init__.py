@@ -1,1 +1,1 @@
-"""Data sets of training and inference, read in their usual layouts and fed to ranks."""
+"""Data sets for training and inference, read in their usual layouts and fed to ranks."""

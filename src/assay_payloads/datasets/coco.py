@@ -1,13 +1,13 @@
-"""Microsoft COCO in its usual layout, for the programs that find objects in images. It travels beside them.
+"""Microsoft COCO in its usual layout, for the programs that detect objects in images.
 
     DIR/annotations/instances_train2017.json    DIR/train2017/000000000009.jpg …
     DIR/annotations/instances_val2017.json      DIR/val2017/000000000139.jpg …
     DIR/annotations/openimages-mlperf.json      DIR/validation/data/0001eeaf4aed83f9.jpg …
 
-The last is MLPerf inference's part of OpenImages, in the same form.
+The last one is MLPerf Inference's part of OpenImages, in the same format.
 
-Classes are numbered from 1 in the order of their category ids; 0 is the background. What is wrong with the
-data is a UnreadableSampleError that names the file.
+Classes are numbered from 1 in the order of their category IDs; 0 is the background. Errors in the data raise
+an UnreadableSampleError that names the file.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from assay_payloads.measuring.rank import Rank
 
 Target = dict[str, torch.Tensor]
 OPENIMAGES = "openimages-mlperf"
-# Where a split's annotations and images lie; all others are named as COCO's are.
+# Paths of a split's annotations and images; all others are named like COCO's.
 PLACES = {OPENIMAGES: ("openimages-mlperf.json", "validation/data")}
 
 
 class Coco:
-    """One split: its annotations, checked; an image is read when it is asked for.
+    """One split, with checked annotations; images are read on demand.
 
-    ids  images that have an object to train on, or all of them for evaluation; in the order of their ids
+    ids  images with an object to train on, or all images for evaluation; in the order of their IDs
     """
 
     def __init__(self, directory: Path, split: str, *, training: bool) -> None:
         annotations, images = PLACES.get(split, (f"instances_{split}.json", split))
         self.path, self.images = directory / "annotations" / annotations, directory / images
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # it reports its loading
+            with contextlib.redirect_stdout(sys.stderr):  # it prints messages while loading
                 self.api = COCO(str(self.path))
         except (OSError, ValueError, KeyError, AssertionError, TypeError) as error:
             raise UnreadableSampleError(
@@ -65,10 +65,10 @@ class Coco:
             self._check_classes()
 
     def _check(self) -> int:
-        """Every annotation has its image, class and box; gives how many boxes have no area."""
+        """Check that every annotation has an image, class, and box; returns how many boxes have no area."""
         if not self.categories or not self.api.imgs:
             raise UnreadableSampleError(
-                f"{self.path}: found no categories or no images; COCO's annotations have both"
+                f"{self.path}: found no categories or no images; COCO annotations have both"
             )
         flat = 0
         for annotation in self.api.dataset.get("annotations", ()):
@@ -76,11 +76,11 @@ class Coco:
             if annotation.get("category_id") not in self._labels:
                 found = annotation.get("category_id")
                 raise UnreadableSampleError(
-                    f"{where}: category_id {found} is none of its {len(self.names)} categories"
+                    f"{where}: category_id {found} is not one of its {len(self.names)} categories"
                 )
             if annotation.get("image_id") not in self.api.imgs:
                 raise UnreadableSampleError(
-                    f"{where}: image_id {annotation.get('image_id')} is none of its images"
+                    f"{where}: image_id {annotation.get('image_id')} is not one of its images"
                 )
             box = annotation.get("bbox")
             if not (isinstance(box, list) and len(box) == 4 and all(isinstance(n, int | float) for n in box)):
@@ -95,11 +95,11 @@ class Coco:
         empty = [name for name, id_ in zip(self.names, self.categories, strict=True) if id_ not in seen]
         if empty:
             raise UnreadableSampleError(
-                f"{self.path}: no box of class {', '.join(empty)}: it can't be learned from it"
+                f"{self.path}: no box of class {', '.join(empty)}: the class can't be learned"
             )
 
     def objects(self, image: int) -> list[dict[str, Any]]:
-        """Annotations of an image that can be learned from: single objects, of some area."""
+        """Annotations of an image to learn from: single objects with some area."""
         return [
             annotation
             for annotation in self.api.imgToAnns[image]
@@ -107,7 +107,7 @@ class Coco:
         ]
 
     def file(self, image: int) -> Path:
-        """Where its pixels stand."""
+        """The file of its pixels."""
         return self.images / str(self.api.imgs[image]["file_name"])
 
     def read(self, image: int) -> torch.Tensor:
@@ -131,7 +131,7 @@ class Coco:
         return target
 
     def result(self, image: int, found: Target) -> Iterator[dict[str, Any]]:
-        """What a model of torchvision found in an image, in COCO's form of results."""
+        """What a torchvision model found in an image, in COCO's result format."""
         boxes = found["boxes"].cpu()
         corners = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], dim=1).tolist()
         labels, scores = found["labels"].tolist(), found["scores"].tolist()
@@ -149,7 +149,7 @@ class Coco:
 
 
 class CocoImages(Dataset):
-    """What reads images of a split: the files behind them, as feed.py wants to know them."""
+    """The reader of a split's images, with their files in the form that feed.py needs."""
 
     def __init__(self, coco: Coco, *, training: bool) -> None:
         self.coco, self.training = coco, training
@@ -165,13 +165,13 @@ class CocoImages(Dataset):
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:
-    """Give a network the weights of a file, as torchvision publishes its classifiers'; all have to fit."""
+    """Load a network's weights from a file in torchvision's classifier format; all must match."""
     try:
         trunk.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     except (OSError, RuntimeError, pickle.UnpicklingError, TypeError) as error:
         what = str(error).splitlines()[0]
         raise UnreadableSampleError(
-            f"{path} doesn't hold this network's weights as torchvision names them: {what}"
+            f"{path} does not contain this network's weights with torchvision's names: {what}"
         ) from error
 
 
@@ -180,7 +180,7 @@ def average_precision(
 ) -> list[float]:
     """COCO's AP (IoU .50 to .95) of each kind, `bbox` or `segm`, from what every rank found in its images.
 
-    Source: pycocotools, which defines it. The first rank computes, and all have the figures.
+    Source: pycocotools, which defines it. The first rank computes it, and all ranks get the figures.
     """
     gathered: list[Sequence[dict[str, Any]]] = [found]
     if rank.size > 1:
@@ -195,7 +195,7 @@ def average_precision(
 
 def precision(coco: Coco, results: list[dict[str, Any]], kind: str) -> float:
     """COCO's AP (IoU .50 to .95) of results in its form, over all images of the split; `bbox` or `segm`."""
-    if not results:  # a model that finds nothing; pycocotools can't read none
+    if not results:  # a model that finds nothing; pycocotools can't read an empty list
         return 0.0
     with contextlib.redirect_stdout(sys.stderr):
         evaluation = COCOeval(coco.api, coco.api.loadRes(results), kind)
@@ -203,6 +203,6 @@ def precision(coco: Coco, results: list[dict[str, Any]], kind: str) -> float:
         evaluation.accumulate()
         evaluation.summarize()
     figure = float(evaluation.stats[0])
-    if figure < 0:  # how pycocotools says that there is nothing to find
-        raise UnreadableSampleError(f"{coco.path}: no object of any class: there is no precision to compute")
+    if figure < 0:  # pycocotools' value if there is nothing to find
+        raise UnreadableSampleError(f"{coco.path}: no object of any class: can't compute a precision")
     return figure

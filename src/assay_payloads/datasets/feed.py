@@ -1,12 +1,12 @@
-"""The input of a training: every sample once an epoch over all ranks, decoded ahead, waiting for it timed.
+"""The input of a training: every sample once per epoch over all ranks, decoded ahead, with timed waits.
 
-A data set is map-style: `len(data)` and `data[index]`. It may have three methods more: `where(index)`, the
-file that a sample stands in, for messages; `stored_bytes(index)`, what is read for it, which data-only asks;
-`arranged(order, step)`, an epoch's random order made to suit the data: samples of a step of like length, say.
-Where no chance takes part in a sample, `draws = False` saves its seeding, which takes longer than a sentence.
+A data set is map-style: `len(data)` and `data[index]`. It may have three more methods: `where(index)`, the
+file of a sample, for messages; `stored_bytes(index)`, the bytes read for it, used by data-only;
+`arranged(order, step)`, an epoch's random order adapted to the data, such as samples of similar length in a
+step. If a sample involves no randomness, `draws = False` skips seeding, which takes longer than a sentence.
 
-One that lies in memory may have `batch(indices)` in place of `data[index]`: the rank itself makes all of a
-batch at once, of a tensor of indices on its device. Its samples are alike: `stored_bytes` is asked of one.
+A data set in memory may have `batch(indices)` instead of `data[index]`: the rank itself makes a whole batch
+at once, from a tensor of indices on its device. All its samples have the same `stored_bytes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from assay_payloads.measuring.rank import Rank
 
-# What decoders raise on files that are missing, cut short or of another kind.
+# What decoders raise on files that are missing, truncated, or of another kind.
 UNREADABLE = (
     *(OSError, ValueError, LookupError, EOFError, TypeError, SyntaxError, RuntimeError),
     *(struct.error, zlib.error, tarfile.TarError),
@@ -40,16 +40,16 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")  # Linux, Documentation/admin-gui
 
 
 def clear_caches(rank: Rank) -> None:
-    """Have the kernel of each node forget the files that it holds in memory; all ranks wait for it."""
+    """Make the kernel of each node drop its file caches; all ranks wait for it."""
     refused = 0.0
     if rank.local_rank == 0:
         try:
-            os.sync()  # what is not written yet can't be dropped
+            os.sync()  # unwritten data can't be dropped
             DROP_CACHES.write_text("3")
         except OSError:
             refused = 1.0
     if rank.over_ranks([refused], "MAX")[0]:
-        rank.fail(f"--clear-caches writes to {DROP_CACHES}, which some node refuses: it takes root there")
+        rank.fail(f"--clear-caches writes to {DROP_CACHES}, which failed on some node: it needs root there")
 
 
 class UnreadableSampleError(Exception):
@@ -59,8 +59,8 @@ class UnreadableSampleError(Exception):
 class MicroBatch(NamedTuple):
     """What one rank trains on at once.
 
-    samples  of the batch that count; 0 where this rank only takes part because the others do
-    indices  where they stand in the data set
+    samples  of the batch that count; 0 if this rank only takes part because the others do
+    indices  their positions in the data set
     """
 
     batch: Any
@@ -70,11 +70,11 @@ class MicroBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class StepSamples:
-    """What one rank takes of one optimiser step.
+    """One rank's part of one optimizer step.
 
-    indices  of the samples of each micro batch
+    indices  of the samples in each micro-batch
     counted  how many of them count: all, or none
-    samples  of the step on all ranks
+    samples  in the step on all ranks
     """
 
     indices: tuple[Sequence[int], ...]
@@ -89,8 +89,9 @@ def steps_of(
 
     order  of the samples of the epoch, the same on every rank
 
-    The micro batches of a step follow each other in `order`, a rank's own side by side, so that two ranks
-    with one micro batch each train on what one rank with two does. The last step takes what is left, evenly.
+    The micro-batches of a step follow each other in `order`, with a rank's own next to each other, so that
+    two ranks with one micro-batch each train on the same as one rank with two. The last step takes the rest,
+    evenly.
     """
     whole = batch * size * accumulation
     for first in range(0, len(order), whole):
@@ -106,7 +107,7 @@ def steps_of(
 
 
 class SeededDataset(Dataset):
-    """A data set whose random choices depend on seed, epoch and sample alone, not on who reads it."""
+    """A data set whose random choices depend only on seed, epoch, and sample, not on the reader."""
 
     def __init__(self, data: Any, seed: int) -> None:
         self.data, self.seed = data, seed
@@ -116,7 +117,7 @@ class SeededDataset(Dataset):
             return self._read(index)
         seed = hash((self.seed, index)) % SEED_RANGE
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # the CPU's: torch.manual_seed takes a GPU's along
+            torch.default_generator.manual_seed(seed)  # the CPU's: torch.manual_seed would also set a GPU's
             random.seed(seed)
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed(seed)
@@ -131,9 +132,9 @@ class SeededDataset(Dataset):
 
 
 class InputWait:
-    """Seconds that a device had nothing to do because its next batch was not there.
+    """Seconds that a device was idle because its next batch was missing.
 
-    On a GPU they lie between two marks in its own queue, so that nothing is waited for to time them.
+    On a GPU, they are measured between two marks in its own queue, so that timing does not wait.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -142,7 +143,7 @@ class InputWait:
         self._marks: list[tuple[Any, Any]] = []
 
     def begin(self) -> None:
-        """All that there is to do was given to the device."""
+        """All available work was queued on the device."""
         self._since = self._mark() if self._cuda else time.perf_counter()
 
     def end(self) -> None:
@@ -153,7 +154,7 @@ class InputWait:
             self._seconds += time.perf_counter() - self._since
 
     def seconds(self) -> float:
-        """All of it so far; the device has to have done all that it was given."""
+        """The total so far; the device must have finished its queue."""
         self._seconds += sum(begin.elapsed_time(end) for begin, end in self._marks) / 1000
         self._marks.clear()
         return self._seconds
@@ -175,7 +176,7 @@ class Feed:
     def training(
         self, data: Any, epoch: int, accumulation: int, skip: int = 0
     ) -> Iterator[tuple[list[MicroBatch], int]]:
-        """Each step of an epoch, from 0, but its first `skip`: micro batches, and samples on all ranks."""
+        """Each step of an epoch, from 0, except the first `skip`: micro-batches, and samples on all ranks."""
         batch, ranks = self.options.batch_size, self.rank.size
         where = self.rank.device if hasattr(data, "batch") else torch.device("cpu")
         shuffled = torch.Generator(where).manual_seed(self.options.seed + epoch)
@@ -215,14 +216,14 @@ class Feed:
             num_workers=workers,
             prefetch_factor=self.options.prefetch if workers else None,
             pin_memory=self.rank.device.type == "cuda",
-            generator=torch.Generator(),  # else it draws from the numbers that a checkpoint keeps
+            generator=torch.Generator(),  # otherwise it draws from the generator that a checkpoint saves
         )
         for batch in loader:
             yield moved(batch, self.rank.device, channels_last=self.options.channels_last)
 
 
 def moved(batch: Any, device: torch.device, *, channels_last: bool) -> Any:
-    """A batch on a device, whatever holds its tensors; images and volumes with the channels last."""
+    """A batch on a device, in any container of tensors; images and volumes with channels last."""
     if isinstance(batch, torch.Tensor):
         moved_tensor = batch.to(device, non_blocking=True)
         layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(batch.dim())
@@ -238,7 +239,7 @@ def moved(batch: Any, device: torch.device, *, channels_last: bool) -> Any:
 
 
 def stored_bytes(data: Any, micros: Sequence[MicroBatch]) -> int:
-    """What has to be read for some micro batches."""
+    """Bytes to read for these micro-batches."""
     if hasattr(data, "batch"):
         return int(data.stored_bytes(0)) * sum(len(micro.indices) for micro in micros)
     return sum(data.stored_bytes(index) for micro in micros for index in micro.indices)

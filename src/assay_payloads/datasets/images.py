@@ -1,4 +1,4 @@
-"""Images of classes, as ImageNet is kept: a directory a class, or tar shards in webdataset's layout."""
+"""Labeled images in ImageNet's layouts: one directory per class, or tar shards in webdataset's layout."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torchvision.transforms import v2
 from assay_payloads.measuring.rank import Rank
 
 CLASSES = 1000
-# Of ImageNet's training images, on the scale 0 to 255: torchvision's reference.
+# Mean and deviation of ImageNet's training images, from 0 to 255: torchvision's reference.
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-RESIZED = 256 / 224  # the evaluation's image before its centre is cut out
+RESIZED = 256 / 224  # size of an evaluation image before the center crop
 
 
 def transform(image_size: int, *, training: bool) -> Any:
@@ -34,7 +34,7 @@ def transform(image_size: int, *, training: bool) -> Any:
 
 
 def normalised(images: torch.Tensor) -> torch.Tensor:
-    """Pixels 0 to 255 with mean 0 and standard deviation 1, on their device; others as they are."""
+    """Pixels 0 to 255 normalized to mean 0 and standard deviation 1, on their device; others unchanged."""
     if images.dtype != torch.uint8:
         return images
     mean, std = (torch.tensor(x, device=images.device).view(1, 3, 1, 1) for x in (MEAN, STD))
@@ -56,7 +56,7 @@ def image_set(rank: Rank, directory: Path, image_size: int, *, training: bool) -
 
 
 class Folder(ImageFolder):
-    """A directory a class, its name the class."""
+    """One directory per class, named after it."""
 
     def where(self, index: int) -> str:
         """The image's file."""
@@ -68,7 +68,7 @@ class Folder(ImageFolder):
 
 
 class StoredImage(NamedTuple):
-    """Where an image lies: in a shard, from a byte, so many bytes; and its class."""
+    """Location of an image: shard, offset, and size in bytes; and its class."""
 
     shard: int
     key: str
@@ -80,7 +80,7 @@ class StoredImage(NamedTuple):
 class TarShards(Dataset):
     """Tar files of `key.jpg` (or .jpeg, .png, .webp) and `key.cls`, the number of its class.
 
-    The tables of contents are read once; an image is then read by its place, in whatever order is asked for.
+    The tables of contents are read once; images are then read by location, in any order.
     """
 
     def __init__(self, shards: Sequence[Path], transform: Any) -> None:
@@ -110,12 +110,12 @@ class TarShards(Dataset):
 
 @cache
 def _opened(path: Path) -> int:
-    """A descriptor for as long as the process lives; reading by place, processes can share it."""
+    """A descriptor for the life of the process; reading by offset, processes can share it."""
     return os.open(path, os.O_RDONLY)
 
 
 def _contents(number: int, path: Path) -> list[StoredImage]:
-    """The images of a shard in its order. Raises ValueError or TarError, which name the shard."""
+    """The images of a shard, in order. Raises ValueError or TarError, which name the shard."""
     found: dict[str, tuple[int, int]] = {}
     labels: dict[str, int] = {}
     try:
@@ -131,5 +131,5 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
         raise ValueError(f"{path} can't be read: {error}") from error
     if found.keys() != labels.keys() or not found:
         lone = sorted(found.keys() ^ labels.keys())
-        raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; without the other: {lone[:5]}")
+        raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; unpaired: {lone[:5]}")
     return [StoredImage(number, key, *place, labels[key]) for key, place in found.items()]

@@ -1,8 +1,8 @@
-"""KiTS19 as MLPerf preprocesses it: volumes of kidneys and tumours, and random patches of them.
+"""KiTS19 as MLPerf preprocesses it: volumes of kidneys and tumors, and random patches of them.
 
-A directory holds case_00000_x.npy (1 × depth × height × width, float) and case_00000_y.npy (the same shape,
-whole numbers: 0 background, 1 kidney, 2 tumour). The cases of EVALUATED are for evaluation, all others to
-train on. What is wrong with the data is an UnreadableSampleError that names the file.
+A directory contains case_00000_x.npy (1 × depth × height × width, float) and case_00000_y.npy (the same
+shape, integers: 0 background, 1 kidney, 2 tumor). The cases in EVALUATED are for evaluation, all others for
+training. Errors in the data raise an UnreadableSampleError that names the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 
-CLASSES = 3  # background, kidney, tumour
+CLASSES = 3  # background, kidney, tumor
 Array: TypeAlias = np.ndarray[Any, Any]
 # mlcommons/training, image_segmentation/pytorch/evaluation_cases.txt
 EVALUATED = frozenset(
@@ -54,14 +54,14 @@ EVALUATED = frozenset(
 
 
 class Cases:
-    """Pairs of an image and its labels in a directory, their headers checked."""
+    """Pairs of an image and its labels in a directory, with checked headers."""
 
     def __init__(self, directory: Path, *, evaluated: bool) -> None:
         self.directory = directory
         images, labels = ({path.name[:-6] for path in directory.glob(f"case_*_{kind}.npy")} for kind in "xy")
         for name in sorted(images ^ labels):
             missing = directory / f"{name}_{'x' if name in labels else 'y'}.npy"
-            raise UnreadableSampleError(f"{missing} is missing; the other of its pair is there")
+            raise UnreadableSampleError(f"{missing} is missing, but the other file of its pair exists")
         those = {f"case_{number:05}" for number in EVALUATED}
         self.names = sorted(images & those if evaluated else images - those)
         if not self.names:
@@ -81,15 +81,15 @@ class Cases:
         return self.directory / f"{name}_x.npy", self.directory / f"{name}_y.npy"
 
     def where(self, index: int) -> str:
-        """For messages."""
+        """The files of a case, for messages."""
         return str(self.paths(index)[0])
 
     def stored_bytes(self, index: int) -> int:
-        """Of both files: they are read whole, as by MLPerf's reference."""
+        """Bytes of both files: they are read whole, as in MLPerf's reference."""
         return sum(path.stat().st_size for path in self.paths(index))
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Of the volume: depth, height, width."""
+        """Shape of the volume: depth, height, width."""
         return load(self.paths(index)[0], mmap_mode="r").shape[1:]
 
     def pair(self, index: int) -> tuple[Array, Array]:
@@ -112,7 +112,7 @@ class Cases:
 
 
 def load(path: Path, mmap_mode: Literal["r"] | None = None) -> Array:
-    """What is in a .npy file. Raises UnreadableSampleError, which names it."""
+    """The contents of an .npy file. Raises UnreadableSampleError, which names it."""
     try:
         found: Array = np.load(path, mmap_mode=mmap_mode)
     except (OSError, ValueError, EOFError) as error:
@@ -121,9 +121,9 @@ def load(path: Path, mmap_mode: Literal["r"] | None = None) -> Array:
 
 
 class Patches(Cases):
-    """A patch of each training case, at random: where it lies, how it is turned, how bright it is.
+    """A random patch of each training case: its location, its flips, its brightness.
 
-    oversampling  share of the patches that have to show kidney or tumour
+    oversampling  share of patches that must contain kidney or tumor
     """
 
     def __init__(self, directory: Path, size: int, oversampling: float) -> None:
@@ -133,7 +133,7 @@ class Patches(Cases):
             if min(self.shape(index)) < size:
                 raise UnreadableSampleError(
                     f"{self.where(index)} is smaller than a patch: {self.shape(index)} voxels, and "
-                    f"--patch-size is {size}; preprocessing fills up to 128"
+                    f"--patch-size is {size}; preprocessing pads to 128"
                 )
 
     def __getitem__(self, index: int) -> tuple[Array, Array]:
@@ -145,18 +145,18 @@ class Patches(Cases):
         image, labels = image[cut], labels[cut]
         axes = tuple(axis for axis in (1, 2, 3) if chance.random() < 1 / 3)
         image, labels = np.flip(image, axes), np.flip(labels, axes)
-        if chance.random() < 0.1:  # brighter by 1.7 to 2.3, not by 0.7 to 1.3: as MLPerf's reference does it
+        if chance.random() < 0.1:  # by a factor of 1.7 to 2.3, not 0.7 to 1.3: as in MLPerf's reference
             image = image * np.float32(1 + chance.uniform(0.7, 1.3))
         if chance.random() < 0.1:
             image = image + chance.normal(0, chance.uniform(0, 0.1), image.shape).astype(np.float32)
         return np.ascontiguousarray(image), np.ascontiguousarray(labels)
 
     def _foreground(self, index: int, labels: Array, chance: np.random.Generator) -> tuple[int, ...]:
-        """A voxel of kidney or of tumour, whichever of the two is drawn."""
+        """A voxel of kidney or tumor, whichever of the two is drawn."""
         present = [label for label in range(1, CLASSES) if (labels == label).any()]
         if not present:
             raise UnreadableSampleError(
-                f"{self.paths(index)[1]} has neither kidney nor tumour: all its labels are 0"
+                f"{self.paths(index)[1]} has neither kidney nor tumor: all its labels are 0"
             )
         voxels = np.flatnonzero(labels == chance.choice(present))
         return tuple(int(place) for place in np.unravel_index(chance.choice(voxels), labels.shape))
@@ -164,7 +164,7 @@ class Patches(Cases):
     def _corner(
         self, shape: tuple[int, ...], around: tuple[int, ...] | None, chance: np.random.Generator
     ) -> list[int]:
-        """The first voxel of a patch within the volume that holds the voxel `around`."""
+        """The first voxel of a patch within the volume that contains the voxel `around`."""
         lows, highs = [0] * len(shape), [extent - self.size for extent in shape]
         if around is not None:
             lows = [max(low, place - self.size + 1) for low, place in zip(lows, around, strict=True)]

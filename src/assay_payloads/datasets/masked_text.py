@@ -1,9 +1,9 @@
-"""Samples to pre-train BERT on: the HDF5 files that MLPerf's reference makes of Wikipedia.
+"""Samples for pre-training BERT: the HDF5 files that MLPerf's reference makes from Wikipedia.
 
-Any number of files lie below a directory, each with these tables:
+Any number of files below a directory, each with these tables:
 
     input_ids, input_mask, segment_ids    samples × length
-    masked_lm_positions, masked_lm_ids    samples × masked at most; 0 where a sample has fewer
+    masked_lm_positions, masked_lm_ids    samples × maximum masked; 0 if a sample has fewer
     next_sentence_labels                  samples
 """
 
@@ -25,8 +25,8 @@ from assay_payloads.datasets.feed import UnreadableSampleError
 WIDE = ("input_ids", "input_mask", "segment_ids")
 MASKED = ("masked_lm_positions", "masked_lm_ids")
 NEXT = "next_sentence_labels"
-TOGETHER = 8  # files whose samples are mixed with each other; as many are open at once
-NO_WORD = -100  # a label that no loss is taken of
+TOGETHER = 8  # files whose samples are mixed, and which are open at the same time
+NO_WORD = -100  # a label that the loss ignores
 Batch = dict[str, Any]
 
 
@@ -43,7 +43,7 @@ class MaskedTextShards(Dataset[Batch]):
         self.ends = np.cumsum([self._check(path) for path in self.paths])
 
     def _check(self, path: Path) -> int:
-        """Samples of a file, whose tables must be all there and of one length."""
+        """Samples of a file, whose tables must all exist and have the same length."""
         try:
             with h5py.File(path) as file:
                 shapes = {name: file[name].shape for name in (*WIDE, *MASKED, NEXT)}
@@ -57,8 +57,8 @@ class MaskedTextShards(Dataset[Batch]):
         for name, shape in shapes.items():
             if shape != expected[name]:
                 raise UnreadableSampleError(
-                    f"{path}: {name} is {shape}, expected {expected[name]}: give the length and the masked "
-                    "positions a sample that the files were made with"
+                    f"{path}: {name} is {shape}, expected {expected[name]}: set the length and the number of "
+                    "masked positions with which the files were made"
                 )
         return int(samples)
 
@@ -66,7 +66,7 @@ class MaskedTextShards(Dataset[Batch]):
         return int(self.ends[-1])
 
     def file_of(self, index: Any) -> Any:
-        """Number of the file that holds a sample, or of each of an array."""
+        """Number of the file with a sample, or with each sample of an array."""
         return np.searchsorted(self.ends, index, side="right")
 
     def __getitem__(self, index: int) -> Batch:
@@ -93,34 +93,34 @@ class MaskedTextShards(Dataset[Batch]):
         return f"{path}: sample {row}"
 
     def stored_bytes(self, index: int) -> int:
-        """The sample's part of its file."""
+        """Bytes of the sample's part of its file."""
         file = int(np.searchsorted(self.ends, index, side="right"))
         samples = self.ends[file] - (self.ends[file - 1] if file else 0)
         return int(self.paths[file].stat().st_size / samples)
 
     def arranged(self, order: Sequence[int], step: int) -> list[int]:
-        """The same samples, so that those of a few files come together: each file is opened once an epoch."""
+        """The same samples, grouped by a few files at a time, so that each file is opened once per epoch."""
         files = np.searchsorted(self.ends, order, side="right")
         _, first, which = np.unique(files, return_index=True, return_inverse=True)
-        turn = np.argsort(np.argsort(first)) // TOGETHER  # files come in the order of their first samples
+        turn = np.argsort(np.argsort(first)) // TOGETHER  # files in the order of their first samples
         result: list[int] = np.asarray(order)[np.argsort(turn[which], kind="stable")].tolist()
         return result
 
 
 @lru_cache(TOGETHER)
 def opened(path: Path) -> dict[str, Any]:
-    """The tables of a file, kept open while its neighbours are read: to open takes longer than to read."""
+    """The tables of a file, kept open while its neighbors are read: opening takes longer than reading."""
     file = h5py.File(path)
     return {name: file[name] for name in (*WIDE, *MASKED, NEXT)}
 
 
 def masked_words(batch: Batch) -> Tensor:
-    """Numbers of the masked words, batch × masked; NO_WORD for none: position 0 is never masked."""
+    """IDs of the masked words, batch × masked; NO_WORD if none: position 0 is never masked."""
     words: Tensor = batch["masked_lm_ids"].masked_fill(batch["masked_lm_positions"] == 0, NO_WORD)
     return words
 
 
 def collate(samples: Sequence[Batch]) -> Batch:
-    """One tensor a table, and how many positions are no padding."""
+    """One tensor per table, and how many positions are not padding."""
     tokens = sum(int(sample["input_mask"].sum()) for sample in samples)
     return {**default_collate(list(samples)), "tokens": tokens}

@@ -1,11 +1,12 @@
-"""WMT's English-German sentence pairs, tokenised by Moses and cut into pieces by byte-pair encoding.
+"""WMT's English-German sentence pairs, tokenized by Moses and split into pieces by byte-pair encoding.
 
-One directory holds, under the names that MLPerf's GNMT, tensorflow/nmt and google/seq2seq give them:
+One directory contains, under the names that MLPerf's GNMT, tensorflow/nmt, and google/seq2seq use:
 
-    vocab.bpe.32000                      one piece a line
-    train.tok.clean.bpe.32000.{en,de}    a sentence a line; line n of one file translates line n of the other
-    newstest2014.tok.bpe.32000.en        what is translated to evaluate
-    newstest2014.de                      its reference translation, plain text
+    vocab.bpe.32000                      one piece per line
+    train.tok.clean.bpe.32000.{en,de}    one sentence per line; line n of one file translates line n of the
+                                         other
+    newstest2014.tok.bpe.32000.en        the evaluation's source sentences
+    newstest2014.de                      their reference translations, plain text
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from assay_payloads.datasets.feed import UnreadableSampleError
 VOCABULARY, TRAIN, NEWSTEST = "vocab.bpe.32000", "train.tok.clean.bpe.32000", "newstest2014"
 PAD, UNKNOWN, BEGIN, STOP = range(4)  # the first rows of the tables; the vocabulary's pieces follow
 MARKS = 4
-MULTIPLE = 8  # lengths are padded to a multiple of it: tensor cores ask for it, and fewer shapes occur
-BATCHES_SORTED = 80  # together: as in MLPerf's GNMT
+MULTIPLE = 8  # lengths are padded to a multiple of this: tensor cores need it, and fewer shapes occur
+BATCHES_SORTED = 80  # sorted together, as in MLPerf's GNMT
 CONTINUES = "@@ "  # ends a piece that the next one continues
 
 Pair = tuple[list[int], list[int]]
 
 
 class TextLines:
-    """Lines of a text file, read where they are asked for; nothing but their places is kept in memory."""
+    """Lines of a text file, read on demand; only their offsets are kept in memory."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file() or not path.stat().st_size:
             found = "empty" if path.is_file() else "missing"
-            raise UnreadableSampleError(f"{path} is {found}; expected text, one line each")
+            raise UnreadableSampleError(f"{path} is {found}; expected text, one sentence per line")
         self.path = path
         self.bytes = np.memmap(path, np.uint8, "r")
         ends = np.flatnonzero(self.bytes == ord("\n"))
@@ -53,15 +54,15 @@ class TextLines:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UnreadableSampleError(
-                f"{self.path}:{line + 1} is no UTF-8: {error.reason} at byte {error.start} of the line"
+                f"{self.path}:{line + 1} is not UTF-8: {error.reason} at byte {error.start} of the line"
             ) from error
 
     def stored_bytes(self, line: int) -> int:
-        """Of the line in the file, its end included."""
+        """Bytes of the line in the file, including its end."""
         return int(self.ends[line] - self.starts[line]) + 1
 
     def words(self) -> Any:
-        """Number of words of each line: its blanks and one."""
+        """Number of words in each line: its spaces plus one."""
         return np.add.reduceat(self.bytes == ord(" "), self.starts, dtype=np.int32) + 1
 
 
@@ -69,7 +70,7 @@ class Vocabulary:
     """Pieces by number and numbers by piece."""
 
     def __init__(self, path: Path, rows: int) -> None:
-        """`rows` of the tables have to hold the pieces and four marks."""
+        """Check that the tables' `rows` suffice for the pieces and four special tokens."""
         lines = TextLines(path)
         self.path = path
         self.pieces = [*[""] * MARKS, *(lines[number].strip() for number in range(len(lines)))]
@@ -77,12 +78,12 @@ class Vocabulary:
         if len(self.pieces) > rows:
             least = -(-len(self.pieces) // MULTIPLE) * MULTIPLE
             raise UnreadableSampleError(
-                f"{path} has {len(lines)} pieces, and {MARKS} marks are added: --vocabulary-size {rows} is "
-                f"too small for them; give {least}"
+                f"{path} has {len(lines)} pieces, and {MARKS} special tokens are added: --vocabulary-size "
+                f"{rows} is too small for them; set it to at least {least}"
             )
 
     def encode(self, lines: TextLines, line: int, *, strict: bool) -> list[int]:
-        """Begin mark, pieces, stop mark of a line; an unknown piece is an error where strict."""
+        """Begin token, pieces, and stop token of a line; if strict, an unknown piece is an error."""
         pieces = lines[line].split()
         if not pieces:
             raise UnreadableSampleError(f"{lines.path}:{line + 1} is empty; expected a sentence")
@@ -95,25 +96,25 @@ class Vocabulary:
         return [BEGIN, *found, STOP]
 
     def words(self, numbers: Sequence[int]) -> list[str]:
-        """Words of a translation, up to its stop mark: pieces joined, other marks left out."""
+        """Words of a translation, up to its stop token: pieces joined, other special tokens omitted."""
         end = numbers.index(STOP) if STOP in numbers else len(numbers)
         pieces = [self.pieces[n] for n in numbers[:end] if MARKS <= n < len(self.pieces)]
         return (" ".join(pieces) + " ").replace(CONTINUES, "").split()
 
 
 def translations(source: Path, target: Path) -> tuple[TextLines, TextLines]:
-    """Both files, which must have as many lines."""
+    """Both files, which must have the same number of lines."""
     found = TextLines(source), TextLines(target)
     if len(found[0]) != len(found[1]):
         raise UnreadableSampleError(
-            f"{source} has {len(found[0])} lines and {target.name} {len(found[1])}; line n of one has to "
+            f"{source} has {len(found[0])} lines, but {target.name} has {len(found[1])}; line n of one must "
             "translate line n of the other"
         )
     return found
 
 
 class TrainingPairs(Dataset[Pair]):
-    """Pairs of at most `longest` pieces on either side, marks included; longer ones are left out."""
+    """Pairs of at most `longest` pieces on either side, including special tokens; longer ones are skipped."""
 
     draws = False
 
@@ -126,7 +127,7 @@ class TrainingPairs(Dataset[Pair]):
         self.lengths = lengths.sum(0)[self.kept]
         if not len(self.kept):
             raise UnreadableSampleError(
-                f"{paths[0]}: no pair has at most {longest} pieces, marks included, on each side"
+                f"{paths[0]}: no pair has at most {longest} pieces, including special tokens, on each side"
             )
 
     def __len__(self) -> int:
@@ -143,14 +144,14 @@ class TrainingPairs(Dataset[Pair]):
         return f"{self.source.path}:{self.kept[index] + 1}"
 
     def stored_bytes(self, index: int) -> int:
-        """Of both lines."""
+        """Bytes of both lines."""
         line = int(self.kept[index])
         return self.source.stored_bytes(line) + self.target.stored_bytes(line)
 
     def arranged(self, order: Sequence[int], step: int) -> list[int]:
-        """The same samples, so that each step's pairs are of like length and less is padded.
+        """The same samples, ordered so that each step's pairs have similar lengths and need less padding.
 
-        Within every 80 steps pairs are sorted by length; then the steps among those are shuffled again.
+        Pairs are sorted by length within every 80 steps; then those steps are shuffled again.
         """
         result: list[int] = []
         for first in range(0, len(order), BATCHES_SORTED * step):
@@ -178,13 +179,13 @@ class Newstest:
 
 
 def padded(rows: Sequence[list[int]]) -> torch.Tensor:
-    """Rows of numbers as one tensor, rows × the longest length rounded up."""
+    """Rows of IDs as one tensor, rows × the longest length, rounded up."""
     length = -(-max(map(len, rows)) // MULTIPLE) * MULTIPLE
     return torch.tensor([row + [PAD] * (length - len(row)) for row in rows])
 
 
 def collate(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """`source` and `target`, batch × length, and how many of their pieces are no padding."""
+    """`source` and `target`, batch × length, and how many of their pieces are not padding."""
     sides = dict(zip(("source", "target"), zip(*pairs, strict=True), strict=True))
     batch: dict[str, Any] = {side: padded(rows) for side, rows in sides.items()}
     return batch | {f"{side}_pieces": sum(map(len, rows)) for side, rows in sides.items()}

@@ -1,1 +1,1 @@
-"""What ranks or nodes exchange, and how fast."""
+"""Measures exchanges between ranks or nodes."""

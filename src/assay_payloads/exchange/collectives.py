@@ -1,12 +1,12 @@
-"""An exchange between all ranks by torch.distributed or MPI, one payload size after another.
+"""A collective over all ranks with torch.distributed or MPI, one payload size at a time.
 
     torchrun --nproc-per-node 2 -m assay_payloads.exchange.collectives --operation all_gather \\
         --payload-bytes 1024 1048576
 
-Time of an operation is that of the slowest rank, the mean of many, one after the other. Sizes and bandwidths
-are nccl-tests': the payload is the whole of what an operation moves, of an all-gather what every rank has
-afterwards; algorithmic bandwidth is payload / time; bus bandwidth is that times a factor of the number of
-ranks n, after which it does not depend on n where the links are the limit. Before and after the timing an
+The time of an operation is that of the slowest rank, averaged over many operations in a row. Sizes and
+bandwidths are nccl-tests': the payload is everything that an operation moves; for an all-gather, what every
+rank has afterward. Algorithmic bandwidth is payload / time; bus bandwidth is that times a factor of the
+number of ranks n, which makes it independent of n if the links are the limit. Before and after the timing, an
 operation on known values is checked, element by element, on every rank.
 
 Source: nccl-tests, doc/PERFORMANCE.md
@@ -23,18 +23,18 @@ import torch.distributed as dist
 
 from assay_payloads.measuring.rank import Rank
 
-WARMUP = 5  # operations before the timing: connections are made, algorithms chosen
+WARMUP = 5  # operations before the timing: connections are opened, algorithms chosen
 ELEMENT_BYTES = 4
 
 
 class Operation(NamedTuple):
     """One kind of exchange.
 
-    exchange  does it: send buffer, receive buffer, this rank
-    expected  what is received: values(r) gives what rank r sent, n ranks, this rank's number
-    bus       bus bandwidth over algorithmic bandwidth, of n ranks
+    exchange  performs it: send buffer, receive buffer, this rank
+    expected  what is received: values(r) returns what rank r sent, n ranks, this rank's number
+    bus       bus bandwidth over algorithmic bandwidth, for n ranks
     cuts      the payload has a part for each rank; sends, receives: "whole" of it, or one "part"
-    in_place  the buffer that is sent is the one that receives
+    in_place  the send buffer is the receive buffer
     """
 
     exchange: Callable[[torch.Tensor, torch.Tensor, Rank], None]
@@ -67,7 +67,7 @@ def reduce_scatter(send: torch.Tensor, receive: torch.Tensor, _rank: Rank) -> No
 
 
 def alltoall(send: torch.Tensor, receive: torch.Tensor, _rank: Rank) -> None:
-    """A part from each rank to each."""
+    """Send a part from every rank to every rank."""
     dist.all_to_all_single(receive, send)
 
 
@@ -80,7 +80,7 @@ def sendrecv(send: torch.Tensor, receive: torch.Tensor, rank: Rank) -> None:
 
 
 def summed(values: Callable[[int], torch.Tensor], n: int) -> torch.Tensor:
-    """Over all ranks: whole numbers that float32 holds exactly for up to 9,000 ranks, in any order."""
+    """The sum over all ranks: integers that float32 represents exactly for up to 9,000 ranks."""
     return sum((values(r) for r in range(1, n)), values(0))
 
 
@@ -90,7 +90,7 @@ def part(whole: torch.Tensor, n: int, me: int) -> torch.Tensor:
 
 
 def one(_n: int) -> float:
-    """Every byte passes a link once."""
+    """Every byte crosses a link once."""
     return 1.0
 
 
@@ -119,7 +119,7 @@ OPERATIONS = {
 class CollectiveExchange:
     """One operation on one payload size.
 
-    elements  of the whole payload: as many as were asked for, less what does not divide among the ranks
+    elements  of the whole payload: the requested number, rounded down to a multiple of the ranks
     """
 
     def __init__(self, rank: Rank, name: str, operation: Operation, payload_bytes: int) -> None:
@@ -128,8 +128,8 @@ class CollectiveExchange:
         self.elements = payload_bytes // ELEMENT_BYTES // parts * parts
         if not self.elements:
             rank.fail(
-                f"{payload_bytes} bytes are no float32 for each of {rank.size} ranks; "
-                f"--payload-bytes has to be {ELEMENT_BYTES * parts} or more"
+                f"{payload_bytes} bytes are too few for a float32 on each of {rank.size} ranks; "
+                f"--payload-bytes must be at least {ELEMENT_BYTES * parts}"
             )
 
     def count(self, which: str) -> int:
@@ -150,16 +150,16 @@ class CollectiveExchange:
         wrong = int((receive != expected).sum())
         if wrong:
             self.rank.fail(
-                f"{wrong} of {len(expected)} elements are not what {self.name} gives, "
+                f"{wrong} of {len(expected)} elements differ from the expected result of {self.name}, "
                 f"payload {ELEMENT_BYTES * self.elements} bytes"
             )
 
     def received(self) -> torch.Tensor:
-        """A buffer for what is received."""
+        """A receive buffer."""
         return torch.zeros(self.count(self.operation.receives), device=self.rank.device)
 
     def seconds_each(self, operations: int) -> float:
-        """Mean seconds of an operation, started together, on the slowest rank."""
+        """Mean time of an operation on the slowest rank, seconds, after a common start."""
         send = torch.zeros(self.count(self.operation.sends), device=self.rank.device)
         receive = (
             send if self.operation.in_place else self.received()
@@ -194,15 +194,19 @@ def main() -> None:
     sizes = [8, 2**10, 2**17, 2**20, 2**24]
     parser.add_argument("--operation", choices=OPERATIONS, default="all_reduce")
     parser.add_argument(
-        "--payload-bytes", type=int, nargs="+", default=sizes, help="of the whole operation, multiples of 4"
+        "--payload-bytes",
+        type=int,
+        nargs="+",
+        default=sizes,
+        help="bytes of the whole operation, multiples of 4",
     )
-    parser.add_argument("--min-time-s", type=float, default=0.5, help="timed seconds for each size")
+    parser.add_argument("--min-time-s", type=float, default=0.5, help="seconds to time each size")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument(
         "--backend",
         choices=["auto", "gloo", "nccl", "mpi"],
         default="auto",
-        help="auto: nccl on GPUs, else gloo; mpi: mpi4py, on the CPU, below mpirun",
+        help="auto: nccl on GPUs, otherwise gloo; mpi: mpi4py, on the CPU, under mpirun",
     )
     options = parser.parse_args()
     if any(size < ELEMENT_BYTES or size % ELEMENT_BYTES for size in options.payload_bytes):
@@ -211,7 +215,7 @@ def main() -> None:
         parser.error("--min-time-s must be above 0")
     rank = Rank()
     if rank.size < 2:
-        rank.fail("an exchange needs at least 2 ranks: start it with torchrun, srun or mpirun")
+        rank.fail("an exchange needs at least 2 ranks: start it with torchrun, srun, or mpirun")
     rank.join(options.device, options.backend)
     operation = OPERATIONS[options.operation]
     if options.backend == "mpi":

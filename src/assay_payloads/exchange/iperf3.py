@@ -1,10 +1,10 @@
-"""TCP between two nodes by iperf3, which has to be on them.
+"""TCP between two nodes with iperf3, which must be installed on them.
 
     python -m assay_payloads.exchange.iperf3 --program iperf3 --streams 4 --seconds 10 \\
         --directions 0-to-1 1-to-0 both
 
-Directions are those of the data, between worker 0 and worker 1. It always serves on worker 0; the client on
-worker 1 asks it to send (`--reverse`) or to do both at once (`--bidir`).
+Directions are those of the data, between worker 0 and worker 1. The server is always on worker 0; the client
+on worker 1 tells it to send (`--reverse`) or to do both at the same time (`--bidir`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = FailureWords(
         (r"(unrecognized|invalid) option", "this iperf3 is too old; `both` needs 3.7 or newer"),
         (
             r"TCP_CONGESTION",
-            "see net.ipv4.tcp_available_congestion_control; its module may have to be loaded",
+            "see net.ipv4.tcp_available_congestion_control; you may have to load its kernel module",
         ),
     ),
     error=r'^"error":',  # in its JSON, after which it exits with 0
@@ -58,11 +58,11 @@ def main() -> None:
     parser.add_argument("--program", default="iperf3", help="its path, or its name on the PATH")
     parser.add_argument("--streams", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--omit-seconds", type=int, default=1, help="of the beginning, not counted")
+    parser.add_argument("--omit-seconds", type=int, default=1, help="seconds at the beginning to skip")
     parser.add_argument("--directions", nargs="+", choices=DIRECTIONS, default=["0-to-1", "1-to-0"])
-    parser.add_argument("--window-bytes", type=int, help="of a socket's buffers; default: the kernel's")
-    parser.add_argument("--congestion", help="control algorithm; default: the kernel's")
-    parser.add_argument("--port", type=int, help="of the server; default: one that is free")
+    parser.add_argument("--window-bytes", type=int, help="size of socket buffers; default: the kernel's")
+    parser.add_argument("--congestion", help="congestion control algorithm; default: the kernel's")
+    parser.add_argument("--port", type=int, help="port of the server; default: a free one")
     options = parser.parse_args()
     pair = joined(WORDS)
     for direction in options.directions:

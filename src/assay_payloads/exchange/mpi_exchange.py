@@ -1,6 +1,6 @@
-"""The exchanges of collectives.py by MPI itself, between buffers in the hosts' memory, below mpirun.
+"""The exchanges of collectives.py with MPI itself, between buffers in host memory, under mpirun.
 
-mpi4py's wheels find the MPI library of the image when they are imported: Open MPI's or MPICH's.
+mpi4py's wheels find the image's MPI library on import: Open MPI's or MPICH's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ TAG = 7
 
 
 def join(rank: Rank) -> None:
-    """Hold MPI's idea of this process against the launcher's, and say which MPI it is."""
+    """Compare MPI's numbering of this process with the launcher's, and report which MPI it is."""
     if (WORLD.Get_rank(), WORLD.Get_size()) != (rank.rank, rank.size):
         rank.fail(
-            f"MPI counts this process as rank {WORLD.Get_rank()} of {WORLD.Get_size()}, the launcher as "
-            f"{rank.rank} of {rank.size}: start the ranks by mpirun (kind: mpijob)"
+            f"MPI says this process is rank {WORLD.Get_rank()} of {WORLD.Get_size()}, but the launcher says "
+            f"{rank.rank} of {rank.size}: start the ranks with mpirun (kind: mpijob)"
         )
     rank.log("mpi_library", MPI.Get_library_version().splitlines()[0].rstrip("\0").partition(",")[0])
 

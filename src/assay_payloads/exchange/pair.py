@@ -1,9 +1,9 @@
-"""Two ranks that measure what is between them, by a program that serves on one and connects from the other.
+"""Two ranks that measure their connection, with a program that serves on one and connects on the other.
 
-The first rank and the first of the second half are the two ends; the others have nothing to do. They meet
-at MASTER_ADDR and MASTER_PORT and keep that connection, over which each tells the other, one JSON object a
-line, where its program listens, that it has ended, or why it failed: so the one end never waits for an end
-that is no more, and both say the reason.
+The first rank and the first rank of the second half are the two ends; the others have nothing to do. They
+meet at MASTER_ADDR and MASTER_PORT and keep that connection. Over it, each tells the other, one JSON object
+per line, where its program listens, that it has ended, or why it failed: so neither end waits for one
+that is gone, and both report the reason.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteP
 MEET_S = 300.0  # as long as torch.distributed waits for a rank that starts late
 LISTEN_S = 30.0
 END_S = 30.0  # one end's program has ended; the other's follows
-REASON_S = 2.0  # a reason from the other end is worth so long a wait
+REASON_S = 2.0  # time to wait for a reason from the other end
 LOOK_EVERY_S = 0.05
 RETRY_EVERY_S = 0.2
 TOKEN_S = 2.0
 LISTENING = "0A"  # state in /proc/net/tcp
 REFUSED = (
-    "a firewall or a NetworkPolicy keeps the other end from this port (it let MASTER_PORT through); open one "
-    "and name it as `port`"
+    "a firewall or a NetworkPolicy blocks this port from the other end (it allowed MASTER_PORT); open a port "
+    "and set `port` to it"
 )
 
 Message = dict[str, Any]
@@ -41,9 +41,9 @@ Message = dict[str, Any]
 class PairEnd:
     """One end, and its connection to the other.
 
-    words          of the program that is measured with
+    words          of the measuring program
     number         0 on the first rank's worker, 1 on the other's
-    other_address  the other end's, as this one reaches it
+    other_address  the other end's, as this end reaches it
     """
 
     def __init__(self, rank: Rank, words: FailureWords) -> None:
@@ -56,16 +56,16 @@ class PairEnd:
         own_address = self.socket.getsockname()[0].replace("::ffff:", "")  # IPv4, on a socket for both
         self.other_address = self.exchange(own_address)
 
-    # Talking
+    # Messages
 
     def tell(self, **message: object) -> None:
-        """One message. That the other end is no more is not told here: whoever hears next learns it."""
+        """Send one message. A lost connection is not reported here, but by the next `hear`."""
         self.socket.settimeout(None)
         with contextlib.suppress(OSError):
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def exchange(self, value: object) -> Any:
-        """The other end's value for this one's."""
+        """Exchange values: returns the other end's value."""
         self.tell(value=value)
         return self.hear(END_S)["value"]
 
@@ -74,16 +74,16 @@ class PairEnd:
         until = time.monotonic() + patience_s
         while not self._heard:
             if time.monotonic() > until:
-                self.rank.fail(f"{self.other} says nothing for {patience_s:g} s; its log may tell why")
+                self.rank.fail(f"{self.other} has been silent for {patience_s:g} s; its log may show why")
             if not self._receive(until - time.monotonic()):
-                self.rank.fail(f"{self.other} ended without a word; its log may tell why")
+                self.rank.fail(f"{self.other} ended without a report; its log may show why")
         message = self._heard.pop(0)
         if "failed" in message:
             self.rank.fail(f"{self.other}: {message['failed']}")
         return message
 
     def _receive(self, patience_s: float) -> bool:
-        """Take in what comes within this time; False at the end of the connection."""
+        """Read what arrives within this time; False at the end of the connection."""
         self.socket.settimeout(max(patience_s, LOOK_EVERY_S))
         try:
             came = self.socket.recv(1 << 16)
@@ -96,7 +96,7 @@ class PairEnd:
         return bool(came)
 
     def fail(self, why: str) -> NoReturn:
-        """End both, with this end's reason and the other's where it has one too."""
+        """End both, with this end's reason, and the other end's if it has one."""
         self.tell(failed=why)
         until = time.monotonic() + REASON_S
         while time.monotonic() < until and self._receive(until - time.monotonic()):
@@ -110,14 +110,14 @@ class PairEnd:
     def serve(
         self, argv_at: Callable[[int], list[str]], port: int | None, labels: Mapping[str, object]
     ) -> None:
-        """Run the program that serves one client, until both ends have ended well.
+        """Run the program that serves one client, until both ends have ended successfully.
 
-        argv_at  its command, by the port that it is to listen on
-        port     None: one that is free
+        argv_at  its command, given the port to listen on
+        port     None: a free one
         """
         chosen = port or free_port()
-        if listens(chosen):  # else the other end would meet whoever does
-            self.fail(f"something listens on port {chosen} already; leave `port` out, or name another")
+        if listens(chosen):  # otherwise the other end would connect to that program
+            self.fail(f"port {chosen} is already in use; remove `port`, or set another one")
         program = self._start(argv_at(chosen), "server", labels)
         until = time.monotonic() + LISTEN_S
         with selectors.DefaultSelector() as ready:
@@ -131,9 +131,9 @@ class PairEnd:
         self._to_end(program)
 
     def connect(self, argv_at: Callable[[str, int], list[str]], labels: Mapping[str, object]) -> None:
-        """Run the program that connects, once the other end listens, until both ends have ended well.
+        """Run the program that connects, once the other end listens, until both ends have ended successfully.
 
-        argv_at  its command, by the address and the port of the server
+        argv_at  its command, given the address and the port of the server
         """
         port = self.hear(LISTEN_S + END_S)["port"]
         self._to_end(self._start(argv_at(self.other_address, port), "client", labels))
@@ -145,7 +145,7 @@ class PairEnd:
             self.fail(f"{argv[0]} can't be started: {error.strerror}: {NOT_THERE}")
 
     def _to_end(self, program: SiteProgram) -> None:
-        """Pass its output on until it ends, and see that the other end's does so too."""
+        """Pass on its output until it ends, and check that the other end's program ends too."""
         other_ended_at: float | None = None
         with selectors.DefaultSelector() as ready:
             ready.register(program.output, selectors.EVENT_READ)
@@ -155,20 +155,25 @@ class PairEnd:
                     if key.fileobj is program.output:
                         program.pass_on()
                     else:
-                        self.hear(END_S)  # that its program has ended; what it tells next is of the next test
+                        self.hear(
+                            END_S
+                        )  # that its program has ended; its next message belongs to the next test
                         other_ended_at = time.monotonic()
                         ready.unregister(self.socket)
                 if other_ended_at is not None and time.monotonic() > other_ended_at + END_S:
-                    self.fail(f"{program.name} still runs {END_S:g} s after the other end's has ended")
+                    self.fail(
+                        f"{program.name} is still running {END_S:g} s after the program on the other end "
+                        "ended"
+                    )
         if why := program.why_not(self.words):
             self.fail(why)
         self.tell(ended=True)
         if other_ended_at is None:
-            self.hear(2 * END_S)  # a program that does not end is told of by its own end, after END_S
+            self.hear(2 * END_S)  # a program that does not end is reported by its own end, after END_S
 
 
 def joined(words: FailureWords) -> PairEnd:
-    """The pair that this rank is an end of; a rank that is none leaves here, with exit code 0."""
+    """The pair of which this rank is an end; other ranks exit here, with exit code 0."""
     rank = Rank()
     rank.log("world_size", rank.size)
     if rank.rank not in (0, rank.size // 2):
@@ -185,21 +190,23 @@ def accepted(rank: Rank) -> socket.socket:
     try:
         server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
     except OSError as error:
-        rank.fail(f"MASTER_PORT={port} can't be listened on: {error.strerror}")
+        rank.fail(f"can't listen on MASTER_PORT={port}: {error.strerror}")
     with server:
         while True:
             server.settimeout(max(until - time.monotonic(), LOOK_EVERY_S))
             try:
                 found = server.accept()[0]
             except socket.timeout:  # noqa: UP041  (another class before Python 3.10)
-                rank.fail(f"the other end did not come to {socket.gethostname()}:{port} in {MEET_S:g} s")
+                rank.fail(
+                    f"the other end did not connect to {socket.gethostname()}:{port} within {MEET_S:g} s"
+                )
             if is_of_this_job(found):
                 return found
             found.close()
 
 
 def is_of_this_job(found: socket.socket) -> bool:
-    """Whether whoever connected knows the job's token."""
+    """Whether the peer knows the job's token."""
     found.settimeout(TOKEN_S)
     token, said = own_token(), b""
     try:
@@ -219,7 +226,7 @@ def connected(rank: Rank) -> socket.socket:
             found = socket.create_connection(place, timeout=max(until - time.monotonic(), LOOK_EVERY_S))
         except OSError as error:
             if time.monotonic() > until:
-                rank.fail(f"rank 0 is not reached at {place[0]}:{place[1]} in {MEET_S:g} s: {error}")
+                rank.fail(f"can't reach rank 0 at {place[0]}:{place[1]} within {MEET_S:g} s: {error}")
             time.sleep(RETRY_EVERY_S)
         else:
             found.sendall(own_token())
@@ -227,12 +234,12 @@ def connected(rank: Rank) -> socket.socket:
 
 
 def own_token() -> bytes:
-    """What every rank of a job has in common and nobody else."""
+    """What all ranks of a job share, and nobody else."""
     return os.environ.get("ASSAY_TOKEN", "").encode() + b"\n"
 
 
 def listens(port: int) -> bool:
-    """Whether anything of this network listens on a TCP port; nothing is connected to it to find out."""
+    """Whether anything in this network namespace listens on a TCP port, found out without connecting."""
     for table in ("tcp", "tcp6"):
         file = Path("/proc/self/net") / table
         for line in file.read_text().splitlines()[1:] if file.exists() else []:
@@ -243,7 +250,7 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A TCP port that nobody uses at this moment."""
+    """A TCP port that is free at the moment."""
     with socket.socket() as found:
         found.bind(("", 0))
         port: int = found.getsockname()[1]

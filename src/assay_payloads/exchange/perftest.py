@@ -1,10 +1,10 @@
-"""RDMA between two nodes by perftest's programs, which have to be on them, over one port after the other.
+"""RDMA between two nodes with perftest, which must be installed on them, over one port at a time.
 
     python -m assay_payloads.exchange.perftest --program ib_write_bw --directions 0-to-1 1-to-0 both
 
-Every port that is ACTIVE on both nodes under the same name is measured with its own; the others are named as
-left out. Directions are those of the data, between worker 0 and worker 1: a write or a send goes from the
-client to the server, a read comes from it, so the two change places. `both` is perftest's own `-b`.
+Every port that is ACTIVE on both nodes under the same name is measured with its counterpart; the others are
+reported as left out. Directions are those of the data, between worker 0 and worker 1: a write or a send goes
+from the client to the server, a read the other way, so the two swap roles. `both` is perftest's own `-b`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,26 @@ ACTIVE = "ACTIVE"
 
 
 def locked_memory() -> str:
-    """The limit of memory that this process may lock, for people."""
+    """The limit of lockable memory of this process, for people."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return "no limit" if limit == resource.RLIM_INFINITY else f"{limit >> 10} KiB"
 
 
-REMEDIES = (  # short, so that one line holds failure and remedy
+REMEDIES = (  # short, so that failure and remedy fit on one line
     (
         r"Couldn't allocate MR|[Ff]ailed to create MR",
-        f"locked memory is limited to {locked_memory()}: raise it in limits.conf; in a pod IPC_LOCK, on "
-        "OpenShift a MachineConfig (memlock=-1); a GPU's: nvidia-peermem",
+        f"locked memory is limited to {locked_memory()}: raise it in limits.conf; in a pod, add IPC_LOCK; on "
+        "OpenShift, use a MachineConfig (memlock=-1); for GPU memory: nvidia-peermem",
     ),
     (
         r"[Dd]id not detect devices|Unable to find the Infiniband|Couldn't get context for the device",
-        "this process does not reach the device: /dev/infiniband (in a pod the RDMA device plugin's) or "
+        "this process can't access the device: /dev/infiniband (in a pod, the RDMA device plugin's) or "
         "rdma-core is missing",
     ),
-    (r"Port number \d+ state is|state is Down", "the port went down: see its cable, its switch, `ibstatus`"),
+    (
+        r"Port number \d+ state is|state is Down",
+        "the port went down: check its cable, its switch, `ibstatus`",
+    ),
     (
         r"not compatible with versions|[Dd]ifferent versions",
         "both ends need the same version of perftest",
@@ -52,16 +55,16 @@ REMEDIES = (  # short, so that one line holds failure and remedy
     (r"Couldn't connect to|[Uu]nable to (open file descriptor for|init the) socket", REFUSED),
     (
         r"to RTR|Unable to Connect the HCA",
-        "the ports don't reach each other: RoCE needs the `gid_index` of RoCE v2 (show_gids), InfiniBand a "
+        "the ports can't reach each other: RoCE needs the `gid_index` of RoCE v2 (show_gids), InfiniBand a "
         "subnet manager (sminfo)",
     ),
     (
         r"Completion with error|Failed status",
-        "messages were lost: with RoCE see flow control (PFC, ECN), else cables and their errors (perfquery)",
+        "messages were lost: with RoCE, check flow control (PFC, ECN); otherwise check cables (perfquery)",
     ),
     (
         r"(unrecognized|invalid) option",
-        "this build or version does not know it; cuda_device needs one built with CUDA",
+        "this build or version does not support it; cuda_device needs a build with CUDA",
     ),
 )
 
@@ -88,10 +91,10 @@ def ports(sysfs: Path = SYSFS) -> list[Port]:
 def paired(
     of_0: Sequence[Port], of_1: Sequence[Port], asked: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Ports that can be measured, each with what it is; and the others, each with why it can't.
+    """Ports that can be measured, each with its properties; and the others, each with the reason.
 
     of_0, of_1  of worker 0 and of worker 1
-    asked       names of devices or of ports; all where there are none
+    asked       names of devices or ports; empty: all
     """
     by_name = [{port.name: port for port in ports_of} for ports_of in (of_0, of_1)]
     names = sorted({*by_name[0], *by_name[1]})
@@ -110,7 +113,7 @@ def paired(
 
 
 def _obstacle(ends: Sequence[Port | None]) -> str:
-    """Why nothing can be measured between two ports; "" where it can."""
+    """Why nothing can be measured between two ports; "" if it can."""
     for worker, port in enumerate(ends):
         if port is None:
             return f"worker {worker} has none of this name"
@@ -121,20 +124,20 @@ def _obstacle(ends: Sequence[Port | None]) -> str:
 
 
 def agreed_ports(pair: PairEnd, asked: Sequence[str]) -> list[str]:
-    """Names of those that both ends measure. Without any both fail with the reason."""
+    """Names of the ports that both ends measure. If there are none, both fail with the reason."""
     mine = ports()
     theirs = [Port(*fields) for fields in pair.exchange(mine)]
     both = (mine, theirs) if pair.number == 0 else (theirs, mine)
     for worker, found in enumerate(both):
         if not found:
             pair.rank.fail(
-                f"worker {worker} has no RDMA device: nothing is in {SYSFS}; choose a node with one, or load "
-                "its driver (`lspci` shows the card, `modprobe mlx5_ib` loads one of them)"
+                f"worker {worker} has no RDMA device: {SYSFS} is empty; choose a node with one, or load "
+                "its driver (`lspci` shows the card, `modprobe mlx5_ib` loads one of the drivers)"
             )
     usable, left_out = paired(*both, asked)
     told_left_out = "; ".join(f"{name}: {why}" for name, why in left_out.items())
     if not usable:
-        pair.rank.fail(f"no port can be measured: {told_left_out}; `ibstatus` on the nodes tells more")
+        pair.rank.fail(f"no port can be measured: {told_left_out}; run `ibstatus` on the nodes for details")
     for name, what in usable.items():
         pair.rank.log(f"port.{name}", what)
     pair.rank.log("ports_left_out", told_left_out or "none")
@@ -142,7 +145,7 @@ def agreed_ports(pair: PairEnd, asked: Sequence[str]) -> list[str]:
 
 
 def same_version(pair: PairEnd, program: str) -> None:
-    """Both fail where the two ends have not the same version of perftest."""
+    """Fail on both ends if they don't have the same version of perftest."""
     try:
         said = re.search(r"Version\s*:\s*(\S+)", told(program, "--version"))
     except OSError as error:
@@ -151,8 +154,8 @@ def same_version(pair: PairEnd, program: str) -> None:
     theirs = pair.exchange(mine)
     if mine != theirs:
         pair.rank.fail(
-            f"this end has perftest {mine} and {pair.other} has {theirs}; what they tell each other differs "
-            "between versions: install the same on both"
+            f"this end has perftest {mine}, but {pair.other} has {theirs}; their protocols differ "
+            "between versions: install the same version on both"
         )
     pair.rank.log("perftest_version", mine)
 
@@ -178,7 +181,7 @@ def measure(pair: PairEnd, options: argparse.Namespace, port: str, direction: st
 
 
 def arguments(options: argparse.Namespace) -> list[str]:
-    """What both ends of a test are given alike."""
+    """Arguments common to both ends of a test."""
     argv = ["-a"] if options.message_bytes is None else ["-s", str(options.message_bytes)]
     given: Mapping[str, object] = {
         "-n": options.iterations,
@@ -203,9 +206,9 @@ def main() -> None:
     parser.add_argument("--directions", nargs="+", choices=DIRECTIONS, default=["0-to-1", "1-to-0"])
     parser.add_argument("--gid-index", type=int)
     parser.add_argument("--queue-pairs", type=int)
-    parser.add_argument("--cuda-device", type=int, help="whose memory is sent and received")
+    parser.add_argument("--cuda-device", type=int, help="GPU whose memory is sent and received")
     parser.add_argument("--rdma-cm", action=argparse.BooleanOptionalAction, default=False)
-    parser.add_argument("--port", type=int, help="TCP port of the server; default: one that is free")
+    parser.add_argument("--port", type=int, help="TCP port of the server; default: a free one")
     options = parser.parse_args()
     pair = joined(FailureWords(REMEDIES))
     usable = agreed_ports(pair, options.devices)

@@ -1,1 +1,1 @@
-"""MiniGo: the rules of Go, the tree search, self-play and the training."""
+"""MiniGo: the rules of Go, tree search, self-play, and training."""

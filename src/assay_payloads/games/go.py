@@ -1,11 +1,11 @@
 """The game of Go on many small boards at once, as tensors: one move on every board is one call.
 
-Rules: captures, no suicide, simple ko (the stone that took one stone alone may not be taken back at once;
-longer repetitions are ended by the limit of moves), two passes end a game, area scoring (Tromp and Taylor).
+Rules: captures, no suicide, simple ko (a stone that captured exactly one stone may not be recaptured at once;
+the limit of moves ends longer repetitions), two passes end a game, area scoring (Tromp and Taylor).
 
-A board's points are numbered row by row; the number after the last point is the pass. Stones are 1 for black,
--1 for white, 0 for none. Each point carries the number of the chain that its stone belongs to, so that moves
-need no search for chains: a stone takes the numbers of the chains that it joins.
+A board's points are numbered row by row; the number after the last point is the pass. Stones are 1 for Black,
+-1 for White, 0 for none. Each point has the number of the chain of its stone, so that moves need no search
+for chains: a stone takes over the numbers of the chains that it joins.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ HISTORY = 8  # positions that the network sees
 class Boards:
     """`n` games in progress on boards of `size` × `size` points, all tensors on one device.
 
-    stones  n × HISTORY × points, int8: the newest position first
-    chains  n × points, int16: the chain of the stone on each point; no meaning where there is none
-    ko      n, int16: the point that may not be played now; `points` (the pass) where there is none
+    stones  n × HISTORY × points, int8: newest position first
+    chains  n × points, int16: the chain of the stone on each point; meaningless if there is none
+    ko      n, int16: the point that may not be played now; `points` (the pass) if there is none
     turn    n, int8: who is to move
     passes  n, int8: passes since the last stone
-    moves   n, int16: moves played, passes included
+    moves   n, int16: moves played, including passes
     """
 
     stones: Tensor
@@ -40,7 +40,7 @@ class Boards:
 
     @classmethod
     def empty(cls, n: int, size: int, device: torch.device | str = "cpu") -> Boards:
-        """`n` games before their first move, black's."""
+        """`n` games before their first move, which is Black's."""
         points = size * size
         return cls(
             stones=torch.zeros(n, HISTORY, points, dtype=torch.int8, device=device),
@@ -52,14 +52,14 @@ class Boards:
         )
 
     def __getitem__(self, index: Tensor | slice) -> Boards:
-        """Some of the games: a copy where `index` is a tensor, else a view."""
+        """Some of the games: a copy if `index` is a tensor, otherwise a view."""
         return Boards(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
     def __len__(self) -> int:
         return len(self.turn)
 
     def put(self, index: Tensor, other: Boards) -> None:
-        """Overwrite the games at `index` with `other`, as many."""
+        """Overwrite the games at `index` with the same number of games in `other`."""
         for field in fields(self):
             getattr(self, field.name)[index] = getattr(other, field.name)
 
@@ -67,8 +67,8 @@ class Boards:
 class Go:
     """The rules on boards of one size: what may be played, what follows, who has won.
 
-    komi        points that white gets for moving second
-    most_moves  a game that is not over by then is scored as it stands; Silver et al.: 2 × points
+    komi        points that White gets for moving second
+    most_moves  a game that is not over by then is scored in its current state; Silver et al.: 2 × points
     """
 
     def __init__(self, size: int, komi: float = 7.5, device: torch.device | str = "cpu") -> None:
@@ -76,16 +76,16 @@ class Go:
         grid = torch.full((size + 2, size + 2), self.points, device=device)
         grid[1:-1, 1:-1] = torch.arange(self.points, device=device).view(size, size)
         sides = (grid[:-2, 1:-1], grid[2:, 1:-1], grid[1:-1, :-2], grid[1:-1, 2:])
-        # points × 4: the neighbours of each point; `points` stands for beyond the edge
+        # points × 4: the neighbors of each point; `points` means beyond the edge
         self.neighbours = torch.stack([side.flatten() for side in sides], 1)
 
     def _around(self, values: Tensor, beyond: int) -> Tensor:
-        """What the neighbours of each point have: n × points → n × points × 4."""
+        """The values of each point's neighbors: n × points → n × points × 4."""
         edge = values.new_full((len(values), 1), beyond)
         return torch.cat([values, edge], 1)[:, self.neighbours]
 
     def liberties(self, boards: Boards) -> Tensor:
-        """Liberties of the chain on each point, n × points, int16; 0 where there is no stone."""
+        """Liberties of the chain on each point, n × points, int16; 0 if there is no stone."""
         stones = boards.stones[:, 0]
         chains = torch.where(stones != 0, boards.chains, self.points).long()
         beside = self._around(chains, self.points)  # of each point, the chains that touch it
@@ -98,7 +98,7 @@ class Go:
         return counts.gather(1, chains) * (stones != 0)
 
     def legal(self, boards: Boards) -> Tensor:
-        """What may be played, n × (points + 1), bool: passing always; nothing else once a game is over."""
+        """Legal moves, n × (points + 1), bool: passing always; nothing else once a game is over."""
         stones, turn = boards.stones[:, 0], boards.turn.view(-1, 1, 1)
         liberties = self._around(self.liberties(boards), 0)
         beside = self._around(stones, 2)
@@ -106,11 +106,11 @@ class Go:
         allowed = (stones == 0) & lives.any(-1) & ~self.over(boards).unsqueeze(1)
         passing = torch.ones(len(stones), 1, dtype=torch.bool, device=stones.device)
         moves = torch.cat([allowed, passing], 1).scatter_(1, boards.ko.long().unsqueeze(1), False)
-        moves[:, self.points] = True  # where there is no ko, the line above forbade the pass
+        moves[:, self.points] = True  # without a ko, the line above forbade the pass
         return moves
 
     def play(self, boards: Boards, moves: Tensor) -> Boards:
-        """The games after one legal move each (n, int64); the games given stay as they are."""
+        """The games after one legal move each (n, int64); the given games are unchanged."""
         passed = moves == self.points
         at = torch.where(passed, 0, moves)
         row = torch.arange(len(moves), device=moves.device)
@@ -133,14 +133,14 @@ class Go:
         return after
 
     def _beside(self, stones: Tensor, chains: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Stones and chains on the neighbours of one point a board, n × 4, and which neighbours exist."""
+        """Stones and chains on the neighbors of one point per board, n × 4, and which neighbors exist."""
         neighbours = self.neighbours[at]
         exists = neighbours < self.points
         inside = torch.where(exists, neighbours, 0)
         return stones.gather(1, inside), chains.gather(1, inside), exists
 
     def _ko(self, after: Boards, at: Tensor, taken: Tensor, alone: Tensor) -> Tensor:
-        """Where the other may not take back: one stone took one, and has that one liberty."""
+        """Where the opponent may not recapture: a stone captured one stone and has only that liberty."""
         row = torch.arange(len(at), device=at.device)
         is_ko = (taken.sum(1) == 1) & alone & (self.liberties(after)[row, at] == 1)
         return torch.where(is_ko, taken.to(torch.int8).argmax(1), self.points).to(torch.int16)
@@ -150,7 +150,7 @@ class Go:
         return (boards.passes >= 2) | (boards.moves >= self.most_moves)
 
     def score(self, boards: Boards) -> Tensor:
-        """Black's points less white's and the komi, n, float: stones and what reaches one colour alone."""
+        """Black's points minus White's and komi, n, float: stones and points that reach only one color."""
         stones = boards.stones[:, 0]
         reach = [stones == BLACK, stones == WHITE]
         for colour, start in enumerate(reach):
@@ -167,7 +167,7 @@ class Go:
     def planes(self, stones: Tensor, turn: Tensor) -> Tensor:
         """What the network sees of `Boards.stones` and `Boards.turn`, n × 17 × size × size, float.
 
-        Eight positions of the player's stones, eight of the other's, and ones where black is to move.
+        Eight positions of the player's stones, eight of the other's, and ones if Black is to move.
         Source: Silver et al., Mastering the game of Go without human knowledge (2017), "Methods".
         """
         mover = turn.view(-1, 1, 1)

@@ -1,8 +1,8 @@
 """Monte Carlo tree search in many games of Go at once.
 
-One simulation goes down the tree of every game by the upper confidence bound of Silver et al., "Mastering
-the game of Go without human knowledge" (2017), adds one node to each, and asks the network about all of them
-in one batch. A tree is a few tensors with a place for every simulation.
+One simulation descends the tree of every game by the upper confidence bound of Silver et al., "Mastering
+the game of Go without human knowledge" (2017), adds one node to each, and evaluates all of them with the
+network in one batch. A tree is a few tensors with room for every simulation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assay_payloads.games.go import Boards, Go
 
 # Boards → logits of the moves (n × moves) and the mover's expected result (n, -1 to 1).
 Evaluate = Callable[[Boards], tuple[Tensor, Tensor]]
-EXPLORATION = 1.0  # weight of the prior against what was found; not given in the paper, MiniGo has 0.96
+EXPLORATION = 1.0  # weight of the prior against the search results; not given in the paper, MiniGo has 0.96
 NOISE_SHARE = 0.25  # of the root's prior; as in the paper
 
 
@@ -28,9 +28,9 @@ class TreeSearch:
 
     @torch.no_grad()
     def visits(self, boards: Boards, noise: Tensor | None = None) -> Tensor:
-        """How often each move was tried from each position, n × moves, float: the more, the better it is.
+        """How often each move was tried from each position, n × moves, float: the more, the better.
 
-        noise  n × moves, summing to 1: mixed into the roots' priors, so that more is tried
+        noise  n × moves, summing to 1: mixed into the roots' priors, to increase exploration
         """
         tree = SearchTree(self.go, boards, self.simulations)
         tree.add(0, boards, *self.evaluate(boards))
@@ -45,14 +45,14 @@ class TreeSearch:
 
 
 class SearchTree:
-    """The trees of n games; node 0 is the position asked about.
+    """The trees of n games; node 0 is the position to search from.
 
-    Of each move from each node, n × nodes × moves:
-    count   how often it was tried; total: the sum of the results for the one who moves
-    prior   the network's; 0 where it isn't legal
-    child   the node that it leads to; 0 where it was never tried
-    Of each node, n × nodes:
-    parent, move  whence it was reached; over: whether its game has ended
+    For each move from each node, n × nodes × moves:
+    count   how often it was tried; total: the sum of results for the player who moves
+    prior   from the network; 0 if illegal
+    child   the node that it leads to; 0 if never tried
+    For each node, n × nodes:
+    parent, move  how it was reached; over: whether its game has ended
     """
 
     def __init__(self, go: Go, boards: Boards, simulations: int) -> None:
@@ -69,7 +69,7 @@ class SearchTree:
         return self.boards[self.row * self.nodes + node]
 
     def add(self, node: int, boards: Boards, logits: Tensor, value: Tensor) -> Tensor:
-        """Fill a new node of each game; gives its result for its mover: the game's own where it is over."""
+        """Fill a new node of each game; returns its result for its mover: the game's result if it is over."""
         legal = self.go.legal(boards)
         self.boards.put(self.row * self.nodes + node, boards)
         self.prior[:, node] = logits.float().masked_fill(~legal, -torch.inf).softmax(1)
@@ -84,7 +84,7 @@ class SearchTree:
         self.prior[:, 0] = (1 - NOISE_SHARE) * self.prior[:, 0] + NOISE_SHARE * allowed
 
     def descend(self) -> tuple[Tensor, Tensor]:
-        """From each root by the best bounds to a move never tried, or to a game's end: node and move."""
+        """From each root, follow the best bounds to an untried move, or to a game's end: node and move."""
         node = torch.zeros_like(self.row)
         while True:
             move = self._best(node)
@@ -107,7 +107,7 @@ class SearchTree:
         self.parent[:, node], self.move[:, node] = parent, move
 
     def back_up(self, node: int, result: Tensor) -> None:
-        """Count a result, told for the mover at `node`, at every move on the way back to the roots."""
+        """Count a result, from the view of the mover at `node`, at every move on the path to the roots."""
         at = torch.full_like(self.row, node)
         while (at > 0).any():
             result = -result

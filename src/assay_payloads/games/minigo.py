@@ -4,12 +4,12 @@
     torchrun --nproc-per-node 8 -m assay_payloads.games.minigo --mode real --data games/ \\
         --opponent strong.pt --target 0.5
 
-An epoch is one generation: the ranks play games by tree search with the network as it is, write them below
---data, which all nodes must share (an earlier training's are replaced), and train on positions drawn from the
-last generations' games. An evaluation is a match against an opponent that stays as it is: the network of
---opponent, else the untrained one. --mode data-only makes batches of the games that a training has left.
+An epoch is one generation: the ranks play games by tree search with the current network, write them below
+--data, which all nodes must share (an earlier training's games are replaced), and train on positions drawn
+from the last generations' games. An evaluation is a match against a fixed opponent: the network from
+--opponent, otherwise the untrained one. --mode data-only makes batches from the games of an earlier training.
 
-Source: Silver et al., "Mastering the game of Go without human knowledge" (2017). What is not as in MLPerf's
+Source: Silver et al., "Mastering the game of Go without human knowledge" (2017). Differences from MLPerf's
 reference: the opponent (its checkpoint is TensorFlow's, so .50 there and here are different strengths), no
 game is resigned, and a new network always replaces the old one.
 """
@@ -38,14 +38,14 @@ from assay_payloads.training.step import AUTOCAST
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 PLANES = 2 * HISTORY + 1
-MATCHES = 1 << 20  # keeps the seeds of matches apart from those of generations
+MATCHES = 1 << 20  # separates the seeds of matches from those of generations
 SYMMETRIES = 8  # of the board: four turns, each mirrored or not
-RATE_FALLS = (400_000, 600_000)  # steps, at each to a tenth
+RATE_FALLS = (400_000, 600_000)  # steps at which the rate drops to a tenth
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, filters: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Block(nn.Module):
 
 
 def convolution(before: int, after: int, kernel: int = 3) -> tuple[nn.Module, nn.Module]:
-    """A convolution that keeps the size, and the normalisation of what comes out."""
+    """A convolution that keeps the size, followed by normalization."""
     return nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False), nn.BatchNorm2d(after)
 
 
@@ -81,7 +81,7 @@ class Network(nn.Module):
 
 
 class Positions:
-    """`count` positions drawn from games, each turned and mirrored at random: a batch is made at once."""
+    """`count` positions drawn from games, each randomly rotated and mirrored: a batch is made at once."""
 
     def __init__(self, size: int, games: Games, count: int, seed: int) -> None:
         self.go, self.games = Go(size), games
@@ -93,12 +93,12 @@ class Positions:
         return len(self.drawn)
 
     def stored_bytes(self, index: int) -> int:
-        """Of a position in the files of games."""
+        """Bytes of a position in the game files."""
         per_position = (self.games.stones, self.games.turn, self.games.visits, self.games.outcome)
         return sum(tensor[0].nbytes for tensor in per_position)
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Planes, shares of the visits and outcomes of some of them."""
+        """Planes, shares of visits, and outcomes of some of them."""
         index = index.cpu()
         drawn, go = self.drawn[index], self.go
         planes = go.planes(self.games.stones[drawn], self.games.turn[drawn])
@@ -128,21 +128,21 @@ class MiniGo(TrainingBenchmark):
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
         if not 2 <= options.board_size <= 19:
-            rank.fail(f"--board-size {options.board_size}: a board has 2 × 2 to 19 × 19 points")
+            rank.fail(f"--board-size {options.board_size}: a board must have 2 × 2 to 19 × 19 points")
         if min(options.games, options.eval_games) < rank.size:
             rank.fail(f"--games and --eval-games must be at least {rank.size}, so that each rank plays one")
         self.go = Go(options.board_size, options.komi, rank.device)
         resumes = options.checkpoint is not None and (options.checkpoint / NAME).exists()
-        # so that the generation under way when a training was ended is not played again
+        # so that the generation in progress when a training was ended is not played again
         self.left = self.files.generations() if resumes else []
 
     @cached_property
     def files(self) -> GameFiles:
-        """The games of this training; every rank has its own files and reads everyone's."""
+        """The games of this training; every rank has its own files and reads all ranks' files."""
         return GameFiles(self.options.data)
 
     def model(self) -> nn.Module:
-        """The network, which is kept, for it plays too, and its opponent."""
+        """The network, kept because it also plays, and its opponent."""
         options = self.options
         self.network = Network(options.board_size, options.blocks, options.filters, options.hidden)
         self.opponent = copy.deepcopy(self.network)
@@ -158,8 +158,8 @@ class MiniGo(TrainingBenchmark):
             self.opponent.load_state_dict(found["model"])
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
             self.rank.fail(
-                f"--opponent {path} is no checkpoint of a network with this --board-size, --blocks, "
-                f"--filters and --hidden: {told(error)}"
+                f"--opponent {path} is not a checkpoint of a network with this --board-size, --blocks, "
+                f"--filters, and --hidden: {told(error)}"
             )
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
@@ -178,17 +178,19 @@ class MiniGo(TrainingBenchmark):
         return functional.cross_entropy(logits, visits) + functional.mse_loss(value, outcome)
 
     def synthetic(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Stones by chance."""
+        """Random stones."""
         n, size, device = self.options.batch_size, self.go.size, self.rank.device
         planes = torch.randint(2, (n, PLANES, size, size), device=device).float()
         visits = torch.rand(n, self.go.points + 1, device=device).softmax(1)
         return planes, visits, torch.randint(2, (n,), device=device) * 2.0 - 1.0
 
     def training_data(self, epoch: int) -> Positions:
-        """Positions of the last generations; in a real training the newest is played first."""
+        """Positions of the last generations; in a real training, the newest is played first."""
         options, known = self.options, list(range(epoch + 1))
         if options.mode == "data-only" and not (known := self.files.generations()):
-            self.rank.fail(f"--data {options.data} has no games: a real training leaves them there")
+            self.rank.fail(
+                f"--data {options.data} has no games: a training with --mode real writes them there"
+            )
         *earlier, newest = known[-options.generations :]
         games = [self.files.read(generation, self.go.points) for generation in earlier]
         if options.mode == "real" and newest not in self.left:
@@ -283,15 +285,20 @@ def main() -> None:
     parser = arguments(__doc__, batch_size=4096, window=100, workers=0)
     add = parser.add_argument
     add("--board-size", type=int, default=9, help="points along an edge")
-    add("--komi", type=float, default=7.5, help="points that white gets for moving second")
+    add("--komi", type=float, default=7.5, help="points that White gets for moving second")
     add("--blocks", type=int, default=10, help="residual blocks")
-    add("--filters", type=int, default=32, help="of each convolution")
-    add("--hidden", type=int, default=64, help="width of the layer before the expected result")
-    add("--simulations", type=int, default=240, help="of the tree search, for a move")
-    add("--games", type=int, default=8192, help="of self-play in a generation, over all ranks")
-    add("--generations", type=int, default=5, help="whose games are trained on")
-    add("--positions", type=int, default=409_600, help="trained on in a generation: an epoch")
-    add("--eval-games", type=int, default=100, help="of an evaluation")
+    add("--filters", type=int, default=32, help="filters in each convolution")
+    add("--hidden", type=int, default=64, help="width of the value head's hidden layer")
+    add("--simulations", type=int, default=240, help="tree-search simulations for a move")
+    add("--games", type=int, default=8192, help="self-play games in a generation, over all ranks")
+    add("--generations", type=int, default=5, help="latest generations whose games are trained on")
+    add(
+        "--positions",
+        type=int,
+        default=409_600,
+        help="positions trained on in a generation, which is an epoch",
+    )
+    add("--eval-games", type=int, default=100, help="games in an evaluation")
     add("--opponent", type=Path, help="checkpoint of an earlier training; default: the untrained network")
     train(MiniGo, parser.parse_args())
 

@@ -1,4 +1,4 @@
-"""Games of Go that a search plays against itself or another, and the files that hold them.
+"""Games of Go that a search plays against itself or another, and their files.
 
 Nothing is resigned: every game is played to its end.
 """
@@ -28,8 +28,8 @@ class Games:
     stones   positions × HISTORY × points, int8
     turn     positions, int8: who was to move
     visits   positions × moves, float: the search's visits of each move, summing to 1
-    outcome  positions, float: 1 where the mover won its game, -1 where it lost
-    black    games, float: 1 where black won, -1 where white did
+    outcome  positions, float: 1 if the mover won its game, -1 if it lost
+    black    games, float: 1 if Black won, -1 if White did
     """
 
     stones: Tensor
@@ -47,12 +47,12 @@ class Games:
 def play(
     players: Sequence[TreeSearch], games: range, total: int, seed: Sequence[int], *, explore: bool
 ) -> Games:
-    """Play games to their ends, all at once.
+    """Play games to their ends, all at the same time.
 
-    players  one, against itself; or two, of whom the first has black in games of even number
-    games    the numbers of those that are played here, of `total` that are played by all ranks. What is drawn
-             for a game depends on the seed and its number alone, so that more ranks play the same games
-    explore  mix noise into the search; without it games differ by their openings alone
+    players  one, against itself; or two, of which the first is Black in games with even numbers
+    games    the numbers of the games played here, of `total` games on all ranks. A game's random draws depend
+             only on the seed and its number, so that more ranks play the same games
+    explore  mix noise into the search; without it, games differ only in their openings
     """
     go, device = players[0].go, players[0].go.neighbours.device
     boards, numbers = Boards.empty(len(games), go.size, device), torch.tensor(games)
@@ -87,29 +87,29 @@ def _noise(chance: np.random.Generator, points: int, games: int) -> Tensor:
 
 
 def _choose(visits: Tensor, drawn: Tensor, played: int) -> Tensor:
-    """A move for each game: in the opening by chance, as often as visited; then the most visited.
+    """A move for each game: in the opening drawn in proportion to visits; then the most visited.
 
-    The opening is one move in twelve points, as in AlphaGo Zero's paper (30 on 361), but at least four: with
+    The opening is one move per twelve points, as in AlphaGo Zero's paper (30 on 361), but at least four: with
     fewer, games on small boards would repeat each other.
     """
     points = visits.shape[1] - 1
     if played >= max(4, points // 12):
         return visits.argmax(1)
-    shares = visits.cpu().cumsum(1)  # sums of a GPU are of no fixed order
+    shares = visits.cpu().cumsum(1)  # sums on a GPU have no fixed order
     return (shares < drawn.unsqueeze(1)).sum(1).clamp(max=points).to(visits.device)
 
 
 class GameFiles:
-    """A directory with the games of each generation, one file a rank: `generation-0003-rank-0001.pt`.
+    """A directory with the games of each generation, one file per rank: `generation-0003-rank-0001.pt`.
 
-    training  tells the files of one training from those of others in the same directory
+    training  distinguishes the files of one training from others in the same directory
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.training = directory, ""
 
     def path(self, generation: int, rank: int) -> Path:
-        """Where a rank's games of a generation stand."""
+        """The file of a rank's games of a generation."""
         return self.directory / f"generation-{generation:04d}-rank-{rank:04d}.pt"
 
     def generations(self) -> list[int]:
@@ -119,14 +119,14 @@ class GameFiles:
         )
 
     def write(self, generation: int, rank: int, ranks: int, games: Games) -> None:
-        """Leave the whole file or none; one of an earlier training is replaced."""
+        """Write the file atomically; a file of an earlier training is replaced."""
         path = self.path(generation, rank)
         part = path.with_suffix(".part")
         torch.save({"training": self.training, "ranks": ranks, **asdict(games)}, part)
         part.replace(path)
 
     def read(self, generation: int, points: int) -> Games:
-        """All ranks' games of a generation, on boards of `points`; the first read says which training's.
+        """All ranks' games of a generation, on boards with `points`; the first one read sets the training.
 
         Raises UnreadableSampleError, which names the file.
         """
@@ -137,12 +137,12 @@ class GameFiles:
             self.training = self.training or training
             if training != self.training:
                 raise UnreadableSampleError(
-                    f"{path} is of another training, which plays into the same directory"
+                    f"{path} is from another training, which writes to the same directory"
                 )
             if games.stones.shape[1:] != (HISTORY, points):
                 found = games.stones.shape[-1]
                 raise UnreadableSampleError(
-                    f"{path} is of boards of {found} points; --board-size asks for {points}"
+                    f"{path} is for boards with {found} points, but --board-size requires {points}"
                 )
             parts.append(games)
             rank += 1
@@ -158,5 +158,5 @@ class GameFiles:
 
 
 def told(error: Exception) -> str:
-    """Kind and first line: torch's errors of files go on with advice on how to trust them."""
+    """Type and first line: torch's file errors continue with advice on how to trust them."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -1,1 +1,1 @@
-"""MLPerf's inference benchmarks, driven by its LoadGen."""
+"""MLPerf Inference benchmarks, driven by LoadGen."""

@@ -1,16 +1,16 @@
-"""MLPerf inference: a model on a backend, driven by LoadGen in one of its four scenarios.
+"""MLPerf Inference: a model on a backend, driven by LoadGen in one of its four scenarios.
 
     python -m assay_payloads.inference.loadgen --model mobilenet --scenario SingleStream --min-duration-s 10
     python -m assay_payloads.inference.loadgen --model resnet50 --scenario Server --batch-size 32 \\
         --max-wait-s 0.002 --device cuda
 
-LoadGen's own logs lie in the working directory; what its detail log states is printed as well, under
-LoadGen's keys, since a log is what comes back from everywhere. Whether the run is VALID is for the reader of
-the log to say: an INVALID run comes to its end here like any other.
+LoadGen's own logs are in the working directory. What its detail log states is also printed, under LoadGen's
+keys, since a log can be collected from everywhere. The log's reader decides whether the run is VALID: here,
+an INVALID run ends like any other.
 
-Without `--target-qps` Server's is searched for: the highest at which a run of `--search-s` is VALID, then the
-whole run at it, and lower while that is INVALID. Offline's expected rate is measured first, and raised while
-the run ends too early. The logs of the tries lie in search-01, search-02, …
+Without `--target-qps`, Server's rate is searched for: the highest at which a run of `--search-s` is VALID,
+then a full run at that rate, and lower rates while that is INVALID. Offline's expected rate is measured
+first, and raised while the run ends too early. The logs of the search are in search-01, search-02, …
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from assay_payloads.measuring.rank import Rank
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 QUEUED = ("Server", "Offline")
-# For early stopping; in Offline, whose one query has them all, the samples that the rules ask for.
+# For early stopping; in Offline, where one query has all samples, the number that the rules require.
 LEAST_QUERIES = {"SingleStream": 100, "MultiStream": 662, "Server": 662, "Offline": 24_576}
 STATED = ("effective_", "result_", "early_stopping_", "num_", "loadgen_version", "error_", "generated_")
 CONDITIONS = (
@@ -55,7 +55,7 @@ PILOT_S = 0.5
 
 @dataclass(frozen=True)
 class Pilot:
-    """What the warm-up showed: seconds of a sample alone, and samples/s in whole batches on all instances."""
+    """The warm-up's result: seconds of a sample alone, and samples/s in full batches on all instances."""
 
     alone_s: float
     rate: float
@@ -71,7 +71,8 @@ class Bench:
         self.categories = () if self.data is None else self.data.categories
         if self.data is not None and self.data.asked != self.model.says:
             raise ValueError(
-                f"{options.data}: asks for {self.data.asked}; {options.model} answers with {self.model.says}"
+                f"{options.data}: requires {self.data.asked}, but {options.model} answers with "
+                f"{self.model.says}"
             )
         self.library = Library(options.samples if self.data is None else self.data.count, self._sample)
         labels = self.model.labels_for(self.categories)
@@ -97,7 +98,7 @@ class Bench:
         return logged(answer, index, self.categories if self.model.numbered else ())
 
     def warm_up(self) -> Pilot:
-        """Run every batch size that will be met often, then see how fast one sample and whole batches are."""
+        """Run every frequent batch size, then measure how fast one sample and full batches are."""
         largest = self.options.batch_size
         some = range(min(self.library.count, largest))
         self.library.load(some)
@@ -117,7 +118,7 @@ class Bench:
         return Pilot(min(alone), largest / statistics.median(whole) * len(distinct))
 
     def run(self, pilot: Pilot, qps: float | None, duration_s: float, mode: str) -> dict[str, Any]:
-        """One run of LoadGen, its logs in the working directory; gives what its detail log states."""
+        """One run of LoadGen, with logs in the working directory; returns what its detail log states."""
         logs = lg.LogSettings()
         output = lg.LogOutputSettings()
         output.outdir, logs.enable_trace = ".", self.options.trace
@@ -139,7 +140,7 @@ class Bench:
         settings.mode = getattr(lg.TestMode, mode)
         settings.min_duration_ms = round(duration_s * 1000)
         settings.min_query_count = options.min_queries or LEAST_QUERIES[options.scenario]
-        # LoadGen draws its queries beforehand, as many as it expects to send; they must not run out.
+        # LoadGen draws as many queries in advance as it expects to send; they must not run out.
         expected_ns = max(1, round(pilot.alone_s * 1e9 / 2))
         settings.single_stream_expected_latency_ns = settings.multi_stream_expected_latency_ns = expected_ns
         settings.server_target_latency_ns = round(bound_s(options) * 1e9)
@@ -151,7 +152,7 @@ class Bench:
         return settings
 
     def set_aside(self, found: dict[str, Any], qps: float, duration_s: float) -> bool:
-        """Keep a try's logs in a directory of its own and print how it went; whether it was VALID."""
+        """Keep the logs of a search step, print its outcome, and return whether it was VALID."""
         self.steps += 1
         folder = Path(f"search-{self.steps:02}")
         folder.mkdir()
@@ -187,9 +188,9 @@ def stated(detail: Path) -> dict[str, Any]:
 
 @cache
 def round_seeds() -> tuple[int, int, int]:
-    """The round's seeds (qsl, sample index, schedule) in the mlperf.conf that LoadGen carries.
+    """The round's seeds (qsl, sample index, schedule) from LoadGen's own mlperf.conf.
 
-    LoadGen applies that file to the first settings of a process alone, so these are read once.
+    LoadGen applies that file only to the first settings of a process, so these are read once.
     """
     official = lg.TestSettings()
     official.FromConfig(os.devnull, "resnet50", "Server")
@@ -202,7 +203,7 @@ def bound_s(options: argparse.Namespace) -> float:
 
 
 def measure(bench: Bench, pilot: Pilot) -> dict[str, Any]:
-    """The run that counts, after the tries that it takes to find its rate."""
+    """The run that counts, after the search for its rate."""
     options = bench.options
     if options.mode == "accuracy":
         return bench.run(pilot, options.target_qps or pilot.rate / 2, options.min_duration_s, "AccuracyOnly")
@@ -214,7 +215,7 @@ def measure(bench: Bench, pilot: Pilot) -> dict[str, Any]:
 
 
 def whole_offline(bench: Bench, pilot: Pilot) -> dict[str, Any]:
-    """Offline at an expected rate that makes it last: it decides how many samples the one query has."""
+    """Offline at an expected rate that makes it long enough: the rate sets the samples of the one query."""
     rate, duration_s = pilot.rate, bench.options.min_duration_s
     for left in reversed(range(MOST_TRIES)):
         found = bench.run(pilot, rate, duration_s, "PerformanceOnly")
@@ -226,14 +227,16 @@ def whole_offline(bench: Bench, pilot: Pilot) -> dict[str, Any]:
 
 
 def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
-    """Server at the highest rate that is VALID: searched for with short runs, confirmed by a whole one."""
+    """Server at the highest VALID rate: found with short runs, confirmed by a full run."""
     options = bench.options
 
     def holds(qps: float) -> bool:
         found = bench.run(pilot, qps, options.search_s, "PerformanceOnly")
         return bench.set_aside(found, qps, options.search_s)
 
-    advice = f"latency bound {bound_s(options):g} s, one sample alone {pilot.alone_s:.4g} s: raise the bound"
+    advice = (
+        f"latency bound {bound_s(options):g} s, one sample alone takes {pilot.alone_s:.4g} s: raise the bound"
+    )
     if pilot.alone_s >= bound_s(options):
         bench.rank.fail(f"no rate can be VALID; {advice}")
     share = options.search_resolution
@@ -250,7 +253,7 @@ def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
 
 
 def state(bench: Bench) -> None:
-    """Print what defines the work beside the machine, the libraries and LoadGen's settings."""
+    """Print what defines the work, besides the machine, the libraries, and LoadGen's settings."""
     options, log = bench.options, bench.rank.log
     for name in (
         "model",
@@ -283,27 +286,33 @@ def parsed() -> argparse.Namespace:
     add("--mode", choices=["performance", "accuracy"], default="performance")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     add("--precision", choices=TYPES, default="fp32")
-    add("--size", type=int, help="height and width of an image, or tokens; default: the model's own")
-    add("--batch-size", type=int, default=1, help="samples that run together at most")
+    add("--size", type=int, help="height and width of an image, or tokens; default: the model's")
+    add("--batch-size", type=int, default=1, help="maximum samples in a batch")
     add("--max-wait-s", type=float, default=0.0, help="Server: how long a batch waits for more samples")
-    add("--instances", type=int, default=1, help="batches that run at a time; spread over the visible GPUs")
+    add(
+        "--instances", type=int, default=1, help="batches that run concurrently; spread over the visible GPUs"
+    )
     add("--compile", action=argparse.BooleanOptionalAction, default=False, help="torch.compile")
-    add("--channels-last", action=argparse.BooleanOptionalAction, default=True, help="NHWC, of images")
+    add("--channels-last", action=argparse.BooleanOptionalAction, default=True, help="NHWC layout for images")
     add("--warmup", type=int, default=3, help="runs of each batch size before LoadGen starts")
     add("--samples", type=int, default=64, help="synthetic samples in the library")
     add("--data", type=Path, help="folders of classes, .npz, COCO or SQuAD; default: synthetic")
     add("--weights", type=Path, help="file of the library's state_dict; default: random")
-    add("--target-qps", type=float, help="Server: rate sent; Offline: rate expected; default: found")
-    add("--latency-bound-s", type=float, help="Server's, at the 99th percentile; default: the rules'")
+    add("--target-qps", type=float, help="Server: rate sent; Offline: rate expected; default: searched")
+    add(
+        "--latency-bound-s",
+        type=float,
+        help="latency bound of Server, at the 99th percentile; default: the rules'",
+    )
     add("--min-duration-s", type=float, default=600.0)
     add("--min-queries", type=int, help="Offline: samples; default: early stopping's, the rules'")
-    add("--search-s", type=float, default=60.0, help="duration of a try")
-    add("--search-resolution", type=float, default=0.02, help="share that the rate is found to")
+    add("--search-s", type=float, default=60.0, help="duration of each search step")
+    add("--search-resolution", type=float, default=0.02, help="relative precision of the rate that is found")
     add(
         "--seeds",
         choices=["repeat", "round"],
         default="repeat",
-        help="LoadGen's: from --seed, or the round's",
+        help="LoadGen's seeds: from --seed, or the round's",
     )
     add(
         "--trace", action=argparse.BooleanOptionalAction, default=False, help="LoadGen's trace of every query"
@@ -311,26 +320,28 @@ def parsed() -> argparse.Namespace:
     add("--seed", type=int, default=1)
     options = parser.parse_args()
     if min(options.batch_size, options.instances, options.warmup, options.samples) < 1:
-        parser.error("--batch-size, --instances, --warmup and --samples must be at least 1")
+        parser.error("--batch-size, --instances, --warmup, and --samples must be at least 1")
     if options.target_qps is not None and options.scenario not in QUEUED:
-        parser.error(f"--target-qps: {options.scenario} sends as fast as it is answered; leave it out")
+        parser.error(
+            f"--target-qps: {options.scenario} sends queries as fast as they are answered; remove it"
+        )
     if options.mode == "accuracy" and options.data is None:
         parser.error("--mode accuracy needs --data with labels")
     if options.backend == "onnxruntime" and (options.compile or options.precision == "bf16"):
-        parser.error("--backend onnxruntime takes neither --compile nor bf16")
+        parser.error("--backend onnxruntime supports neither --compile nor bf16")
     return options
 
 
 def main() -> None:
-    """Read the command line, warm up, let LoadGen measure, print what it states."""
+    """Read the command line, warm up, let LoadGen measure, and print what it states."""
     options = parsed()
     rank = Rank()
     if rank.size > 1:
-        rank.fail(f"LoadGen drives one process, found {rank.size} ranks: use shape 1x1, and --instances")
+        rank.fail(f"LoadGen drives one process, but found {rank.size} ranks: use shape 1x1, and --instances")
     rank.join(options.device)
     try:
         bench = Bench(rank, options)
-    except (OSError, ValueError, RuntimeError, ImportError) as error:  # of data, weights, backend
+    except (OSError, ValueError, RuntimeError, ImportError) as error:  # from data, weights, backend
         rank.fail(str(error))
     state(bench)
     found = measure(bench, bench.warm_up())

@@ -1,7 +1,7 @@
 """What runs a model: PyTorch, or ONNX Runtime on the model that PyTorch exported. NumPy in, answers out.
 
-Copies to the device and back are part of a call, as MLPerf counts them: samples begin and answers end in the
-host's memory.
+Copies to the device and back are part of a call, as MLPerf counts them: samples start and answers end in host
+memory.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from assay_payloads.inference.loadgen_models import Model
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXPORTED = Path("model.onnx")
-# Weights of the reference's BERT that transformers' has no place for any more; no answer depends on them.
+# Weights of the reference's BERT that transformers' no longer has; no answer depends on them.
 GONE = ("bert.pooler.", "bert.embeddings.position_ids")
 
 
 class TorchBackend:
-    """A network on a device, eager or compiled; a call gives an answer to each sample of a batch.
+    """A network on a device, eager or compiled; a call returns an answer for each sample of a batch.
 
-    sizes  batch sizes that it is compiled for: a batch in between is filled up, since each new size would be
-           compiled while the clock runs; () runs batches as they come
+    sizes  batch sizes that it is compiled for: a batch in between is padded, since each new size would be
+           compiled while the clock runs; () runs batches unchanged
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class TorchBackend:
 
 
 class OnnxBackend:
-    """An exported model in ONNX Runtime, on its CPU or its CUDA provider; called as torch's backend is.
+    """An exported model in ONNX Runtime, on its CPU or its CUDA provider; called like torch's backend.
 
-    Raises RuntimeError where ONNX Runtime would fall back to another provider than the one asked for.
+    Raises RuntimeError if ONNX Runtime would fall back to a provider other than the requested one.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class OnnxBackend:
         self._session = ort.InferenceSession(file, options, providers=placed)
         if provider not in self._session.get_providers():
             raise RuntimeError(
-                f"ONNX Runtime {ort.__version__} has no {provider} here, only "
-                f"{', '.join(ort.get_available_providers())}: install onnxruntime-gpu, or use the cpu"
+                f"ONNX Runtime {ort.__version__} does not have {provider} here, only "
+                f"{', '.join(ort.get_available_providers())}: install onnxruntime-gpu, or use the CPU"
             )
         self._answers = answers
         self._inputs = [
@@ -110,9 +110,9 @@ def predictors(
 ) -> list[TorchBackend | OnnxBackend]:
     """A backend for each instance; instances on one device share one, with the threads divided among them.
 
-    labels  that the boxes have, 0 of a model without boxes
+    labels  of the boxes, 0 for a model without boxes
 
-    Raises OSError, ValueError and RuntimeError where the weights don't fit or a provider is missing.
+    Raises OSError, ValueError and RuntimeError if the weights don't match or a provider is missing.
     """
     count = torch.cuda.device_count() if device.type == "cuda" else 1
     gpus = [torch.device("cuda", at) for at in range(min(count, options.instances))]
@@ -128,14 +128,14 @@ def predictors(
 
 
 def _load(network: nn.Module, weights: Path) -> None:
-    """Weights as the library of the model names them; trainings keep them as `model` beside other things."""
+    """Weights with the names of the model's library; trainings store them as `model`, among other things."""
     try:
         kept = torch.load(weights, map_location="cpu", weights_only=True)
         named = {name: one for name, one in kept.get("model", kept).items() if not name.startswith(GONE)}
         getattr(network, "model", network).load_state_dict(named)
     except (pickle.UnpicklingError, EOFError) as error:
         raise ValueError(f"{weights}: found no weights; torch.save the model's state_dict") from error
-    except (RuntimeError, AttributeError, TypeError) as error:  # another model's, or no table of names
+    except (RuntimeError, AttributeError, TypeError) as error:  # another model's, or not a table of names
         why = " ".join(str(error).split())[:300]
         raise ValueError(f"{weights}: not the state_dict of this model: {why}") from error
 
@@ -163,7 +163,7 @@ def _onnx(
 
 
 def batch_sizes(largest: int) -> list[int]:
-    """Powers of two up to the largest, and that.
+    """Powers of two up to the largest, and the largest itself.
 
     >>> batch_sizes(6)
     [1, 2, 4, 6]
@@ -172,13 +172,13 @@ def batch_sizes(largest: int) -> list[int]:
 
 
 def export(network: nn.Module, model: Model, size: int, kind: torch.dtype) -> None:
-    """Write the network as ONNX, for batches of any size; it takes some seconds."""
+    """Write the network as ONNX, for batches of any size; takes some seconds."""
     import onnxscript  # noqa: F401  (torch's exporter needs it and says so too late)
 
     sample = [torch.from_numpy(one) for one in model.synthetic(np.random.default_rng(0), size)]
-    pair = [torch.stack([one, one]) for one in sample]  # of one alone the exporter would make a constant
+    pair = [torch.stack([one, one]) for one in sample]  # the exporter would turn a single one into a constant
     with warnings.catch_warnings(), torch.inference_mode(), contextlib.redirect_stdout(sys.stderr):
-        warnings.simplefilter("ignore")  # of what torch's exporter itself will have to change
+        warnings.simplefilter("ignore")  # warnings about torch's own exporter
         torch.onnx.export(
             network,
             tuple(one.to(kind) if one.is_floating_point() else one for one in pair),

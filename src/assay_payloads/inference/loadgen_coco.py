@@ -1,6 +1,6 @@
-"""Images with boxes for LoadGen: COCO's val2017, or MLPerf's part of OpenImages in the same form.
+"""Images with boxes for LoadGen: COCO's val2017, or MLPerf's part of OpenImages in the same format.
 
-Samples are numbered in the order of the annotations' images, as MLPerf's own scripts of accuracy number them.
+Samples are numbered in the order of the annotations' images, as MLPerf's own accuracy scripts number them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from assay_payloads.inference.loadgen_detectors import COLUMNS
 def annotated(directory: Path, size: int) -> Data:
     """Every image of the split, in the order of its annotations, size × size.
 
-    Raises ValueError where the annotations can't be read.
+    Raises ValueError if the annotations can't be read.
     """
     openimages = (directory / "annotations" / PLACES[OPENIMAGES][0]).exists()
     try:
@@ -34,7 +34,7 @@ def annotated(directory: Path, size: int) -> Data:
 
 
 def _read(coco: Coco, images: Sequence[int], size: int, index: int) -> Arrays:
-    """One image, as large as the network takes it whatever its shape was, values from 0 to 1."""
+    """One image, resized to the network's input size regardless of its shape, values from 0 to 1."""
     try:
         pixels = functional.resize(coco.read(images[index]), [size, size])
     except UNREADABLE as error:
@@ -43,16 +43,16 @@ def _read(coco: Coco, images: Sequence[int], size: int, index: int) -> Arrays:
 
 
 def mean_precision(coco: Coco, images: Sequence[int], answers: Sequence[bytes]) -> float:
-    """COCO's AP (IoU .50 to .95) of logged answers, one to each image.
+    """COCO's AP (IoU .50 to .95) of logged answers, one for each image.
 
-    Raises ValueError where a box is said to be of another image than the one that was asked about, and where
+    Raises ValueError if a box belongs to another image than the one in the query, and if
     no image has an object.
     """
     results = []
     for index, answer in enumerate(answers):
         rows = np.frombuffer(answer, np.float32).reshape(-1, COLUMNS).astype(np.float64)
         if (rows[:, 0] != index).any():
-            raise ValueError(f"the answer to sample {index} holds boxes of sample {rows[0, 0]:g}")
+            raise ValueError(f"the answer to sample {index} has boxes of sample {rows[0, 0]:g}")
         image = coco.api.imgs[images[index]]
         rows[:, 1:5] *= [image["height"], image["width"]] * 2
         results += [

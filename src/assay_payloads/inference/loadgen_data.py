@@ -1,4 +1,4 @@
-"""Samples with what is right: images of classes, images with boxes, or questions on texts."""
+"""Labeled samples: images with classes, images with boxes, or questions about texts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 Arrays = tuple[np.ndarray, ...]
-CLASSES, BOXES, SPANS = "classes", "boxes", "spans of a text"  # what samples ask for and models answer
+CLASSES, BOXES, SPANS = "classes", "boxes", "spans of a text"  # kinds of answers
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
-SHORT_SIDE = 256 / 224  # of an image before its middle is cut out, in sizes of the cut
-SQUAD = ("dev-v1.1.json", "vocab.txt")  # questions, and the vocabulary that their words are cut by
+SHORT_SIDE = 256 / 224  # short side before the center crop, relative to the crop
+SQUAD = ("dev-v1.1.json", "vocab.txt")  # questions, and the vocabulary for tokenizing them
 PIECES = 30522  # of that vocabulary: BERT's, uncased
 
 
@@ -23,10 +23,10 @@ PIECES = 30522  # of that vocabulary: BERT's, uncased
 class Data:
     """Samples in a fixed order.
 
-    asked       what an answer is: classes, boxes or spans of a text
+    asked       what an answer is: classes, boxes, or spans of a text
     read        a sample's arrays by its index; a ValueError names its file
-    score       what answers are worth, at most 1: one to each sample, as LoadGen's accuracy log keeps them
-    categories  ids of what boxes can hold; () of samples without boxes
+    score       score of the answers, at most 1: one for each sample, as in LoadGen's accuracy log
+    categories  IDs that boxes can have; () for samples without boxes
     """
 
     asked: str
@@ -37,7 +37,7 @@ class Data:
 
 
 def labelled(path: Path, size: int) -> Data:
-    """What lies at `path`: a directory of folders of images, one a class in the order of their names (as
+    """The data set at `path`: a directory of image folders, one per class in name order (like
     torchvision's ImageFolder), an .npz file of `images` and their `labels`, a directory with COCO's
     annotations, or one with SQuAD's questions.
 
@@ -63,7 +63,7 @@ def _folders(path: Path, size: int) -> Data:
         folder = ImageFolder(str(path))
     except FileNotFoundError as error:
         raise ValueError(
-            f"{path}: expected a folder of images for each class, COCO's `annotations`, or SQuAD's "
+            f"{path}: expected a folder of images per class, COCO's `annotations`, or SQuAD's "
             f"{' and '.join(SQUAD)}: {error}"
         ) from error
 
@@ -74,13 +74,16 @@ def _folders(path: Path, size: int) -> Data:
 
 
 def _image(file: str, decode: Callable[[str], Any], size: int) -> np.ndarray:
-    """The middle of an image whose short side is resized, as MLPerf's classification takes it."""
+    """The center crop of an image whose short side is resized, as in MLPerf's classification."""
     from torchvision.transforms import v2
 
     steps = [v2.Resize(round(SHORT_SIDE * size)), v2.CenterCrop(size), v2.PILToTensor()]
     try:
         pixels: np.ndarray = v2.Compose(steps)(decode(file)).numpy()
-    except (OSError, SyntaxError) as error:  # Pillow's, of a file that is cut or no image
+    except (
+        OSError,
+        SyntaxError,
+    ) as error:  # Pillow's errors for a truncated file or one that is not an image
         raise ValueError(f"{file}: can't be decoded: {error}") from error
     scaled = (pixels.transpose(1, 2, 0) / 255 - MEAN) / DEVIATION
     return np.ascontiguousarray(scaled.transpose(2, 0, 1), dtype=np.float32)
@@ -93,14 +96,14 @@ def _arrays(path: Path) -> Data:
     with np.load(path) as file:
         missing = [name for name in ("labels", "images") if name not in file]
         if missing:
-            raise ValueError(f"{path}: has no {', '.join(missing)}; it holds {', '.join(file) or 'nothing'}")
+            raise ValueError(f"{path}: has no {', '.join(missing)}; it has {', '.join(file) or 'nothing'}")
         labels, images = file["labels"].astype(np.int64), file["images"]
     if labels.shape != (len(images),):
-        raise ValueError(f"{path}: labels are {labels.shape}, expected one to each of {len(images)} images")
+        raise ValueError(f"{path}: labels are {labels.shape}, expected one for each of {len(images)} images")
     return Data(CLASSES, len(labels), lambda index: (images[index],), partial(share_right, labels))
 
 
 def share_right(labels: np.ndarray, answers: Sequence[bytes]) -> float:
-    """Share of 1 of the answers that are the label's class: top-1 accuracy."""
+    """Share of answers that match the label's class, at most 1: top-1 accuracy."""
     given = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
     return float((given[:, 0] == labels).mean())

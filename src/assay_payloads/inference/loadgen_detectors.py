@@ -1,11 +1,11 @@
-"""torchvision's detection models cut in two: a network of tensors alone, and the sorting out of its boxes.
+"""torchvision's detection models split in two: a network of tensors only, and the selection of its boxes.
 
-The network ends with as many candidates for every image, best first of each kind, so that it runs in batches
-and exports to ONNX like any other. What depends on the image, thresholds and non-maximum suppression, comes
-after it and is the same code whatever ran the network. The detections are torchvision's own.
+The network ends with the same number of candidates for every image, best first of each kind, so that it runs
+in batches and exports to ONNX like any other. Whatever depends on the image, thresholds and non-maximum
+suppression, comes after it and is the same code for every backend. The detections are torchvision's own.
 
-Which candidates are best is chance where weights are random: SSDLite's scores are then one and the same
-number for every box, and each backend breaks ties in its own way. With trained weights both find the same.
+With random weights, the choice of candidates is random: SSDLite then gives every box the same score, and each
+backend breaks ties in its own way. With trained weights, both find the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CORNERS, COLUMNS = 4, 7
 class Anchors(nn.Module):
     """Corners of the boxes that a model starts from, A×4, in pixels.
 
-    They stay fp32 when the model around them is made fp16 or bf16, whose steps at 800 are 0.5 and 4 pixels.
+    They stay fp32 when the model is converted to fp16 or bf16, whose steps at 800 are 0.5 and 4 pixels.
     """
 
     def __init__(self, corners: Tensor) -> None:
@@ -70,7 +70,7 @@ class Detector(nn.Module):
         """The best of all default boxes and labels.
 
         logits  batch × A × classes
-        codes   batch × A × 4: how each default box is to be moved
+        codes   batch × A × 4: how to move each default box
         """
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class Detector(nn.Module):
         return flat.reshape(codes.shape).clamp(0, self.size)
 
     def boxes(self, candidates: Tensor) -> list[np.ndarray]:
-        """Of each image what it holds, n × 6: ymin, xmin, ymax, xmax as shares of its sides, score, label."""
+        """The objects of each image, n × 6: ymin, xmin, ymax, xmax as shares of its sides, score, label."""
         return [self._sorted_out(rows).cpu().numpy() for rows in candidates]
 
     def _sorted_out(self, rows: Tensor) -> Tensor:
@@ -106,8 +106,9 @@ class SsdDetector(Detector):
 class RetinaNetDetector(Detector):
     """The best pairs of box and class of each feature map; there is no background.
 
-    Such a pair's box is among as many boxes of the best class each. Those are sought first: they are fewer
-    than the pairs by the number of classes, and sorting all pairs would take as long as the network.
+    Such a pair's box is among the same number of boxes with the best class scores. Those are searched first:
+    they are fewer than the pairs by the number of classes, and sorting all pairs would take as long as the
+    network.
     """
 
     def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
@@ -128,12 +129,12 @@ class RetinaNetDetector(Detector):
 
 
 def logged(boxes: np.ndarray, index: int, numbered: Sequence[int]) -> np.ndarray:
-    """An answer as MLPerf's scripts of accuracy read it, n × 7 of 32-bit floats: sample, the four shares,
+    """An answer in the form that MLPerf's accuracy scripts read, n × 7 floats (32 bits): sample, four shares,
     score, category.
 
-    boxes     n × 6 of `Detector.boxes`
+    boxes     n × 6 from `Detector.boxes`
     index     of the sample
-    numbered  ids of the categories where labels are their numbers from 1; () where labels are ids
+    numbered  IDs of the categories if labels are their numbers from 1; () if labels are IDs
 
     Source: mlcommons/inference, vision/classification_and_detection/tools/accuracy-coco.py.
     """
@@ -144,12 +145,12 @@ def logged(boxes: np.ndarray, index: int, numbered: Sequence[int]) -> np.ndarray
 
 
 def _taken(rows: Tensor, at: Tensor) -> Tensor:
-    """Rows (batch × A × n) by their numbers (batch × k): batch × k × n."""
+    """Rows (batch × A × n) selected by their numbers (batch × k): batch × k × n."""
     return rows.gather(1, at[..., None].expand(-1, -1, rows.shape[-1]))
 
 
 def _map_sides(model: Any, size: int) -> list[tuple[int, int]]:
-    """Height and width of the feature maps, from a copy of the network without memory for its numbers."""
+    """Height and width of the feature maps, from a copy of the network without allocated weights."""
     backbone = copy.deepcopy(model.backbone).to("meta").eval()
     maps = backbone(torch.empty(1, 3, size, size, device="meta"))
     return [(features.shape[-2], features.shape[-1]) for features in maps.values()]

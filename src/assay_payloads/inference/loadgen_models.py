@@ -1,4 +1,4 @@
-"""Models of MLPerf inference: from libraries, built from their configurations, with their samples.
+"""Models of MLPerf Inference: from libraries, built from their configurations, with their samples.
 
 | model         | network                                               | sample         | answer            |
 |---------------|-------------------------------------------------------|----------------|-------------------|
@@ -7,11 +7,11 @@
 | ssd-mobilenet | torchvision's SSDLite with MobileNetV3 (v0.5: V1)     | image, 320×320 | boxes             |
 | ssd-resnet34  | the one that workload ssd trains (v0.5: 1200×1200)    | image, 300×300 | boxes             |
 | retinanet     | torchvision's RetinaNet with ResNeXt-50 (MLPerf v2.1) | image, 800×800 | boxes             |
-| bert-large    | transformers' BERT that answers questions on a text   | 384 tokens     | logits of tokens  |
+| bert-large    | transformers' BERT, answering questions about a text  | 384 tokens     | logits of tokens  |
 | bert-tiny     | the same with 2 layers of 128 (Turc et al. 2019)      | 128 tokens     | logits of tokens  |
 
-Weights are drawn from a seed unless a file gives them: speed doesn't depend on them, but for the boxes that
-detection has to sort out, and accuracy is that of guessing.
+Weights are random, drawn from a seed, unless a file provides them: speed doesn't depend on them, except for
+the number of boxes that detection has to select from, and accuracy is that of guessing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ RESNET34 = (3, 4, 6)  # blocks of its first three stages
 
 @dataclass(frozen=True)
 class Model:
-    """A network, what goes in and what comes out.
+    """A network, its inputs, and its outputs.
 
     build      the network for a size and a number of labels: batched tensors in, one tensor out
-    answers    the network and its outputs → what it says of each sample, one array each, in the host's memory
+    answers    the network and its outputs → the answers for each sample, one array each, in host memory
     inputs     names of its inputs
     size       of a sample: height and width of the image, or tokens
     bound_s    Server's latency bound by the rules (mlperf.conf), seconds
-    held       samples that LoadGen holds in memory at a time by the rules (mlperf.conf)
+    held       samples that LoadGen keeps in memory at a time by the rules (mlperf.conf)
     synthetic  a sample from random numbers and its size: an array for each input
-    labels     that boxes have where no data set says otherwise; 0 answers without boxes
-    numbered   labels are 1, 2, … in the order of the categories' ids, and not those ids
+    labels     of boxes if no data set defines them; 0: answers without boxes
+    numbered   labels are 1, 2, … in the order of the categories' IDs, rather than those IDs
     """
 
     build: Callable[[int, int], nn.Module]
@@ -58,13 +58,13 @@ class Model:
 
     @property
     def says(self) -> str:
-        """What its answers are: classes, boxes or spans of a text."""
+        """The kind of its answers: classes, boxes, or spans of a text."""
         if self.labels:
             return BOXES
         return SPANS if self.inputs == _TEXT else CLASSES
 
     def labels_for(self, categories: Sequence[int]) -> int:
-        """How many labels the network tells apart for these categories, or without any."""
+        """How many labels the network distinguishes for these categories, or without any."""
         if not categories:
             return self.labels
         return len(categories) if self.numbered else max(categories) + 1
@@ -75,11 +75,11 @@ def _image(rng: np.random.Generator, size: int) -> Arrays:
 
 
 def _colours(rng: np.random.Generator, size: int) -> Arrays:
-    return (rng.random((3, size, size), dtype=np.float32),)  # detection normalises by itself
+    return (rng.random((3, size, size), dtype=np.float32),)  # detection normalizes on its own
 
 
 def _tokens(rng: np.random.Generator, size: int) -> Arrays:
-    """A question of a quarter of the length and its text; nothing is padding."""
+    """A question, which takes a quarter of the length, and its text, without padding."""
     types = (np.arange(size) >= size // 4).astype(np.int64)
     return rng.integers(1000, PIECES, size), np.ones(size, dtype=np.int64), types
 
@@ -89,12 +89,12 @@ def _classes(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
 
 
 def _logits(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
-    """Tokens × 2 of 32 bits, as MLPerf's script reads them; which span they mean, the score decides."""
+    """Tokens × 2 32-bit values, as MLPerf's script reads them; the scoring selects the span."""
     return list(logits.float().cpu().numpy())
 
 
 class BertQuestionAnswering(nn.Module):
-    """BERT that answers a question on a text: logits of each token to be the answer's first and last."""
+    """BERT for question answering: logits of each token to be the answer's first and last."""
 
     def __init__(self, layers: int, hidden: int, heads: int) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def _retinanet(size: int, labels: int) -> nn.Module:
 
 
 _IMAGES, _TEXT = ("images",), ("input_ids", "attention_mask", "token_type_ids")
-# Labels: COCO's ids end at 90; MLPerf's part of OpenImages has the ids 0 to 263, and RetinaNet no background.
+# Labels: COCO's IDs end at 90; MLPerf's part of OpenImages has IDs 0 to 263, and RetinaNet no background.
 MODELS = {
     "resnet50": Model(_classifier("resnet50"), _classes, _IMAGES, 224, 0.015, 1024, _image),
     "mobilenet": Model(_classifier("mobilenet_v2"), _classes, _IMAGES, 224, 0.010, 1024, _image),

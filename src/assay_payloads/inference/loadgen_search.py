@@ -1,4 +1,4 @@
-"""The highest rate that still holds, found by trying: for LoadGen's Server scenario."""
+"""The highest rate that still holds, found by trial runs: for LoadGen's Server scenario."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 
 def highest(holds: Callable[[float], bool], first: float, *, within: float, most_steps: int) -> float | None:
-    """The largest rate that was seen to hold, with one seen not to hold at most `within` of it above.
+    """The largest rate that was seen to hold, with a rate seen not to hold at most `within` of it above.
 
-    holds       tries a rate; it is taken to hold below where it holds and not to hold above where it doesn't
-    first       rate to begin at; from there by doubling or halving until the limit lies between two rates
-    within      share: 0.02 ends at two rates that are 2 % apart
-    most_steps  rates that are tried at most
+    holds       tries a rate; rates below one that holds are assumed to hold, and rates above one that does
+                not are assumed not to
+    first       starting rate; from there doubled or halved until the limit is between two rates
+    within      relative: 0.02 ends at two rates that are 2 % apart
+    most_steps  maximum number of rates to try
 
-    None where no rate that was tried holds. Bisection is of the logarithm: rates differ by factors.
+    None if no tried rate holds. Bisection works on the logarithm: rates differ by factors.
 
     >>> highest(lambda rate: rate <= 70, 20, within=0.1, most_steps=20)
     67.27171322029716

@@ -1,7 +1,7 @@
 """SQuAD v1.1 for LoadGen: windows of a text in, logits of an answer's ends out, F1 of its words.
 
-The samples, the choice among logits and the text of an answer are those of MLPerf's reference, so that its
-script finds the same figure in the same log.
+The samples, the selection among logits, and the text of an answer follow MLPerf's reference, so that its
+script computes the same figure from the same log.
 
 Source: mlcommons/inference, language/bert: create_squad_data.py, accuracy-squad.py.
 """
@@ -21,12 +21,12 @@ from assay_payloads.inference.loadgen_data import PIECES, SPANS, SQUAD, Arrays, 
 from assay_payloads.inference.squad import SquadQuestion, f1, paragraphs
 
 QUESTIONS, VOCABULARY = SQUAD
-EXPECTED = f"{VOCABULARY} of BERT, uncased: {PIECES:,} pieces, a line each"
+EXPECTED = f"{VOCABULARY} of BERT, uncased: {PIECES:,} pieces, one per line"
 MARKS = ("[CLS]", "[SEP]", "[UNK]")
-MOST_ASKED = 64  # pieces of a question; what is longer is cut
+MOST_ASKED = 64  # pieces of a question; longer ones are cut
 STRIDE = 128  # pieces of a text from one window to the next
-BEST, LONGEST = 20, 30  # logits that are looked at on each side; pieces of an answer
-NO_ANSWER = "empty"  # what the reference says where none of them make a span
+BEST, LONGEST = 20, 30  # logits considered on each side; pieces of an answer
+NO_ANSWER = "empty"  # the reference's answer if none of them form a span
 _BETWEEN_WORDS = re.compile("[ \t\r\n\u202f]+")
 
 
@@ -35,7 +35,7 @@ class Text:
     """A paragraph as words between blanks, and as pieces of the vocabulary.
 
     ids      of the pieces
-    word_of  the word that a piece is of, by number
+    word_of  the word that contains each piece, by number
     """
 
     words: Sequence[str]
@@ -44,10 +44,10 @@ class Text:
     word_of: Sequence[int]
 
     def cut(self, first: int, last: int) -> str:
-        """The answer from piece to piece, as its text has it.
+        """The answer from piece to piece, as in its text.
 
-        What lies around the pieces in their words is left off where the letters of words and pieces pair off:
-        "1066" of "(1066)." Elsewhere, as where a word is of several pieces, all of its words are the answer.
+        Characters around the pieces in their words are removed if the letters of words and pieces match up:
+        "1066" from "(1066)." Otherwise, as with a word of several pieces, the answer is all of its words.
         """
         words = " ".join(self.words[self.word_of[first] : self.word_of[last] + 1])
         begin = bisect_left(self.word_of, self.word_of[first])
@@ -64,11 +64,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Windows:
-    """A question beside each part of its text that fits: as many samples, the first of them number `start`.
+    """A question with each part of its text that fits: one sample per part, the first with number `start`.
 
-    asked    ids of the question's pieces
+    asked    IDs of the question's pieces
     parts    pieces of the text, by number
-    nearest  the part that each piece has most of its surroundings in, by number: only there can it begin an
+    nearest  the part in which each piece has the most context, by number: only there can it start an
              answer
     """
 
@@ -80,7 +80,7 @@ class Windows:
     start: int
 
     def span(self, logits: Sequence[np.ndarray]) -> tuple[int, int] | None:
-        """The answer's first and last piece, from the logits of each part, tokens × 2; None without any."""
+        """The answer's first and last piece, from each part's logits, tokens × 2; None if there is none."""
         best, found = -np.inf, None
         for number, (part, given) in enumerate(zip(self.parts, logits, strict=True)):
             offset = part.start - len(self.asked) - 2
@@ -96,7 +96,7 @@ class Windows:
 
 
 class Samples:
-    """Every window of every question, as a network takes it; `windows` has those of each question.
+    """Every window of every question, as network input; `windows` has those of each question.
 
     length  tokens of a sample; MLPerf's is 384
 
@@ -107,7 +107,7 @@ class Samples:
         for name in SQUAD:
             if not (directory / name).is_file():
                 raise ValueError(
-                    f"{directory / name}: is missing; expected {QUESTIONS} of SQuAD and {EXPECTED}"
+                    f"{directory / name}: is missing; expected {QUESTIONS} from SQuAD and {EXPECTED}"
                 )
         vocabulary = read_vocabulary(directory / VOCABULARY)
         self._length, self._cut = length, BertWordPieceTokenizer(vocabulary, lowercase=True)
@@ -134,14 +134,14 @@ class Samples:
         room = self._length - len(asked) - 3  # [CLS], and [SEP] twice
         if room < 1:
             raise ValueError(
-                f"samples of {self._length} tokens have no room for a text beside a question of "
+                f"samples of {self._length} tokens have no room for a text next to a question of "
                 f"{len(asked)}; MLPerf's have 384"
             )
         parts = windows_of(len(text.ids), room)
         return Windows(question, asked, text, parts, nearest_of(parts, len(text.ids)), len(self))
 
     def read(self, index: int) -> Arrays:
-        """A sample's ids, mask and types: `[CLS] question [SEP] text [SEP]`, filled up with zeros."""
+        """A sample's ids, mask and types: `[CLS] question [SEP] text [SEP]`, padded with zeros."""
         windows = self._of_sample[index]
         part = windows.parts[index - windows.start]
         asked = [self._begin, *windows.asked, self._end]
@@ -153,9 +153,9 @@ class Samples:
         return ids, mask, types
 
     def score(self, answers: Sequence[bytes]) -> float:
-        """Mean F1 over the questions, at most 1, of the logits of each sample.
+        """Mean F1 over the questions, at most 1, from each sample's logits.
 
-        Raises ValueError where an answer is not tokens × 2 finite logits.
+        Raises ValueError if an answer is not tokens × 2 finite logits.
         """
         logits = [self._logits(number, answer) for number, answer in enumerate(answers)]
         found = []
@@ -169,14 +169,14 @@ class Samples:
         logits = np.frombuffer(answer, np.float32).astype(np.float64)
         if logits.size != 2 * self._length or not np.isfinite(logits).all():
             raise ValueError(
-                f"the answer to sample {number} holds {np.isfinite(logits).sum()} finite logits; expected "
-                f"{2 * self._length}, two to each token"
+                f"the answer to sample {number} has {np.isfinite(logits).sum()} finite logits; expected "
+                f"{2 * self._length}, two for each token"
             )
         return logits.reshape(-1, 2)
 
 
 def questions(directory: Path, length: int) -> Data:
-    """The questions of a directory that holds SQuAD's `dev-v1.1.json` and BERT's `vocab.txt`, uncased.
+    """The questions of a directory with SQuAD's `dev-v1.1.json` and BERT's uncased `vocab.txt`.
 
     Raises OSError and ValueError, which name the file.
     """
@@ -185,9 +185,9 @@ def questions(directory: Path, length: int) -> Data:
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """Pieces and their ids: a line each.
+    """Pieces and their IDs, one per line.
 
-    Raises OSError, and ValueError where the file lacks a mark or has more pieces than the networks know.
+    Raises OSError, and ValueError if the file lacks a special token or has more pieces than the networks.
     """
     try:
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -202,7 +202,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 
 def windows_of(pieces: int, room: int) -> list[range]:
-    """Parts of a text that fit, each a stride further on; the last one ends with it.
+    """Parts of a text that fit, each one stride further; the last one ends with the text.
 
     >>> windows_of(300, 200)
     [range(0, 200), range(128, 300)]
@@ -213,7 +213,7 @@ def windows_of(pieces: int, room: int) -> list[range]:
 
 
 def nearest_of(parts: Sequence[range], pieces: int) -> np.ndarray:
-    """The part in which each piece has most on the side where it has less; of equals the longest, the first.
+    """The part in which each piece has the most context on its shorter side; ties: longest, then first.
 
     >>> nearest_of([range(0, 4), range(2, 6)], 6).tolist()
     [0, 0, 0, 1, 1, 1]

@@ -21,7 +21,7 @@ Predict = Callable[[Arrays], Sequence[np.ndarray]]
 
 
 class Library:
-    """LoadGen's library of samples: read into memory when it asks, before the time counts.
+    """LoadGen's sample library: samples are read into memory on request, before timing starts.
 
     read  a sample's arrays by its index, without the batch's dimension
     """
@@ -49,7 +49,7 @@ class RunAbort:
     """A failure inside ends the process with its cause.
 
     LoadGen waits for every answer and can't be told to stop: an exception in one of its callbacks makes it
-    hang (Server) or crash without a word (SingleStream), and one in a thread of ours makes it hang.
+    hang (Server) or crash silently (SingleStream), and one in Assay's threads makes it hang.
     """
 
     def __init__(self, doing: str) -> None:
@@ -66,7 +66,7 @@ class RunAbort:
         traceback.print_exception(error)
         advice = ""
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-            advice = "; ask for a smaller batch_size, a 16-bit precision, or fewer instances"
+            advice = "; use a smaller batch_size, a 16-bit precision, or fewer instances"
         print(f"loadgen.py: failed at {self.doing}: {type(error).__name__}: {error}{advice}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -76,12 +76,12 @@ class RunAbort:
 class SystemUnderTest:
     """Runs the samples of queries in batches and gives LoadGen their answers.
 
-    predict     one function an instance: a batch's inputs → an answer to each sample
-    kept        an answer and its sample's index → the array that LoadGen's accuracy log keeps
-    batch_size  samples that run together at most
-    max_wait_s  how long the first sample of a batch waits for others
-    queued      samples go through a queue to one thread an instance (Server, Offline); else they run in
-                LoadGen's own thread, which sends the next query when this one is answered
+    predict     one function per instance: a batch's inputs → an answer for each sample
+    kept        an answer and its sample's index → the array for LoadGen's accuracy log
+    batch_size  maximum samples in a batch
+    max_wait_s  how long the first sample of a batch waits for more
+    queued      samples go through a queue to one thread per instance (Server, Offline); otherwise they run in
+                LoadGen's own thread, which sends the next query once this one is answered
 
     `batches` and `samples` count what ran.
     """
@@ -114,14 +114,14 @@ class SystemUnderTest:
                 self._run(self._predict[0], some)
 
     def flush(self) -> None:
-        """LoadGen's callback: nothing more will come. A batch waits no longer than `max_wait_s` anyway."""
+        """LoadGen's callback: no more queries will come. A batch waits no longer than `max_wait_s` anyway."""
 
     def _serve(self, predict: Predict) -> None:
         while True:
             self._run(predict, self._next_batch())
 
     def _next_batch(self) -> list[Any]:
-        """What waited longest and what comes in time, up to a whole batch."""
+        """The sample that waited longest and those that arrive in time, up to a full batch."""
         batch = list(self._waiting.get())
         until = time.monotonic() + self._max_wait_s
         while len(batch) < self._batch_size:
@@ -132,7 +132,7 @@ class SystemUnderTest:
         return batch
 
     def _run(self, predict: Predict, samples: Sequence[Any]) -> None:
-        with self._counting:  # before LoadGen hears of the last answer and the run is over
+        with self._counting:  # before LoadGen gets the last answer and the run is over
             self.batches += 1
             self.samples += len(samples)
         with RunAbort(f"a batch of {len(samples)} samples"):

@@ -1,4 +1,4 @@
-"""SQuAD v1.1: questions on paragraphs of Wikipedia, each with answers that people cut out of its paragraph.
+"""SQuAD v1.1: questions about paragraphs of Wikipedia, with answers that people marked in the paragraph.
 
 An answer's figure is F1 of its words. Source: Rajpurkar et al. 2016, and the data set's evaluate-v1.1.py.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII's: other marks belong to their words
+_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only: other marks belong to their words
 _JSON = {list: "a list", str: "a text", int: "a number"}
 
 
 @dataclass(frozen=True)
 class SquadQuestion:
-    """A question, and the answers that are right."""
+    """A question and its correct answers."""
 
     asked: str
     answers: tuple[str, ...]
@@ -29,20 +29,20 @@ class SquadQuestion:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text, and what is asked about it."""
+    """A text and the questions about it."""
 
     text: str
     questions: tuple[SquadQuestion, ...]
 
 
 def paragraphs(path: Path) -> list[Paragraph]:
-    """Every paragraph of the data set's file, in its order.
+    """Every paragraph of the data set's file, in order.
 
-    Raises OSError, and ValueError where the file is not SQuAD v1.1's: it names the file and the place in it.
+    Raises OSError, and ValueError if the file is not SQuAD v1.1's, naming the file and the place in it.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of the encoding, or of JSON
+    except ValueError as error:  # from the encoding, or from JSON
         raise ValueError(f"{path}: can't be read as JSON: {error}") from error
     found = list(_paragraphs(document, str(path)))
     if not any(paragraph.questions for paragraph in found):
@@ -71,12 +71,12 @@ def _answers(question: Any, text: str, where: str) -> tuple[str, ...]:
             raise ValueError(f"{at}: its text is {answer!r}, but the context has {there!r} at {start}")
         answers.append(answer)
     if not answers:
-        raise ValueError(f"{where}: has no answer; expected SQuAD v1.1, in which each question has one")
+        raise ValueError(f"{where}: has no answer; expected SQuAD v1.1, where every question has one")
     return tuple(answers)
 
 
 def _each(entry: Any, key: str, where: str) -> list[tuple[Any, str]]:
-    """The entries of a member that is a list, each with its place."""
+    """The entries of a member that is a list, each with its location."""
     found = _member(entry, key, list, where)
     return [(one, f"{where}: {key}[{at}]") for at, one in enumerate(found)]
 
@@ -87,11 +87,11 @@ def _member(entry: Any, key: str, kind: type, where: str) -> Any:
     if isinstance(member, kind):
         return member
     found = f"the keys {', '.join(entry) or 'none'}" if isinstance(entry, dict) else type(entry).__name__
-    raise ValueError(f"{where}: expected `{key}`, {_JSON[kind]}, as SQuAD v1.1 has it; found {found}")
+    raise ValueError(f"{where}: expected `{key}`, {_JSON[kind]}, as in SQuAD v1.1; found {found}")
 
 
 def words(answer: str) -> list[str]:
-    """An answer's words as they are compared: without capitals, ASCII's punctuation and articles.
+    """An answer's words for comparison: lowercase, without ASCII punctuation and articles.
 
     >>> words("The  Anglo-Saxons'")
     ['anglosaxons']
@@ -100,9 +100,9 @@ def words(answer: str) -> list[str]:
 
 
 def f1(answer: str, right: Sequence[str]) -> float:
-    """F1 of the words of an answer and of that right one which it fits best, at most 1.
+    """F1 of the words of an answer and of the best-matching correct answer, at most 1.
 
-    An answer without a word has none, even where the right one has no word either.
+    An answer without words scores 0, even if the correct answer has no words either.
 
     >>> f1("in the year 1066", ["1066", "year 1066"])
     0.8

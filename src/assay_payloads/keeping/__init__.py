@@ -1,1 +1,1 @@
-"""Starts, watches and ends a node's share of a job, with the standard library alone."""
+"""Starts, watches, and ends a node's share of a job, using only the standard library."""

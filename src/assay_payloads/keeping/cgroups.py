@@ -1,4 +1,4 @@
-"""The control groups around this process, versions 1 and 2, and what they allow.
+"""The control groups around this process, versions 1 and 2, and their limits.
 
 Sources: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, proc(5).
 """
@@ -9,16 +9,16 @@ import re
 
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
-NO_LIMIT_BYTES = 1 << 60  # version 1 has a number for none: nearly 2^63
+NO_LIMIT_BYTES = 1 << 60  # version 1 uses a number for no limit: nearly 2^63
 
 
 def directories(tree: FileTree, controller: str) -> list[str]:
-    """Those of a controller for this process: its own group's and all above it.
+    """The groups of a controller around this process: its own and all above it.
 
-    In a container the mount shows only the container's own part, while the path may be the host's: the part
-    that the mount hides is cut off, and the mount itself always counts.
+    In a container, the mount shows only the container's part, while the path may be the host's: the part
+    that the mount hides is removed, and the mount itself always counts.
     """
-    mounts: dict[str, tuple[str, str]] = {}  # controller, "" for version 2 → root of the mount, its place
+    mounts: dict[str, tuple[str, str]] = {}  # controller, "" for version 2 → root of the mount, its path
     for line in tree.lines("/proc/self/mountinfo"):
         fields, _, tail = line.partition(" - ")
         kind, _, options = [*tail.split(" ", 2), "", ""][:3]
@@ -39,20 +39,20 @@ def directories(tree: FileTree, controller: str) -> list[str]:
 
 
 def version(tree: FileTree) -> int | None:
-    """By which version of cgroups the CPUs of this process are limited; None where the kernel has none."""
+    """The version of cgroups that limits the CPUs of this process; None if the kernel has none."""
     lines = tree.lines("/proc/self/cgroup")
     names = {name for line in lines for name in line.split(":", 2)[1].split(",")}
     return None if not names else 1 if "cpu" in names else 2
 
 
 def cores(tree: FileTree) -> float | None:
-    """Cores' worth of time that the tightest group allows; None where none limits it."""
+    """CPU time that the tightest group allows, in cores; None if there is no limit."""
     quotas = (quota_cores(tree, path) for path in directories(tree, "cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def quota_cores(tree: FileTree, directory: str) -> float | None:
-    """Cores' worth of time that one group allows; None without a limit: "max", -1, or no such file."""
+    """CPU time that one group allows, in cores; None without a limit: "max", -1, or no such file."""
     text = tree.text(f"{directory}/cpu.max") or " ".join(
         tree.text(f"{directory}/cpu.cfs_{name}_us") or "" for name in ("quota", "period")
     )
@@ -61,7 +61,7 @@ def quota_cores(tree: FileTree, directory: str) -> float | None:
 
 
 def memory_bytes(tree: FileTree) -> int | None:
-    """Memory that the tightest group allows, bytes; None where none allows less than there is."""
+    """Memory that the tightest group allows, bytes; None if no group allows less than the machine has."""
     total = int(keyed_lines(tree.text("/proc/meminfo")).get("MemTotal", "0").split()[0]) * 1024
     limits = (memory_limit_bytes(tree, path) for path in directories(tree, "memory"))
     return min((limit for limit in limits if limit and limit < (total or NO_LIMIT_BYTES)), default=None)

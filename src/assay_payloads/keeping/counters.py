@@ -1,7 +1,7 @@
-"""What the kernel of this node counts: looked at before and after a job, the difference is what it met.
+"""What the kernel of this node counts, read before and after a job: the difference is what the job met.
 
-Runs with the standard library alone (3.9 or newer). Looking takes about a millisecond. What this kernel does
-not count is absent, never 0, and so is a count that ran backwards (CPUs taken off-line, a group made anew).
+Runs with only the standard library (3.9 or newer). Reading takes about a millisecond. What this kernel does
+not count is absent, never 0, and so is a count that decreased (CPUs taken offline, a group re-created).
 Times are in seconds.
 
 Sources: proc(5) for /proc/stat and /proc/vmstat; the kernel's Documentation/accounting/psi.rst,
@@ -27,8 +27,8 @@ CPUS = "/sys/devices/system/cpu"
 NO_COUNTS = ("groups", "cpu_set")
 
 Look = dict[str, Any]
-"""Counts since the node or this process started, by name; `groups` by directory of a group with a quota;
-`cpu_set`: whose counts they are."""
+"""Counters since the node or this process started, by name; `groups`: by directory of a cgroup with a quota;
+`cpu_set`: the CPUs that they cover."""
 
 
 def look(tree: FileTree | None = None) -> Look:
@@ -49,7 +49,7 @@ def look(tree: FileTree | None = None) -> Look:
 
 
 def between(before: Look, after: Look) -> dict[str, Any]:
-    """What was counted between two looks, as `NodeCounts` has it."""
+    """What was counted between two readings, in the form of `NodeCounts`."""
     counted = {
         name: round(after[name] - count, 6)
         for name, count in before.items()
@@ -60,7 +60,7 @@ def between(before: Look, after: Look) -> dict[str, Any]:
 
 
 def throttling(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The tightest quota, and what the group that was stopped longest counted; nothing without a quota."""
+    """The tightest quota, and the counts of the group that was throttled longest; empty without a quota."""
     counts = [
         {name: count - was[name] for name, count in after[path].items() if name in was and name != "cores"}
         for path, was in before.items()
@@ -75,7 +75,7 @@ def throttling(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def job_use() -> dict[str, float]:
-    """CPU time and page faults from the disk of this process and of all that it has waited for."""
+    """CPU time and major page faults of this process and of all children that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "job_cpu_s": sum(use.ru_utime + use.ru_stime for use in used),
@@ -84,7 +84,7 @@ def job_use() -> dict[str, float]:
 
 
 def cpu_set(tree: FileTree) -> dict[str, str]:
-    """Which CPUs of which running kernel: parts of a job that tell the same use the same ones."""
+    """Which CPUs of which booted kernel: parts of a job that report the same use the same CPUs."""
     boot = tree.text("/proc/sys/kernel/random/boot_id")
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", tree.text("/proc/self/status") or "", re.MULTILINE)
     return {"cpu_set": f"{boot} {allowed[1]}"} if boot and allowed is not None else {}
@@ -93,7 +93,7 @@ def cpu_set(tree: FileTree) -> dict[str, str]:
 def cpu_times(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     """Seconds that these CPUs were busy with anything, and that their host withheld from them.
 
-    Nothing where they were never busy: some sandboxes show zeros for what they don't tell.
+    Empty if they were never busy: some sandboxes show zeros for what they don't report.
     """
     busy = stolen = 0
     lines = [line.split() for line in tree.lines("/proc/stat") if line.startswith("cpu")]
@@ -108,7 +108,8 @@ def cpu_times(tree: FileTree, cpus: set[int]) -> dict[str, float]:
 def pressures(tree: FileTree) -> dict[str, float]:
     """Seconds in which some task waited for a CPU, and for memory.
 
-    For a CPU: of the innermost group around this process whose pressure is counted, else of the node.
+    For a CPU: from the innermost group around this process whose pressure is counted, otherwise from the
+    node.
     """
     groups = (tree.text(f"{path}/cpu.pressure") for path in cgroups.directories(tree, "cpu"))
     own_group = next((text for text in groups if text), None)
@@ -121,7 +122,7 @@ def pressures(tree: FileTree) -> dict[str, float]:
 
 
 def queues(tree: FileTree, cpus: set[int]) -> dict[str, float]:
-    """Seconds for which tasks waited in the run queues of these CPUs, summed over tasks."""
+    """Seconds that tasks waited in the run queues of these CPUs, summed over tasks."""
     waited_ns = [
         int(fields[8])  # after the name: 7 is the time that tasks ran, 8 the time that they waited
         for fields in map(str.split, tree.lines("/proc/schedstat"))
@@ -138,7 +139,7 @@ def swapping(tree: FileTree) -> dict[str, int]:
 
 
 def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:
-    """How often and how long the packages of these CPUs were slowed down for heat, all together."""
+    """How often and how long the packages of these CPUs were throttled because of heat, in total."""
     found: dict[str, float] = {}
     left = set(cpus)
     while left:
@@ -161,7 +162,7 @@ def listed(text: str) -> set[int]:
 
 
 def groups_with_quota(tree: FileTree) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each group around this process that has a CPU quota: its cores' worth of time, and its counts."""
+    """Each group around this process with a CPU quota: its quota in cores, and its counts."""
     for path in cgroups.directories(tree, "cpu"):
         cores = cgroups.quota_cores(tree, path)
         if cores is not None:
@@ -169,7 +170,7 @@ def groups_with_quota(tree: FileTree) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def throttled(tree: FileTree, path: str) -> dict[str, float]:
-    """Periods, those in which the group was stopped, and for how long, all its CPUs together."""
+    """Periods, periods in which the group was throttled, and for how long, over all its CPUs."""
     counts = dict(line.split() for line in tree.lines(f"{path}/cpu.stat"))
     names = {
         "periods": ("nr_periods", 1),
@@ -180,8 +181,8 @@ def throttled(tree: FileTree, path: str) -> dict[str, float]:
 
 
 def memory_groups(tree: FileTree) -> Iterator[tuple[str, dict[str, int]]]:
-    """Each group around this process with a memory limit: the limit, the most that was used, both bytes,
-    and how many processes the kernel killed in it for want of memory.
+    """Each group around this process with a memory limit: the limit, the peak use, both in bytes,
+    and how many processes the kernel killed in it because it ran out of memory.
     """
     for path in cgroups.directories(tree, "memory"):
         limit = cgroups.memory_limit_bytes(tree, path)

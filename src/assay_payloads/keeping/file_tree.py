@@ -1,4 +1,4 @@
-"""The kernel's files, read for facts: what is not there is absent, what was refused is named."""
+"""Reads the kernel's files for facts: missing files are absent, refused files are named."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import errno
 import os
 import re
 
-# The kernel's ways to say that an attribute has no value here: no fault, so not worth naming
+# The kernel's errors for an attribute without a value here: not a fault, so not named
 NO_VALUE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP}
 
 
 class FileTree:
-    """The file system below a root, read for facts: None where there is nothing, never an exception."""
+    """The file system below a root, read for facts: None if there is nothing, never an exception."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
         self.unreadable: list[str] = []
 
     def path(self, name: str) -> str:
-        """Where an absolute name lies below the root."""
+        """The path of an absolute name below the root."""
         return os.path.join(self.root, name.lstrip("/"))  # noqa: PTH118 - pathlib costs 10 ms of start-up
 
     def text(self, name: str, size: int = 1 << 20) -> str | None:
-        """The first `size` characters of a file, without the white space around them."""
+        """The first `size` characters of a file, without surrounding whitespace."""
         try:
             with open(self.path(name), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 return file.read(size).strip("\0\n\t ") or None
@@ -31,16 +31,16 @@ class FileTree:
             return None
 
     def lines(self, name: str) -> list[str]:
-        """A file's lines; [] where there is none."""
+        """A file's lines; [] if it does not exist."""
         return (self.text(name) or "").splitlines()
 
     def number(self, name: str) -> int | None:
-        """A file that holds one integer."""
+        """The value of a file with one integer."""
         text = self.text(name)
         return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
 
     def names(self, name: str, pattern: str = "") -> list[str]:
-        """Sorted names in a directory that match the pattern from their beginning; [] where there is none."""
+        """Sorted names in a directory that match the pattern from their start; [] if it does not exist."""
         try:
             return sorted(entry for entry in os.listdir(self.path(name)) if re.match(pattern, entry))  # noqa: PTH208
         except OSError as error:
@@ -48,7 +48,7 @@ class FileTree:
             return []
 
     def has(self, name: str) -> bool:
-        """Whether a file or directory of this name exists."""
+        """Whether a file or directory with this name exists."""
         return os.path.exists(self.path(name))  # noqa: PTH110
 
     def _note(self, name: str, error: OSError) -> None:

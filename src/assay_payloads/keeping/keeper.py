@@ -1,34 +1,37 @@
-"""Keeps one node's share of a job: starts its ranks, holds the time limit, says how each ended.
+"""Keeps one node's share of a job: starts its ranks, enforces the time limit, reports how each ended.
 
-Runs with the standard library alone (3.9 or newer) and what it imports from the package that it lies in, so
-that it works the same on this machine, in a pod or below a batch system, and does not depend on whoever
-started it:
+Runs with only the standard library (3.9 or newer) and what it imports from its own package, so that it works
+the same on this machine, in a pod, or under a batch system, and does not depend on whoever started it:
 
     python -I -S …/assay_payloads/keeping/keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
+    python -I -S …/assay_payloads/keeping/keeper.py --serve PROBE
 
-DIRECTORY holds `spec.json` (see `Spec`), and `variables.json` where variables are to be in no file that
-stays: the keeper of each node reads its own and removes it. Where a job has several nodes, each has a keeper:
-the variable of the environment says which node this one is, from 0, and its own directory is
+The second form starts a detached keeper for each directory that it reads from standard input (`serve`).
+DIRECTORY contains `spec.json` (see `Spec`), and `variables.json` if variables must not be in any file that
+stays: the keeper of each node reads its own and removes it. If a job has several nodes, each has a keeper:
+the environment variable says which node this one is, from 0, and the keeper's own directory is
 DIRECTORY/node-N.
 The keeper adds to its directory
-  claim.json        it took the job: its process id, start time, boot id and host; made exactly once
-  started.json      the ranks run: time, port, cores
+  claim.json        it took the job: its process ID, start time, boot ID, and host; created exactly once
+  started.json      the ranks are running: time, port, cores
   asked.json        it was asked to end, and ends its ranks: it may be killed before they have ended
-  ended.json        how it ended, with size and digest of each stream, and what the kernel counted meanwhile
-                    (counters.py); the last thing written
-  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one a node) print, output and error together
-Each JSON file is there whole or not at all. It exits 0 when all its ranks did, else as the first that failed
-(124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
+  ended.json        how it ended, with size and digest of each stream, and the kernel's counts for the job
+                    (counters.py); written last
+  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one per node) print, output and errors together
+Each JSON file is written atomically. The keeper exits 0 if all its ranks did, otherwise like the first that
+failed (124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
 
-No process of the job outlives it. Ranks get SIGKILL from the kernel when the keeper dies. When the job
-ends, for whatever reason, every process below the keeper is asked with SIGTERM and killed after the grace
-time, those too that left their process group: as the subreaper the keeper inherits every orphan.
+No process of the job outlives it. The kernel sends ranks SIGKILL when the keeper dies. When the job
+ends, for whatever reason, every process below the keeper gets SIGTERM and is killed after the grace
+time, including those that left their process group: as the subreaper, the keeper inherits every orphan.
 SIGTERM or SIGINT to the keeper cancels the job.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import hashlib
 import importlib
 import json
@@ -38,40 +41,41 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # where the package lies, which -I leaves out
+sys.path.append(str(Path(__file__).parents[2]))  # the package's location, which -I omits
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.counters import between, look
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.keeping.meeting import Meeting
-from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, prctl, stat_fields
+from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, end_child, prctl, stat_fields
 
 PR_SET_CHILD_SUBREAPER = 36
+ENVIRONMENT = slice(47, 49)  # of `stat_fields`: env_start and env_end of proc(5)
 EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
 
 Spec = dict[str, Any]
-"""What `spec.json` holds:
+"""Contents of `spec.json`:
 
-token      in the environment of every process of the job, so that none is ever lost from sight
+token      in the environment of every process of the job, so that none is ever lost
 argv, cwd  of every rank; env: added to the keeper's own environment
-ranks      how many on this node; nodes: how many nodes run as many each
-seed       what ranks get as ASSAY_SEED
+ranks      how many on this node; nodes: how many nodes run this many each
+seed       passed to ranks as ASSAY_SEED
 timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
-start_timeout_s  longest that a node waits for the others before its ranks start
+start_timeout_s  longest time that a node waits for the others before its ranks start
 max_output_bytes  that its ranks may print together before they are ended; null: any amount
 pin_cpus   each rank on its own cores
-rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
-probe      module whose `main` is called before the ranks, in a process of its own, or null; probe_timeout_s
-python     the ranks' interpreter: what the probe is to look at
+rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank only; optional
+probe      module whose `main` is called before the ranks, in its own process, or null; probe_timeout_s
+python     the ranks' interpreter, which the probe examines
 
-A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
-MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment, its keepers first (meeting.py).
+The ranks of a job on one node meet at the loopback address and a free port; on several nodes, at MASTER_ADDR
+and MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) from its environment, keepers first (meeting.py).
 """
 
 
 def main(directory: Path, *, detach: bool, node: int) -> int:
-    """Take the job and keep it to its end; EXIT_NOT_OURS where somebody else has taken it."""
+    """Take the job and keep it to its end; EXIT_NOT_OURS if somebody else has taken it."""
     if not (directory / "spec.json").exists():
         return not_ours()
     spec = json.loads((directory / "spec.json").read_bytes())
@@ -93,13 +97,13 @@ def main(directory: Path, *, detach: bool, node: int) -> int:
 
 
 def not_ours() -> int:
-    """Say why nothing of the job is started here; the exit code."""
-    print("the job was given up, or taken by another keeper, before this one came", file=sys.stderr)
+    """Report why this keeper does not start the job; returns the exit code."""
+    print("the job was abandoned, or taken by another keeper, before this one started", file=sys.stderr)
     return EXIT_NOT_OURS
 
 
 def taken_variables(directory: Path) -> dict[str, str]:
-    """Variables that are in no other file; this one goes before anything of the job runs."""
+    """Variables that are in no other file; this file is removed before anything of the job runs."""
     path = directory / "variables.json"
     found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
     path.unlink(missing_ok=True)
@@ -107,15 +111,17 @@ def taken_variables(directory: Path) -> dict[str, str]:
 
 
 def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
-    """Run this node's share of the job; how it ended, as `ended.json` holds it."""
+    """Run this node's share of the job; returns how it ended, in the form of `ended.json`."""
     cores, ranks = sorted(os.sched_getaffinity(0)), spec["ranks"]
     if spec["pin_cpus"] and ranks > len(cores):
-        return outcome("failed", f"pin_cpus: {ranks} ranks can't each have a core of {len(cores)}")
+        return outcome("failed", f"pin_cpus: {ranks} ranks can't each have one of {len(cores)} cores")
     (directory / "streams").mkdir(exist_ok=True)
     port = reserve_port() if spec["nodes"] == 1 else None
     meeting = ("127.0.0.1", str(port.getsockname()[1])) if port else given_meeting()
     if meeting is None:
-        return outcome("failed", "a job of several nodes needs MASTER_ADDR and MASTER_PORT; they are not set")
+        return outcome(
+            "failed", "a job on several nodes needs MASTER_ADDR and MASTER_PORT, but they are not set"
+        )
     sets = share(cores, ranks) if spec["pin_cpus"] else None
     env = job_environment(spec, node, meeting)
     if sets:
@@ -123,7 +129,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     try:
         others = Meeting(spec, node, meeting, directory)
     except OSError as error:
-        return outcome("failed", f"rank 0 is to be met at port {meeting[1]} of its node: {error.strerror}")
+        return outcome("failed", f"rank 0 can't listen on port {meeting[1]} of its node: {error.strerror}")
     probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
@@ -148,7 +154,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
 
 
 def exit_code(ended: dict[str, Any]) -> int:
-    """What whoever started the keeper is told: 0 only where all ranks ended well."""
+    """The keeper's exit code: 0 only if all ranks succeeded."""
     if ended["state"] == "succeeded":
         return 0
     first = next((end for end in ended["exits"] if end["first"]), None)
@@ -160,7 +166,7 @@ def exit_code(ended: dict[str, Any]) -> int:
 def outcome(
     state: str, cause: str, job: Processes | None = None, probe: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """`ended.json`. The end is the start plus a monotonic duration, so that their difference is exact."""
+    """Contents of `ended.json`. The end is the start plus a monotonic duration: their difference is exact."""
     return {
         "state": state,
         "cause": cause,
@@ -176,7 +182,7 @@ def outcome(
 
 
 def digests(streams: Path) -> dict[str, Any]:
-    """Bytes, lines and SHA-256 of what each stream holds: whoever copies it can tell whether all came."""
+    """Bytes, lines, and SHA-256 of each stream, so that a copy can be verified."""
     found = {}
     for path in sorted(streams.glob("*.log")):
         digest, size, lines = hashlib.sha256(), 0, 0
@@ -189,7 +195,7 @@ def digests(streams: Path) -> dict[str, Any]:
 
 
 def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
-    """Run the probe to its end or its time limit. That it failed is recorded and fails nothing."""
+    """Run the probe to its end or its time limit. A failure is recorded, but fails nothing."""
 
     def look_at_node() -> None:
         importlib.import_module(spec["probe"]).main(spec["python"])
@@ -204,13 +210,13 @@ def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
     return {"state": state, "cause": cause, "duration_s": probe.duration_s}
 
 
-# What ranks are given ------------------------------------------------------------------------------------
+# What ranks get ------------------------------------------------------------------------------------
 
 
 def rank_program(
     spec: Spec, env: dict[str, str], directory: Path, node: int, local: int, cores: list[list[int]] | None
 ) -> ProcessSpec:
-    """What one rank runs, and with what that is its own."""
+    """One rank's command and its own settings."""
     rank = node * spec["ranks"] + local
     own = json.loads(Path(spec["rank_env"], f"{local}.json").read_bytes()) if "rank_env" in spec else {}
     return ProcessSpec(
@@ -225,8 +231,8 @@ def rank_program(
 def job_environment(spec: Spec, node: int, meeting: tuple[str, str]) -> dict[str, str]:
     """Variables that all ranks of a node share. A node is one group of ranks, as torchrun would number it.
 
-    A rendezvous of whoever started Assay must not leak in: TORCHELASTIC_USE_AGENT_STORE, for one, makes
-    rank 0 look for a store that nobody serves.
+    A rendezvous of the process that started Assay must not leak in: TORCHELASTIC_USE_AGENT_STORE, for one,
+    makes rank 0 look for a store that nobody serves.
     """
     foreign = ("RANK", "LOCAL_RANK")
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("TORCHELASTIC_")}
@@ -248,7 +254,7 @@ def job_environment(spec: Spec, node: int, meeting: tuple[str, str]) -> dict[str
 
 
 def given_meeting() -> tuple[str, str] | None:
-    """Address and port of rank 0 as the environment gives them, under the platform's name or torchrun's."""
+    """Address and port of rank 0 from the environment, under the platform's name or torchrun's."""
     for prefix in ("", "PET_"):
         address, port = (os.environ.get(f"{prefix}MASTER_{what}") for what in ("ADDR", "PORT"))
         if address and port:
@@ -259,9 +265,9 @@ def given_meeting() -> tuple[str, str] | None:
 def reserve_port() -> socket.socket:
     """A free TCP port, held until the socket is closed.
 
-    The socket is bound and never listens, with SO_REUSEADDR: Linux then hands the port to nobody who asks
-    for a free one, another keeper among them, and still lets rank 0 listen on it, if it sets SO_REUSEADDR
-    as torch and nearly every server do. Bound on all addresses, as rank 0's will be.
+    The socket is bound but never listens, with SO_REUSEADDR: Linux then gives the port to nobody who requests
+    a free one, such as another keeper, but still lets rank 0 listen on it if it sets SO_REUSEADDR,
+    as torch and nearly every server do. It is bound on all addresses, as rank 0's socket will be.
     """
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -276,7 +282,7 @@ def share(cores: list[int], ranks: int) -> list[list[int]]:
 
 
 def allowed_cores() -> float:
-    """Cores that this process may use: its affinity, or its cgroup's quota where that is less."""
+    """Cores that this process may use: its affinity, or its cgroup's quota if that is less."""
     quota, allowed = cgroups.cores(FileTree()), len(os.sched_getaffinity(0))
     return allowed if quota is None else min(allowed, quota)
 
@@ -285,9 +291,9 @@ def allowed_cores() -> float:
 
 
 def claim(directory: Path, token: str) -> bool:
-    """Take the job for this process; False where it has been taken. A hard link is made once or not.
+    """Take the job for this process; False if it has been taken. A hard link is created once or not at all.
 
-    Whoever gives the job up removes all else, this draft too.
+    Whoever abandons the job removes everything else, including this draft.
     """
     owner = {
         "by": "keeper",
@@ -309,14 +315,59 @@ def claim(directory: Path, token: str) -> bool:
 
 
 def write_whole(path: Path, value: dict[str, Any]) -> None:
-    """A JSON file that is there whole or not at all."""
+    """Write a JSON file atomically."""
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(value))
     beside.replace(path)
 
 
+def serve(probe: str) -> None:
+    """Start a detached keeper for each line of standard input, JSON: a job's directory, an environment.
+
+    Each gets one line in reply: 0 once the keeper has taken the job, otherwise how it ended.
+
+    probe  module that is imported in advance, so that each keeper has it
+    """
+    importlib.import_module(probe)
+    gc.freeze()  # so that forked keepers keep sharing this memory
+    for line in sys.stdin.buffer:
+        starting = os.fork()
+        if starting == 0:
+            serve_one(**json.loads(line))
+        _, status = os.waitpid(starting, 0)
+        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def serve_one(directory: str, environment: dict[str, str]) -> NoReturn:
+    """In a forked child: be the keeper of this job, in its own session."""
+    code = 1
+    try:
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(environment)
+        show_token(environment["ASSAY_TOKEN"])
+        log = os.open(f"{directory}/keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
+            os.dup2(file, stream)
+        os.chdir(directory)
+        code = main(Path(directory), detach=True, node=0)
+    finally:
+        end_child(code)
+
+
+def show_token(token: str) -> None:
+    """Make this forked process carry the token like one that was started with it: in /proc/PID/environ.
+
+    There the kernel shows the memory of the initial environment, none of which is in use any more.
+    """
+    begin, end = map(int, stat_fields(os.getpid())[ENVIRONMENT])
+    shown = f"ASSAY_TOKEN={token}\0".encode()
+    if len(shown) <= end - begin:
+        ctypes.memmove(begin, shown, len(shown))
+
+
 def detached() -> int:
-    """Go on in a child; the parent ends once the child has written to this pipe, or as the child ended."""
+    """Continue in a child; the parent ends once the child has written to this pipe, or like the child."""
     waiting, telling = os.pipe()
     if child := os.fork():
         os.close(telling)
@@ -331,14 +382,23 @@ def detached() -> int:
 def asked() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Keeps one node's share of a job.")
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("directory", type=Path, nargs="?")
     parser.add_argument("--detach", action="store_true")
     parser.add_argument("--node-from", metavar="VARIABLE")
+    parser.add_argument("--serve", metavar="PROBE")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     args = asked()
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # if it is ignored, as some daemons leave it, exits go unseen
+    if args.serve:
+        serve(args.serve)
+        os._exit(0)
     number = int(os.environ[args.node_from]) if args.node_from else 0
     code = main(args.directory, detach=args.detach, node=number)
-    os._exit(code)  # all is written, and whoever waits for the job need not wait for the interpreter's end
+    os._exit(
+        code
+    )  # everything is written, and whoever waits for the job need not wait for interpreter shutdown

@@ -1,12 +1,12 @@
-"""Where the keepers of a job's nodes meet: no rank of any node starts before all nodes are there.
+"""Where the keepers of a job's nodes meet: no rank of any node starts before all nodes are ready.
 
-Runs with the standard library alone (3.9 or newer), beside keeper.py. The keeper of node 0 listens where
-rank 0 is to be met, before rank 0 does, so a job needs no port and no right beside its own. Each other keeper
-connects and states the job's token and its number. When all are there, each gets one line: `{}` to start, or
-`{"cause": …}` where not all came in time. The others close their connections first, so that node 0 leaves
+Runs with only the standard library (3.9 or newer), next to keeper.py. The keeper of node 0 listens at rank
+0's address before rank 0 does, so a job needs no additional port or permission. Each other keeper connects
+and sends the job's token and its number. When all are connected, each gets one line: `{}` to start, or
+`{"cause": …}` if not all arrived in time. The others close their connections first, so that node 0 leaves
 its port free for rank 0.
 
-What is waited for is in `waiting.json` of the keeper's directory.
+What it waits for is in `waiting.json` in the keeper's directory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 CONNECT_S, CLOSE_S = 2.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
-LOOK_EVERY_S = 0.1  # whether this keeper is to end, while it waits for the others
+LOOK_EVERY_S = 0.1  # whether this keeper must end, while it waits for the others
 STATED_AFTER_S = 2.0
-ANSWER_SLACK_S = 10.0  # for the word of node 0, beyond its own patience
+ANSWER_SLACK_S = 10.0  # for node 0's answer, beyond its own patience
 HELLO_BYTES = 512
 ENDING = {signal.SIGTERM, signal.SIGINT}
 
@@ -33,9 +33,9 @@ Ended = tuple[str, str]
 
 
 class Meeting:
-    """One node's part in it, begun when it is made.
+    """One node's part in the meeting, which starts on construction.
 
-    spec  of the keeper; address: where rank 0 is to be met
+    spec  of the keeper; address: where rank 0 will listen
     """
 
     def __init__(self, spec: dict[str, Any], node: int, address: tuple[str, str], directory: Path) -> None:
@@ -48,12 +48,14 @@ class Meeting:
         self._listener = listen(int(address[1])) if node == 0 and self.nodes > 1 else None
 
     def wait(self) -> Ended | None:
-        """Wait until the ranks may start; how the share ended where they may not."""
+        """Wait until the ranks may start; returns how the share ended if they may not."""
+        if self.nodes == 1:
+            return None
         try:
             self._await_name()
             if self._listener is not None:
                 self._await_others(self._listener)
-            elif self.nodes > 1:
+            else:
                 self._join()
         except EndRequest:
             return "cancelled", "cancelled before the ranks started"
@@ -64,14 +66,14 @@ class Meeting:
         return None
 
     def close(self) -> None:
-        """Leave the port and all connections."""
+        """Release the port and all connections."""
         for one in (*self._arrived.values(), *filter(None, [self._listener])):
             one.close()
 
     def _await_name(self) -> None:
-        """Wait until the address of rank 0 is known here.
+        """Wait until the address of rank 0 can be resolved here.
 
-        In a cluster the name of a pod that has just started is known a moment later than the pod runs.
+        In a cluster, the name of a new pod can be resolved a moment after the pod starts.
         """
         while True:
             try:
@@ -105,7 +107,7 @@ class Meeting:
         self._answer({})
 
     def _hear(self, connection: socket.socket, readable: selectors.BaseSelector) -> None:
-        """What a connection says: which node it is, or that its keeper has gone."""
+        """What a connection reports: which node it is, or that its keeper has gone."""
         try:
             word = connection.recv(HELLO_BYTES).decode(errors="replace").split()
         except OSError:
@@ -119,7 +121,7 @@ class Meeting:
         connection.close()
 
     def _answer(self, word: dict[str, str]) -> None:
-        """Say it to all that have come, and wait a moment for them to close."""
+        """Send it to all connected keepers, and wait a moment for them to close."""
         assert self._listener is not None
         self._listener.close()  # first: a rank that starts at once finds rank 0's listener or none
         for connection in self._arrived.values():
@@ -136,7 +138,7 @@ class Meeting:
                 continue
 
     def _join(self) -> None:
-        """As any other node: connect to node 0, and wait for its word."""
+        """As any other node: connect to node 0, and wait for its answer."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -145,7 +147,7 @@ class Meeting:
                 ) as there:
                     there.sendall(f"{self.token} {self.node}\n".encode())
                     word = self._await_word(there)
-                why = "it left before all nodes had come"
+                why = "it left before all nodes had started"
             except OSError as error:
                 word, why = None, error.strerror or str(error)
             if word is not None:
@@ -159,7 +161,7 @@ class Meeting:
             pause_s = min(1.5 * pause_s, LONGEST_PAUSE_S)
 
     def _await_word(self, there: socket.socket) -> dict[str, str] | None:
-        """The word of node 0; None where the connection ended without one."""
+        """Node 0's answer; None if the connection ended without one."""
         give_up, said = time.monotonic() + self.limit_s + ANSWER_SLACK_S, b""
         there.settimeout(LOOK_EVERY_S)
         while not said.endswith(b"\n"):
@@ -168,7 +170,7 @@ class Meeting:
             except socket.timeout:  # noqa: UP041  (another class than TimeoutError before Python 3.10)
                 if time.monotonic() > give_up:
                     raise MeetingTimeoutError(
-                        f"{self._call([0])} was met, and gave no word that all have started"
+                        f"{self._call([0])} was reached, but did not report that all have started"
                     ) from None
                 self._pause(0.0, "the other nodes")
                 continue
@@ -179,7 +181,7 @@ class Meeting:
         return word
 
     def _pause(self, pause_s: float, waits_for: str) -> None:
-        """Wait a moment; state what for. Raises EndRequest where this keeper is to end."""
+        """Wait a moment, recording what for. Raises EndRequest if this keeper must end."""
         if self._waited_s() > STATED_AFTER_S and waits_for != self._stated:
             self._stated = waits_for
             beside = self.directory / "waiting.part"
@@ -199,7 +201,7 @@ class Meeting:
         """The ranks of these nodes: `rank 1 of 2`, `ranks 4 to 7, 12 to 15 of 16`."""
         spans = [(node * self.ranks, (node + 1) * self.ranks - 1) for node in sorted(nodes)]
         words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans[:4])
-        more = f" and {len(spans) - 4} nodes more" if len(spans) > 4 else ""
+        more = f" and {len(spans) - 4} more nodes" if len(spans) > 4 else ""
         plural = "s" if self.ranks > 1 or len(spans) > 1 else ""
         return f"rank{plural} {words}{more} of {self.nodes * self.ranks}"
 
@@ -209,11 +211,11 @@ class EndRequest(Exception):  # noqa: N818  (not an error)
 
 
 class MeetingTimeoutError(Exception):
-    """Not all nodes came in time; the words say which."""
+    """Not all nodes arrived in time; the message says which."""
 
 
 def listen(port: int) -> socket.socket:
-    """Listen at a port of all addresses. Raises OSError where something else does."""
+    """Listen on a port on all addresses. Raises OSError if something else does."""
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     return socket.create_server(("", port), family=family, backlog=4096, dualstack_ipv6=both)

@@ -1,15 +1,15 @@
-"""What mpirun needs in a pod, so that it starts the ranks and the keeper keeps them.
+"""What mpirun needs in a pod, so that mpirun starts the ranks and the keeper watches them.
 
-Runs alone with the standard library (3.9 or newer), beside relay.py:
+Runs with only the standard library (3.9 or newer), next to relay.py:
 
     python -I -S …/mpi.py launch -- MPIRUN ARGUMENT…        first process of the launcher's pod
     python -I -S …/mpi.py serve DIRECTORY PORT -- ARGUMENT… first process of a worker's pod: sshd, then relay
-    python -I -S …/mpi.py arrive DIRECTORY                  what mpirun starts, once a rank
+    python -I -S …/mpi.py arrive DIRECTORY                  what mpirun starts, once per rank
 
-mpirun reaches a worker by ssh and starts a stand-in for each rank there, which notes what mpirun told it
-in DIRECTORY/arrivals. When all have come, the keeper starts the ranks, as it does everywhere, each with what
-its stand-in was told (`rank_env` of the spec), so that MPI finds its way. The stand-in ends as its rank did;
-mpirun learns it so.
+mpirun reaches a worker over ssh and starts a stand-in for each rank there, which records mpirun's variables
+in DIRECTORY/arrivals. When all have arrived, the keeper starts the ranks, as it does everywhere, each with
+its stand-in's variables (`rank_env` in the spec), so that MPI works. The stand-in ends like its rank, which
+is how mpirun learns of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-AUTH = Path("/assay/ssh")  # where the operator mounts a key pair of the job's own
+AUTH = Path("/assay/ssh")  # where the operator mounts the job's own key pair
 KEY = Path("/assay/job/ssh-key")
 TOLD = ("OMPI_", "PMIX_", "PRTE_", "ORTE_")  # variables of Open MPI 4 and 5
 LOOK_EVERY_S = 0.1
@@ -43,7 +43,7 @@ def launch(command: list[str]) -> NoReturn:
 
 
 def serve(directory: Path, port: int, relay: list[str]) -> int:
-    """Serve ssh until mpirun has left; meanwhile relay the ranks. The relay's exit code."""
+    """Serve ssh until mpirun has left, and relay the ranks meanwhile; returns the relay's exit code."""
     asked: list[int] = []
     running: list[subprocess.Popen[bytes]] = []
 
@@ -61,26 +61,28 @@ def serve(directory: Path, port: int, relay: list[str]) -> int:
     expected = ranks_here(relay)
     while len(come := arrived(directory)) < len(expected):
         if asked or sshd.poll() is not None:
-            print("assay: sshd ended before mpirun came" if not asked else "assay: cancelled", flush=True)
+            print(
+                "assay: sshd ended before mpirun connected" if not asked else "assay: cancelled", flush=True
+            )
             sshd.kill()
             return CANCELLED if asked else 1
         time.sleep(LOOK_EVERY_S)
     if come != expected:
-        print(f"assay: mpirun put ranks {come} here; expected {expected}", flush=True)
+        print(f"assay: mpirun started ranks {come} here; expected {expected}", flush=True)
         return 1
     program = str(Path(__file__).with_name("relay.py"))
     running.append(subprocess.Popen([sys.executable, "-I", "-S", program, *relay]))
     if asked:  # just before it was started
         running[0].send_signal(asked[0])
     code = running[0].wait()
-    while children(sshd.pid) and not asked:  # stand-ins tell mpirun how their ranks ended
+    while children(sshd.pid) and not asked:  # stand-ins report to mpirun how their ranks ended
         time.sleep(LOOK_EVERY_S)
     sshd.kill()
     return code if code >= 0 else 128 - code
 
 
 def ranks_here(relay: list[str]) -> list[int]:
-    """The ranks of this node, by what the relay is told of it."""
+    """The ranks of this node, from the relay's arguments."""
     source, variable = (relay[relay.index(option) + 1] for option in ("--unpack", "--node-from"))
     ranks = json.loads(Path(source, "spec.json").read_bytes())["ranks"]
     first = int(os.environ[variable]) * ranks
@@ -88,17 +90,17 @@ def ranks_here(relay: list[str]) -> list[int]:
 
 
 def arrived(directory: Path) -> list[int]:
-    """The ranks whose stand-ins have come."""
+    """The ranks whose stand-ins have arrived."""
     told = (json.loads(path.read_bytes()) for path in (directory / "arrivals").glob("*.json"))
     return sorted(int(env["OMPI_COMM_WORLD_RANK"]) for env in told)
 
 
 def start_sshd(port: int) -> subprocess.Popen[bytes] | None:
-    """Start sshd with nothing of the image's configuration; None, and a word, where it is not there."""
+    """Start sshd without the image's configuration; None, with a message, if it is missing."""
     sshd = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
     if sshd is None:
         print(
-            "assay: sshd: not found: the image has no ssh server, by which mpirun reaches a worker",
+            "assay: sshd: not found: the image has no ssh server, which mpirun needs to reach a worker",
             flush=True,
         )
         return None
@@ -121,13 +123,13 @@ def start_sshd(port: int) -> subprocess.Popen[bytes] | None:
 
 
 def copy_key() -> None:
-    """The private key as a file that only this user can read, which ssh and sshd want whoever they run as."""
+    """The private key as a file that only this user can read, which ssh and sshd require."""
     KEY.touch(mode=0o600)
     KEY.write_bytes((AUTH / "id_rsa").read_bytes())
 
 
 def arrive(directory: Path) -> int:
-    """Note what mpirun told, and wait for the rank's end: its exit code."""
+    """Record mpirun's variables, and wait for the rank's end; returns its exit code."""
     arrivals = directory / "arrivals"
     arrivals.mkdir(exist_ok=True)
     told = {name: value for name, value in os.environ.items() if name.startswith(TOLD)}
@@ -146,14 +148,14 @@ def arrive(directory: Path) -> int:
 
 
 def end_keeper(directory: Path) -> None:
-    """End the ranks, whose stand-in mpirun has just asked to end."""
+    """End the ranks, since mpirun has just asked a stand-in to end."""
     claim = kept(directory, "claim.json")
     if claim is not None and kept(directory, "ended.json") is None:
         os.kill(claim["pid"], signal.SIGTERM)
 
 
 def kept(directory: Path, name: str) -> dict[str, Any] | None:
-    """What the node's keeper wrote; None while it has not."""
+    """What the node's keeper wrote; None until it has."""
     for path in chain(directory.glob(name), directory.glob(f"node-*/{name}")):
         value: dict[str, Any] = json.loads(path.read_bytes())
         return value
@@ -175,7 +177,7 @@ def children(pid: int) -> list[int]:
 
 def asked() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="What mpirun needs in a pod.")
+    parser = argparse.ArgumentParser(description="Runs what mpirun needs in a pod.")
     roles = parser.add_subparsers(dest="role", required=True)
     for role, operands in (("launch", ()), ("serve", ("directory", "port"))):
         one = roles.add_parser(role)
@@ -187,7 +189,7 @@ def asked() -> argparse.Namespace:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Do what the role is; the exit code."""
+    """Perform the role; returns the exit code."""
     if args.role == "launch":
         launch(args.command)
     return arrive(args.directory) if args.role == "arrive" else serve(args.directory, args.port, args.command)

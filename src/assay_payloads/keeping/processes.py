@@ -1,7 +1,7 @@
 """Programs that run side by side below one process, and of which nothing is left when they end.
 
-Runs with the standard library alone (3.9 or newer), beside keeper.py, which starts ranks and probe by it. The
-process that uses it has blocked the signals of WAKING, and is the subreaper of all that it starts.
+Runs with only the standard library (3.9 or newer), next to keeper.py, which uses it to start ranks and probe.
+The process that uses it has blocked the signals in WAKING, and is the subreaper of everything that it starts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from assay_payloads.keeping.file_tree import FileTree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
-LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.02  # at the size of logs, at most and at least: a look costs 20 µs
-FASTEST_BYTES_PER_S = 2e9  # that programs print, into the page cache
-ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to the first process of a job until the last has it
-JUST_ASKED_S = 0.005  # the same of whoever signals all in one loop, as init does
-BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what they set in a job
-KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
+LOOK_EVERY_S, LOOK_AGAIN_S = (
+    0.25,
+    0.02,
+)  # between checks of log sizes, at most and at least: a check takes 20 µs
+FASTEST_BYTES_PER_S = 2e9  # at which programs print, into the page cache
+ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to a job's first process until its last has it
+JUST_ASKED_S = 0.005  # the same for a sender that signals all in one loop, like init
+BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # variables that they set in a job
+KILL_WAIT_S = 5.0  # SIGKILL can't be ignored; what is left hangs in the kernel (a driver, a dead NFS server)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessSpec(NamedTuple):
-    """What a process is to become; cores None leaves it on all.
+    """What a process becomes; cores None: all cores.
 
-    call  what it does in place of executing `argv`, a name then
+    call  what it does instead of executing `argv`, which is then a name
     """
 
     argv: list[str]
@@ -48,15 +51,15 @@ class ProcessSpec(NamedTuple):
 class Processes:
     """Programs that run side by side and end together; each leads its own process group.
 
-    They are ranks from `first` on.
+    They are ranks starting at `first`.
     """
 
     def __init__(self, programs: list[ProcessSpec], called: str, first: int = 0) -> None:
         self.programs, self.called, self.first = programs, called, first
         self.running: dict[int, int] = {}  # process id → rank
         self.ended: dict[int, int] = {}  # rank → wait status
-        self.first_failed: int | None = None  # of those that nobody asked to end
-        self.reports, self.reporter = os.pipe()  # a rank that can't become its program says why
+        self.first_failed: int | None = None  # among those that nobody asked to end
+        self.reports, self.reporter = os.pipe()  # a rank that can't become its program reports why
         self.never_ran: dict[str, str] = {}  # rank → why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
@@ -77,10 +80,10 @@ class Processes:
         *,
         heed_late: bool = False,
     ) -> tuple[str, str]:
-        """Wait for the end or make it: state and cause. Afterwards nothing of them runs.
+        """Wait for the end or cause it; returns state and cause. Afterward none of them is running.
 
-        note_asked  called where this process was asked to end, before it ends them
-        heed_late   whether they may have ended because they were asked to, and this process is yet to be
+        note_asked  called if this process was asked to end, before it ends them
+        heed_late   whether they may have ended because they were asked to, before this process was
         """
         state, cause = self._watch(timeout_s, max_output_bytes, heed_late)
         if state == "cancelled":
@@ -92,13 +95,13 @@ class Processes:
         elif state == "timed out":
             killed = sorted(r for r, status in self.ended.items() if how(status)["signal"] == "SIGKILL")
             if killed:
-                cause += f"; {self._call(*killed)} did not heed SIGTERM and was killed after {grace_s:g} s"
+                cause += f"; {self._call(*killed)} ignored SIGTERM and was killed after {grace_s:g} s"
         if left:
             cause += f"; processes {left} can't be killed: they hang in the kernel"
         return state, cause
 
     def exits(self) -> list[dict[str, Any]]:
-        """How each rank ended; one that can't be killed has no entry."""
+        """How each rank ended; a rank that can't be killed has no entry."""
         first = self.first_failed
         return [
             {"rank": r, **how(self.ended[r]), "first": r == first, "never_ran": str(r) in self.never_ran}
@@ -106,7 +109,7 @@ class Processes:
         ]
 
     def reap(self) -> bool:
-        """Take in whatever ended, inherited orphans too; False when no process is left at all."""
+        """Reap whatever ended, including inherited orphans; False when no process is left at all."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -118,7 +121,7 @@ class Processes:
                 self.ended[self.running.pop(pid)] = status
 
     def _watch(self, timeout_s: float, max_output_bytes: int | None, heed_late: bool) -> tuple[str, str]:
-        """How they end; notes how long they ran."""
+        """Wait for their end; records how long they ran."""
         while True:
             self.reap()
             self.duration_s = time.monotonic() - self.began
@@ -133,7 +136,7 @@ class Processes:
             left_s = timeout_s - self.duration_s
             if left_s <= 0:
                 still = self._call(*sorted(self.running.values()))
-                return "timed out", f"{still} still ran at the time limit of {timeout_s:g} s"
+                return "timed out", f"{still} was still running at the time limit of {timeout_s:g} s"
             if max_output_bytes is not None:
                 if (printed := self._printed_bytes()) > max_output_bytes:
                     return "failed", too_much(printed, max_output_bytes)
@@ -147,19 +150,19 @@ class Processes:
     def _printed_bytes(self) -> int:
         sizes = 0
         for program in self.programs:
-            with contextlib.suppress(FileNotFoundError):  # it has not begun
+            with contextlib.suppress(FileNotFoundError):  # it has not started
                 sizes += program.log.stat().st_size
         return sizes
 
     def _end_all(self, grace_s: float) -> list[int]:
-        """End everything below this process, gently, then not; the process ids that even so are left."""
+        """End everything below this process, gently, then by force; returns the process IDs that remain."""
         if not self.reap():
             return []
         self._signal_all(signal.SIGTERM)
         if self._none_left(grace_s):
             return []
         give_up = time.monotonic() + KILL_WAIT_S
-        while time.monotonic() < give_up:  # again and again: what is killed may just have forked
+        while time.monotonic() < give_up:  # repeatedly: a killed process may just have forked
             self._signal_all(signal.SIGKILL)
             if self._none_left(0.02):
                 return []
@@ -175,7 +178,7 @@ class Processes:
         return True
 
     def _signal_all(self, number: int) -> None:
-        """The process groups at once, then one by one what has left them."""
+        """Signal the process groups at once, then individually the processes that have left them."""
         for group in self.running:
             send(os.killpg, group, number)
         for pid, group in descendants().items():
@@ -193,13 +196,13 @@ class Processes:
         return f"{self._call(rank)} exited {end['exit_code']}" + (f" ({reason})" if reason else "")
 
     def _out_of_memory(self) -> str:
-        """In words, that the kernel killed something for want of memory; "" where it did not."""
+        """A note that the kernel killed something because it ran out of memory; "" if it did not."""
         for path, now in memory_groups(FileTree()):
             if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
                 used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
                 return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
         if count_oom_kills() > self.oom_kills:
-            return " (the kernel ran out of memory meanwhile and killed a process)"
+            return " (the kernel ran out of memory in the meantime and killed a process)"
         return ""
 
     def _reported(self) -> dict[str, str]:
@@ -214,16 +217,16 @@ class Processes:
 
 
 def too_much(printed_bytes: int, max_output_bytes: int) -> str:
-    """Why a job whose ranks printed more than they may was ended."""
+    """Why a job was ended whose ranks printed more than allowed."""
     printed, most = (f"{size / 1e9:.3g} GB" for size in (printed_bytes, max_output_bytes))
-    return f"its ranks printed {printed} on one node and max_output is {most}: print less, or raise it"
+    return f"its ranks printed {printed} on one node, but max_output is {most}: print less, or raise it"
 
 
 def asked_to_end(statuses: Iterable[int]) -> bool:
-    """Whether this process was asked to end, too, by whoever asked those that ended so.
+    """Whether this process was asked to end, too, by whoever asked those that ended that way.
 
     A batch system signals every process of a job, one after the other: a rank's end may be seen first, and
-    one that handles SIGTERM may end well.
+    a rank that handles SIGTERM may succeed.
     """
     together = any(name in os.environ for name in BATCH_SYSTEMS)
     killed = any(how(status)["signal"] == "SIGTERM" for status in statuses)
@@ -232,7 +235,7 @@ def asked_to_end(statuses: Iterable[int]) -> bool:
 
 
 def how(status: int) -> dict[str, Any]:
-    """A wait status as exit code or name of the signal."""
+    """A wait status as an exit code or the name of a signal."""
     if os.WIFEXITED(status):
         return {"exit_code": os.WEXITSTATUS(status), "signal": None}
     number = os.WTERMSIG(status)
@@ -241,7 +244,7 @@ def how(status: int) -> dict[str, Any]:
 
 
 def spawn(program: ProcessSpec, rank: int, reporter: int) -> int:
-    """Start a program as the leader of a process group; its process id.
+    """Start a program as the leader of a process group; returns its process ID.
 
     Plain fork and exec: this process has one thread, so nothing can be locked in the child.
     """
@@ -249,13 +252,13 @@ def spawn(program: ProcessSpec, rank: int, reporter: int) -> int:
     pid = os.fork()
     if pid == 0:
         become(program, rank, reporter, keeper)
-    with contextlib.suppress(PermissionError, ProcessLookupError):  # it is past exec, or gone, by itself
+    with contextlib.suppress(PermissionError, ProcessLookupError):  # it is already past exec, or gone
         os.setpgid(pid, pid)  # here and in the child, so that neither has to wait for the other
     return pid
 
 
 def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoReturn:
-    """In the forked child: turn into the program, or report why not and end as a shell would."""
+    """In the forked child: become the program, or report why not and exit like a shell."""
     name = program.argv[0]
     exit_code, doing = 126, f"write {program.log}"
     try:
@@ -272,7 +275,7 @@ def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoRet
         if program.cores is not None:
             doing = f"run on cores {program.cores}"
             os.sched_setaffinity(0, program.cores)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would keep that
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
         doing = f"execute {name}"
@@ -289,13 +292,18 @@ def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoRet
         os.write(reporter, f"{rank}\t{reason}\n".encode())
         os.write(2, f"assay: {reason}\n".encode())
     finally:
-        if sys.exc_info()[0] is not None:  # a fault of what was called, told as an interpreter tells it
-            sys.excepthook(*sys.exc_info())
-        os._exit(exit_code)
+        end_child(exit_code)
+
+
+def end_child(exit_code: int) -> NoReturn:
+    """End a forked process; an error in it is printed like an interpreter would."""
+    if sys.exc_info()[0] is not None:
+        sys.excepthook(*sys.exc_info())
+    os._exit(exit_code)
 
 
 def send(kill: Callable[[int, int], None], target: int, number: int) -> None:
-    """Send a signal to what may have ended meanwhile."""
+    """Send a signal to a process that may have ended in the meantime."""
     with contextlib.suppress(ProcessLookupError):
         kill(target, number)
 
@@ -320,7 +328,7 @@ def descendants() -> dict[int, int]:
 
 
 def count_oom_kills() -> int:
-    """Processes that the kernel killed for want of memory since it started."""
+    """Processes that the kernel killed for lack of memory since boot."""
     lines = (line.split() for line in FileTree().lines("/proc/vmstat"))
     return next((int(value) for name, value in lines if name == "oom_kill"), 0)
 
@@ -333,5 +341,5 @@ def prctl(option: int, value: int) -> None:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """`/proc/PID/stat` from the state on: state, parent, group, …; number 19 is the start time in ticks."""
+    """`/proc/PID/stat` from the state on: state, parent, group, …; field 19 is the start time in ticks."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

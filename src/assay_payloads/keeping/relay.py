@@ -1,22 +1,22 @@
-"""Says on standard output all that a kept job prints, so framed that nothing can be lost unnoticed.
+"""Prints everything that a kept job prints to standard output, framed so that no loss goes unnoticed.
 
-Runs with the standard library alone (3.9 or newer), beside keeper.py:
+Runs with only the standard library (3.9 or newer), next to keeper.py:
 
     python -I -S …/relay.py DIRECTORY [--from JSON]       what is kept there, until its keeper has ended
     python -I -S …/relay.py DIRECTORY --keep [--unpack DIRECTORY] [--node-from VARIABLE]
                                                           start the keeper, relay, end as it ended: a pod
 
-A frame is a line, then as many bytes as it says, then a line end:
+A frame is a header line, then the stated number of bytes, then a line end:
 
     :::ASSAY-FRAME stream offset length crc32 [deflated]
-The offset is the frame's place in its stream, which makes it its sequence number: from whichever offset one
-reads again (`--from` takes stream → bytes already there), nothing is missed and nothing comes twice.
-Streams are those of the keeper; `started-N` and `ended-N` hold its JSON files, and after the end
-`file:NAME` each file that the job was asked to keep. `ended-N` comes last. What stands outside of a frame
-was said by the platform, not by the job. Length and checksum are of the bytes themselves. A deflated
-frame is zlib's form of them in base64, one line: so are long ones sent, because a kubelet hands a log over
-line by line and keeps only so much of it, and those with a carriage return before a line's end, because
-container runtimes leave it out (containerd reads lines with Go's bufio.ReadLine).
+The offset is the frame's position in its stream, which makes it its sequence number: reading again from any
+offset (`--from` takes stream → bytes already read) misses nothing and repeats nothing.
+Streams are those of the keeper; `started-N` and `ended-N` contain its JSON files, and after the end
+`file:NAME` each file that the job should keep. `ended-N` comes last. Anything outside a frame comes from the
+platform, not the job. Length and checksum are of the bytes themselves. A deflated frame has them
+zlib-compressed in base64, on one line. It is used for long frames, because a kubelet handles a log
+line by line and keeps only a limited part, and for those with a carriage return before a line end, because
+container runtimes drop it (containerd reads lines with Go's bufio.ReadLine).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from urllib.parse import quote
 
 MARK = ":::ASSAY-FRAME"
 WAITS = "assay: waits for "
+UNKEPT = "assay: outputs: "  # begins why the files that the job was to keep are not sent
 FRAME_BYTES = 1 << 18
 PLAIN_BYTES = 1 << 12  # what a person may want to read in the platform's own log
 LOOK_EVERY_S = 0.05
@@ -57,7 +58,7 @@ Stamp = tuple[int, int, int]
 
 
 def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], bool]) -> None:
-    """Say everything beyond what was taken, until the job does not run any more."""
+    """Print everything after what was taken, until the job is no longer running."""
     over, waits_for = False, None
     while True:
         waiting = read_json(directory / "waiting.json")
@@ -67,7 +68,7 @@ def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], 
         moved = say_new(directory, node, taken)
         if over and not moved:
             break
-        over = over or not runs()  # known before the next look, so that the last look misses nothing
+        over = over or not runs()  # known before the next check, so that the last check misses nothing
         if not moved and not over:
             time.sleep(LOOK_EVERY_S)
     for name, path in asked_files(directory):
@@ -76,7 +77,7 @@ def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], 
 
 
 def say_new(directory: Path, node: int, taken: dict[str, int]) -> bool:
-    """Say what is new in each stream, at most a frame of each; whether there was anything."""
+    """Print what is new in each stream, at most one frame each; returns whether there was anything."""
     moved = say_file(f"started-{node}", directory / "started.json", taken)
     for path in sorted((directory / "streams").glob("*.log")):
         moved |= say_part(path.stem, path, taken)
@@ -84,7 +85,7 @@ def say_new(directory: Path, node: int, taken: dict[str, int]) -> bool:
 
 
 def say_file(stream: str, path: Path, taken: dict[str, int]) -> bool:
-    """Say a whole file that changes no more, an empty one too; False where it is not there or was said."""
+    """Print a whole final file, even if empty; False if it does not exist or was already printed."""
     if not path.exists() or taken.get(stream) == path.stat().st_size:
         return False
     if path.stat().st_size == 0:
@@ -96,7 +97,7 @@ def say_file(stream: str, path: Path, taken: dict[str, int]) -> bool:
 
 
 def say_part(stream: str, path: Path, taken: dict[str, int]) -> bool:
-    """Say one frame of what is new in a file."""
+    """Print one frame of what is new in a file."""
     offset = taken.get(stream, 0)
     if path.stat().st_size <= offset:
         return False
@@ -121,7 +122,7 @@ def say(stream: str, offset: int, data: bytes) -> None:
 
 
 def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
-    """Name and path of each file that the job was to keep; none, with a word about it, beyond the limit."""
+    """Name and path of each file that the job should keep; none, with a message, if they exceed the limit."""
     spec = read_json(directory / "spec.json") or read_json(directory.parent / "spec.json") or {}
     work = Path(spec.get("cwd", directory))
     before = {name: tuple(stamp) for name, stamp in spec.get("files_before", {}).items()}
@@ -129,11 +130,11 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
     total = sum(size for _, size, _ in changed.values())
     if total > FILES_LIMIT_BYTES:
         files = "1 file" if len(changed) == 1 else f"{len(changed)} files"
-        # flushed: behind the last frame nobody reads on
-        print(f"assay: outputs: {total} bytes in {files}; a log carries {FILES_LIMIT_BYTES}", flush=True)
+        # flushed: nobody reads beyond the last frame
+        print(f"{UNKEPT}{total} bytes in {files}; a log carries {FILES_LIMIT_BYTES}", flush=True)
         return
     if words := no_files(work, spec.get("outputs", ())):
-        print(f"assay: outputs: {words}", flush=True)
+        print(f"{UNKEPT}{words}", flush=True)
     for name in changed:
         yield name, work / name
 
@@ -141,9 +142,9 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
 def stamps(
     directory: Path, patterns: Sequence[str], before: Mapping[str, Stamp] | None = None
 ) -> dict[str, Stamp]:
-    """Regular files below a directory that match one of the globs: name → stamp, without those as `before`.
+    """Changed regular files below a directory that match one of the globs: name → stamp.
 
-    Links are followed only as far as they stay inside.
+    Links are followed only if they stay inside.
     """
     inside = directory.resolve()
     found = {}
@@ -151,7 +152,7 @@ def stamps(
         for path in directory.glob(pattern):
             try:
                 facts = path.stat()
-            except FileNotFoundError:  # a link to nowhere
+            except FileNotFoundError:  # a broken link
                 continue
             if stat.S_ISREG(facts.st_mode) and inside in path.resolve().parents:
                 found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
@@ -159,7 +160,7 @@ def stamps(
 
 
 def no_files(directory: Path, patterns: Sequence[str]) -> str:
-    """What lies below a directory under names of outputs and can't be kept as a file, with what to do."""
+    """Outputs below a directory that can't be kept as a file, with what to do."""
     found = []
     for name in patterns:
         path = directory / name
@@ -170,7 +171,7 @@ def no_files(directory: Path, patterns: Sequence[str]) -> str:
         if not kind and directory.resolve() not in path.resolve().parents:
             kind = "a link that leads out of the working directory"
         if kind:
-            found.append(f"{name} is {kind}: outputs are regular files")
+            found.append(f"{name} is {kind}, but outputs must be regular files")
     return "; ".join(found)
 
 
@@ -178,19 +179,21 @@ def no_files(directory: Path, patterns: Sequence[str]) -> str:
 
 
 def keep(directory: Path, node_from: str | None) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the keeper that lies beside this file; its process, and which node this is."""
+    """Start the keeper next to this file; returns its process, and which node this is."""
     asked = ["--node-from", node_from] if node_from else []
     program = str(Path(__file__).with_name("keeper.py"))
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # else one that comes before the keeper runs is lost
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, ENDING
+    )  # otherwise one that arrives before the keeper runs is lost
     keeper = subprocess.Popen([sys.executable, "-I", "-S", program, str(directory), *asked])
-    for number in ENDING:  # a pod's end is asked of its first process: this one
+    for number in ENDING:  # a pod's end is requested from its first process: this one
         signal.signal(number, lambda received, _frame: keeper.send_signal(received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     return keeper, int(os.environ[node_from]) if node_from else 0
 
 
 def unpack(source: Path, directory: Path) -> None:
-    """Lay out a job that came as `spec.json` and the parts of an archive of its files."""
+    """Unpack a job that arrived as `spec.json` and the parts of an archive of its files."""
     work = directory / "work"
     work.mkdir(parents=True, exist_ok=True)
     archive = directory / "files.tar.gz"
@@ -206,10 +209,9 @@ def unpack(source: Path, directory: Path) -> None:
     (directory / "spec.json").write_text(json.dumps(spec))
 
 
-def keeper_runs(directory: Path) -> bool:
-    """Whether the process that took the job lives."""
-    owner = read_json(directory / "claim.json")
-    if owner is None or owner["by"] != "keeper":
+def keeper_runs(owner: Mapping[str, Any]) -> bool:
+    """Whether the process that took a job is alive, from its `claim.json`; False for an empty one."""
+    if owner.get("by") != "keeper" or owner["boot_id"] != boot_id():
         return False
     try:
         fields = Path(f"/proc/{owner['pid']}/stat").read_text().rpartition(")")[2].split()
@@ -218,8 +220,16 @@ def keeper_runs(directory: Path) -> bool:
     return int(fields[19]) == owner["start_ticks"] and fields[0] not in "ZX"
 
 
+def boot_id() -> str:
+    """What distinguishes this boot of the machine from every other; "" if the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; None where it is not there."""
+    """The value in a JSON file; None if it does not exist."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -227,12 +237,17 @@ def read_json(path: Path) -> Any:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Relay to the end; the exit code of the keeper where it was started here."""
+    """Relay to the end; returns the keeper's exit code if it was started here."""
     if args.unpack:
         unpack(args.unpack, args.directory)
     if not args.keep:
         taken: Mapping[str, int] = json.loads(args.taken)
-        relay(args.directory, args.node, dict(taken), lambda: keeper_runs(args.directory))
+        relay(
+            args.directory,
+            args.node,
+            dict(taken),
+            lambda: keeper_runs(read_json(args.directory / "claim.json") or {}),
+        )
         return 0
     keeper, node = keep(args.directory, args.node_from)
     spec = read_json(args.directory / "spec.json")
@@ -246,7 +261,7 @@ def main(args: argparse.Namespace) -> int:
 
 def asked() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Says what a kept job prints, framed.")
+    parser = argparse.ArgumentParser(description="Prints the output of a kept job, framed.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--from", dest="taken", default="{}", metavar="JSON")
     parser.add_argument("--node", type=int, default=0)

@@ -1,13 +1,13 @@
 """One host's side of a job that is started over ssh: each call does one thing and answers in one line.
 
-Runs with the standard library alone (3.9 or newer). It travels with what it imports as an argument (see
-launch/ssh/connection.py), so that nothing has to lie on the host before, and a job is followed whichever
-version of Assay has laid it out:
+Runs with only the standard library (3.9 or newer). It is sent, with what it imports, as an argument (see
+launch/ssh/connection.py), so that nothing must be on the host beforehand, and a job can be followed whichever
+version of Assay has copied it there:
 
     python -I -S -c … WHAT DIRECTORY [ARGUMENT…]
 
-WHAT is the name of a function in `CALLS`. DIRECTORY is the job's own on this host; `~` is the home of the
-one who logs in. The answer is `:::ASSAY-HOST {…}`, whatever the login's shell prints around it.
+WHAT is the name of a function in `CALLS`. DIRECTORY is the job's own on this host; `~` is the login user's
+home. The answer is `:::ASSAY-HOST {…}`, whatever the login shell prints around it.
 """
 
 import contextlib
@@ -28,10 +28,11 @@ from typing import Any
 from urllib.parse import quote
 
 from assay_payloads.keeping import relay
+from assay_payloads.keeping.relay import boot_id, keeper_runs, read_json
 
 MARK = ":::ASSAY-HOST "
-START_S = 60.0  # a keeper takes 30 ms; a host that is short of memory may take long
-SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
+START_S = 60.0  # a keeper takes 30 ms, but long on a host that is short of memory
+SLACK_S = 8.0  # beyond the grace time: the keeper's wait after SIGKILL, plus a margin
 OUTPUT_LIMIT_BYTES = 1 << 30
 KEEPER = "assay_payloads/keeping/keeper.py"  # below the job's directory
 
@@ -39,30 +40,30 @@ Answer = dict[str, Any]
 
 
 def lay_out(directory: Path, digest: str) -> Answer:
-    """Unpack the job that comes on standard input, whole or not at all; nothing is started.
+    """Unpack the job from standard input, atomically; nothing is started.
 
-    Paths in its spec that are relative are below the job's directory.
+    Relative paths in its spec are below the job's directory.
     """
     archive = sys.stdin.buffer.read()
     if hashlib.sha256(archive).hexdigest() != digest:
         return {
-            "error": f"{len(archive)} bytes of the job arrived, not those that were sent: the link is bad"
+            "error": f"{len(archive)} bytes of the job arrived, but not as they were sent: the link is bad"
         }
     draft = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         unpack(archive, draft, directory)
-        draft.rename(directory)  # fails where there is one, be it a job or one that was given up
+        draft.rename(directory)  # fails if it exists, as a job or an abandoned one
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
         if directory.exists():
-            return {"error": "it was submitted or given up before", "taken": True}
+            return {"error": "it was submitted or abandoned before", "taken": True}
         return {"error": f"{error.filename or directory}: {error.strerror}"}
     return {}
 
 
 def unpack(archive: bytes, draft: Path, directory: Path) -> None:
-    """The job's files into a directory that is to be renamed."""
-    draft.mkdir(mode=0o700, parents=True)  # the spec may hold a user's secret variables
+    """Write the job's files into a directory that will be renamed."""
+    draft.mkdir(mode=0o700, parents=True)  # the spec may contain a user's secret variables
     (draft / "work").mkdir()
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         opened.extractall(draft)  # noqa: S202  (made by the launcher, which checked the names)
@@ -74,9 +75,9 @@ def unpack(archive: bytes, draft: Path, directory: Path) -> None:
 
 
 def begin(directory: Path, node: str, address: str, port: str) -> Answer:
-    """Start the keeper of this host's share; answers when it has taken the job, or ended, or after START_S.
+    """Start the keeper of this host's share; answer when it has taken the job, or ended, or after START_S.
 
-    exit_code  what `launch/job_directory.py` makes a cause of; None where what was started has not ended
+    exit_code  which `launch/job_directory.py` turns into a cause; None if the process has not ended
     """
     variables = {"ASSAY_NODE": node, "MASTER_ADDR": address, "MASTER_PORT": port}
     spec = read_json(directory / "spec.json")
@@ -101,7 +102,7 @@ def look(directory: Path) -> Answer:
     spec = read_json(directory / "spec.json") or {}
     own = own_directory(directory, spec)
     owner = read_json(own / "claim.json") or {}
-    runs = keeper_runs(owner)  # before the end is read: it may end between
+    runs = keeper_runs(owner)  # before the end is read: it may end in between
     log = directory / "keeper.log"
     return {
         "there": directory.exists(),
@@ -119,7 +120,7 @@ def look(directory: Path) -> Answer:
 
 
 def give_up(directory: Path) -> Answer:
-    """Take the share so that no keeper can, unless one has; nothing but this mark stays of it then."""
+    """Take the share so that no keeper can, unless one has; then only this mark remains of it."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = own_directory(directory, read_json(directory / "spec.json") or {})
     own.mkdir(exist_ok=True)
@@ -138,20 +139,20 @@ def give_up(directory: Path) -> Answer:
 
 
 def cancel(directory: Path) -> Answer:
-    """Note that the run asked for the end, unless the share has ended, and end it."""
+    """Record that the run requested the end, unless the share has ended, and end it."""
     if directory.exists() and look(directory)["ended"] is None:
         (directory / "cancelled").touch()
     return end(directory)
 
 
 def end(directory: Path) -> Answer:
-    """Ask the keeper to end its share; kill whatever carries the token where it left no word."""
+    """Ask the keeper to end its share; if it leaves no report, kill everything with the token."""
     spec = read_json(directory / "spec.json")
     if spec is None:
         return look(directory)
     owner = read_json(own_directory(directory, spec) / "claim.json") or {}
     if keeper_runs(owner):
-        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper handles no signal
             with contextlib.suppress(ProcessLookupError):
                 os.kill(owner["pid"], number)
         give_up_at = time.monotonic() + spec["grace_s"] + SLACK_S
@@ -164,9 +165,9 @@ def end(directory: Path) -> Answer:
 
 
 def follow(directory: Path, taken: str) -> Answer:
-    """Say in frames, as relay.py does, what the share prints beyond what was taken, until it has ended.
+    """Print in frames, like relay.py, what the share prints beyond what was taken, until it has ended.
 
-    Ends too when standard input does: nobody listens any more.
+    Also ends when standard input does: then nobody is listening.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -179,7 +180,7 @@ def follow(directory: Path, taken: str) -> Answer:
 
 
 def files(directory: Path, *patterns: str) -> Answer:
-    """Say in frames, as relay.py does, each file that the share wrote and that matches."""
+    """Print in frames, like relay.py, each matching file that the share wrote."""
     spec = read_json(directory / "spec.json")
     if spec is None:
         return {"error": f"nothing is left of the job in {directory}"}
@@ -197,7 +198,7 @@ def files(directory: Path, *patterns: str) -> Answer:
 
 
 def forget(directory: Path) -> Answer:
-    """Remove what is kept of a share that has ended, and what a killed `lay_out` left of it."""
+    """Remove what is stored of a share that has ended, and what a killed `lay_out` left of it."""
     if look(directory)["runs"]:
         return {"error": "still runs"}
     for left in (directory, *directory.parent.glob(f".{directory.name}.*")):
@@ -207,9 +208,9 @@ def forget(directory: Path) -> Answer:
 
 
 def kept(directory: Path) -> Answer:
-    """Each job's directory below this one: whether its keeper runs, and when it last began or ended.
+    """Each job's directory below this one: whether its keeper is running, and when it last started or ended.
 
-    One that is being laid out, or never was to the end, has the same name between a dot and a process id.
+    One that is being unpacked, or never was completely, has the same name between a dot and a process ID.
     """
     found = {}
     for share in directory.glob("*.*") if directory.is_dir() else ():
@@ -221,7 +222,7 @@ def kept(directory: Path) -> Answer:
 
 
 def clock(_directory: Path) -> Answer:
-    """Say the time, seconds since the epoch, after each line that comes in."""
+    """Print the time, seconds since the epoch, after each input line."""
     for _ in iter(sys.stdin.readline, ""):
         print(f"time {time.time()!r}", flush=True)
     return {}
@@ -231,9 +232,9 @@ OF_A_JOB = (lay_out, begin, look, follow, give_up, cancel, end, files, forget)
 
 
 def try_out(directory: Path, python: str) -> Answer:
-    """Run programs of the files that come on standard input, in turn; nothing of them stays.
+    """Run programs from the files on standard input, one after the other; nothing of them remains.
 
-    Answers what each printed, and what can be written where jobs are to lie.
+    Answers with what each printed, and with what can be written where jobs will be.
     """
     asked = json.loads(sys.stdin.buffer.read())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -255,23 +256,12 @@ CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock, try_out)}
 
 
 def own_directory(directory: Path, spec: dict[str, Any]) -> Path:
-    """Where the keeper keeps this host's share: a host's directory holds one."""
+    """The keeper's directory for this host's share: a host's directory has one."""
     return directory if spec.get("nodes", 1) == 1 else directory / f"node-{directory.suffix[1:]}"
 
 
-def keeper_runs(owner: dict[str, Any]) -> bool:
-    """Whether the process that took the share lives."""
-    if owner.get("by") != "keeper" or owner["boot_id"] != boot_id():
-        return False
-    try:
-        fields = Path(f"/proc/{owner['pid']}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return int(fields[19]) == owner["start_ticks"] and fields[0] not in "ZX"
-
-
 def kill_all(token: str, node: str) -> list[int]:
-    """Kill every process of the share, again until none is left; those that are, if any."""
+    """Kill every process of the share until none is left; returns those that remain, if any."""
     wanted = {f"ASSAY_TOKEN={token}".encode(), f"ASSAY_NODE={node}".encode()}
     give_up_at = time.monotonic() + SLACK_S
     while True:
@@ -287,21 +277,8 @@ def kill_all(token: str, node: str) -> list[int]:
         time.sleep(0.01)
 
 
-def boot_id() -> str:
-    """What tells this start of the host from every other."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def read_json(path: Path) -> Any:
-    """The value in a JSON file; None where it is not there."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-
-
 def main(what: str, directory: str, *arguments: str) -> None:
-    """Make the call and print its answer; what the disk refuses is an answer too."""
+    """Make the call and print its answer; a disk error is an answer too."""
     try:
         answer = CALLS[what](Path(directory).expanduser(), *arguments)
     except OSError as error:

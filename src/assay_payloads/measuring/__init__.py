@@ -1,1 +1,1 @@
-"""What programs that measure share: a rank's place and log, programs of the site's, percentiles."""
+"""What measuring programs share: a rank's place and log, the site's programs, percentiles."""

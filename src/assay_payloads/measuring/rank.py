@@ -1,6 +1,6 @@
-"""One process of a job: its place, its device, its log, its meetings with the others.
+"""One process of a job: its place, its device, its log, its collectives with the others.
 
-What every program of this directory that measures begins with. The file travels beside the program.
+Every measuring program in this package starts with it. The file is sent with the program.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-if TYPE_CHECKING:  # imported where a device is taken: programs without one run where there is no torch
+if TYPE_CHECKING:  # imported where a device is used: programs without one run without torch
     import torch
 
 START, END = "INTERVAL_START", "INTERVAL_END"
 OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
-VARIABLES = (  # rank, size and local rank: torchrun's, else Open MPI's, else Slurm's
+VARIABLES = (  # rank, size, and local rank: torchrun's, otherwise Open MPI's, otherwise Slurm's
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     OPEN_MPI,
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
@@ -28,9 +28,9 @@ VARIABLES = (  # rank, size and local rank: torchrun's, else Open MPI's, else Sl
 
 
 def place(environment: Mapping[str, str]) -> tuple[int, int, int]:
-    """Rank, size and local rank by the first launcher that tells them; (0, 1, 0) where none does.
+    """Rank, size, and local rank from the first launcher that sets them; (0, 1, 0) if none does.
 
-    Raises ValueError where what it tells are no whole numbers.
+    Raises ValueError if the values are not integers.
     """
     names = next((names for names in VARIABLES if names[0] in environment), None)
     if names is None:
@@ -44,7 +44,7 @@ def place(environment: Mapping[str, str]) -> tuple[int, int, int]:
 
 
 class Rank:
-    """One process of the job: its place, its device, its log, its meetings with the others."""
+    """One process of the job: its place, its device, its log, its collectives with the others."""
 
     def __init__(self) -> None:
         self.rank, self.size, self.local_rank, self._lines = 0, 1, 0, 0
@@ -63,16 +63,16 @@ class Rank:
         if not address or not port:
             self.fail(f"{self.size} ranks need MASTER_ADDR and MASTER_PORT; found {address!r} and {port!r}")
         if not (port.isdecimal() and 0 < int(port) < 65536):
-            self.fail(f"MASTER_PORT={port} is no port; expected a number from 1 to 65535")
+            self.fail(f"MASTER_PORT={port} is not a port; expected a number from 1 to 65535")
         try:
             socket.getaddrinfo(address, int(port))
         except OSError as error:
             self.fail(f"MASTER_ADDR={address} can't be resolved: {error}")
 
     def log(self, key: str, value: object = None, event: str = "POINT_IN_TIME", **metadata: object) -> None:
-        """Print one MLLOG line: with `unit` a measurement, told from its siblings by `labels`; else a fact.
+        """Print one MLLOG line: with `unit`, a measurement, identified by `labels`; otherwise a fact.
 
-        A line is written at once, whole, so that ranks that share an output don't mix theirs.
+        A line is written at once and whole, so that ranks that share an output don't mix theirs.
         """
         about: dict[str, object] = {"rank": self.rank, "seq": self._lines}
         caller = sys._getframe(1)
@@ -88,7 +88,7 @@ class Rank:
         sys.exit(f"{Path(sys.argv[0]).name}: rank {self.rank}: {message}")
 
     def join(self, device: str, backend: str = "auto") -> None:
-        """Take a device (`auto`, `cpu`, `cuda`), meet the other ranks, state what the job runs on."""
+        """Select a device (`auto`, `cpu`, `cuda`), connect to the other ranks, report the environment."""
         import torch
         import torch.distributed as dist
 
@@ -98,10 +98,10 @@ class Rank:
         if backend == "auto":
             backend = "nccl" if device == "cuda" else "gloo"
         if backend == "nccl" and device == "cpu":
-            self.fail("nccl connects GPUs and the device is cpu; use gloo")
+            self.fail("nccl connects GPUs, but the device is cpu; use gloo")
         if backend == "mpi" and device == "cuda":
-            self.fail("mpi exchanges what lies in the hosts' memory and the device is cuda; use --device cpu")
-        if self.size > 1:  # beside MPI's own exchanges the ranks meet by gloo
+            self.fail("mpi exchanges data in host memory, but the device is cuda; use --device cpu")
+        if self.size > 1:  # in addition to MPI's own exchanges, the ranks connect with gloo
             group = "gloo" if backend == "mpi" else backend
             dist.init_process_group(group, rank=self.rank, world_size=self.size)
         facts = {"world_size": self.size, "backend": backend if self.size > 1 else "none", "device": device}
@@ -112,9 +112,9 @@ class Rank:
         import torch
 
         count = torch.cuda.device_count()
-        if count != 1 and self.local_rank >= count:  # a launcher may show each rank one GPU alone
+        if count != 1 and self.local_rank >= count:  # a launcher may show each rank only one GPU
             self.fail(
-                f"no GPU for local rank {self.local_rank}, {count} visible: start fewer ranks or use cpu"
+                f"no GPU for local rank {self.local_rank}, {count} visible: start fewer ranks, or use the CPU"
             )
         torch.cuda.set_device(self.local_rank if count > 1 else 0)
         return torch.device("cuda", torch.cuda.current_device())
@@ -134,7 +134,7 @@ class Rank:
         return facts | cuda | {"nccl_version": nccl, "device_name": torch.cuda.get_device_name(self.device)}
 
     def clock(self) -> float:
-        """Seconds on a monotonic clock, once this rank's device has done all that it was given."""
+        """Seconds on a monotonic clock, once this rank's device has finished its work."""
         if self.device.type == "cuda":
             import torch
 
@@ -142,7 +142,7 @@ class Rank:
         return time.perf_counter()
 
     def over_ranks(self, values: list[float], how: str) -> list[float]:
-        """Each value's `MAX`, `MIN` or `SUM` over all ranks, on every rank; all of them wait here."""
+        """Each value's `MAX`, `MIN`, or `SUM` over all ranks, on every rank; all ranks wait here."""
         if self.size == 1:
             return values
         import torch
@@ -154,7 +154,7 @@ class Rank:
         return combined
 
     def leave(self) -> None:
-        """Say that the program came to its end and leave the job."""
+        """Report that the program finished, and leave the job."""
         self.log("payload", event=END)
         if self.size > 1:
             import torch.distributed as dist

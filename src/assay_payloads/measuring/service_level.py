@@ -1,11 +1,11 @@
-"""What a server keeps to: percentiles of latency, bounds on them, and what so few requests can prove.
+"""A server's service level: percentiles of latency, bounds on them, and what this many requests can prove.
 
-A bound holds as LoadGen has it (early stopping, MLPerf Inference rules): so few requests are late that with
-99 % confidence the asked share of all requests would be in time. 99 % in time takes 459 requests with none
-late, or 662 with one: a percentile of fewer is a figure, and no proof.
+A bound holds as in LoadGen (early stopping, MLPerf Inference rules): so few requests are late that, with
+99 % confidence, the required share of all requests would be in time. 99 % in time takes 459 requests with
+none late, or 662 with one: a percentile of fewer is a figure, but not proof.
 
-That counts requests as if each were late by itself. In a queue late ones come in groups, so a short stretch
-may miss a group; the test of the backlog finds the server that can't keep up before its requests are late.
+This treats requests as independently late. In a queue, late requests come in groups, so a short stretch
+may miss a group; the backlog test finds a server that can't keep up before its requests are late.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from itertools import combinations, pairwise
 from statistics import median
 
 CONFIDENCE = 0.99
-BLOCKS = 20  # of a stretch, whose median latencies show whether the backlog grows
-ONE_PERCENT = 2.326  # normal quantile: a steady server is above it by chance in 1 % of stretches
-LEAST_GROWTH = 0.02  # seconds a second; a slower growth is not told from the swings of a busy queue
+BLOCKS = 20  # per stretch; their median latencies show whether the backlog grows
+ONE_PERCENT = 2.326  # normal quantile: a steady server exceeds it by chance in 1 % of stretches
+LEAST_GROWTH = (
+    0.02  # seconds per second; slower growth is indistinguishable from fluctuations of a busy queue
+)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -28,7 +30,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     >>> percentile([4.0, 1.0, 3.0, 2.0], 50)
     2.0
 
-    Raises ValueError where there are no values.
+    Raises ValueError if there are no values.
     """
     if not values:
         raise ValueError("no values")
@@ -38,8 +40,8 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def proves(requests: int, late: int, percent: float) -> bool:
     """Whether `late` of `requests` show with 99 % confidence that `percent` of all would be in time.
 
-    One-sided binomial test: were the share in time just `percent`, so few late ones would come by chance in
-    at most 1 % of such runs.
+    One-sided binomial test: if the share in time were exactly `percent`, this few late requests would occur
+    in at most 1 % of such runs.
 
     >>> proves(458, 0, 99), proves(459, 0, 99), proves(661, 1, 99), proves(662, 1, 99)
     (False, True, False, True)
@@ -56,7 +58,7 @@ def proves(requests: int, late: int, percent: float) -> bool:
 
 
 def fewest(late: int, percent: float) -> int:
-    """Requests that it takes to prove `percent` in time when `late` of them are late.
+    """Requests needed to prove `percent` in time when `late` of them are late.
 
     The last two are the fewest queries of MLPerf's MultiStream and SingleStream, whose estimates allow one.
 
@@ -74,16 +76,16 @@ def fewest(late: int, percent: float) -> int:
 
 
 def backlog_growth(due_s: Sequence[float], latency_s: Sequence[float | None]) -> float:
-    """Seconds of latency that each second of load adds; 0.0 where no growth is shown.
+    """Seconds of latency that each second of load adds; 0.0 if no growth is shown.
 
     due_s      when each request was due, in order
-    latency_s  seconds from then to its last token; None where it failed
+    latency_s  seconds from then to its last token; None if it failed
 
-    A server that answers c of r requests a second falls behind by r/c - 1 seconds a second. The answered
-    requests are cut into 20 blocks, as many in each, and the growth is Theil and Sen's slope through the
-    blocks' medians: that of half of all pairs is smaller. It is shown where it is above 2 % and Mann and
-    Kendall's one-sided test at 1 % says that the medians rise. The test takes blocks to be independent; near
-    capacity they are not, and how often it then errs is simulated in benchmarks/backlog.py.
+    A server that answers c of r requests per second falls behind by r/c - 1 seconds per second. The answered
+    requests are split into 20 blocks of equal size, and the growth is the Theil–Sen slope through the
+    blocks' medians: half of all pairs have a smaller slope. It counts if it is above 2 % and the one-sided
+    Mann–Kendall test at 1 % says that the medians rise. The test assumes independent blocks; near
+    capacity they are not, and benchmarks/backlog.py simulates how often it then errs.
 
     >>> backlog_growth(range(100), [5 + 0.08 * due for due in range(100)])
     0.08
@@ -107,7 +109,7 @@ def backlog_growth(due_s: Sequence[float], latency_s: Sequence[float | None]) ->
 
 @dataclass(frozen=True)
 class LatencyBounds:
-    """Latency bounds in seconds, each None where there is none, and the share of requests to keep them.
+    """Latency bounds in seconds, each None if there is none, and the share of requests that must meet them.
 
     first_token  time to first token
     per_token    time per output token
@@ -123,11 +125,11 @@ class LatencyBounds:
         return self.first_token_s is not None or self.per_token_s is not None
 
     def kept(self, first_token_s: float | None, per_token_s: float | None) -> bool:
-        """Whether one request kept both; one that failed (None) kept none that there is."""
+        """Whether one request met both; a failed request (None) meets none."""
         return _in_time(first_token_s, self.first_token_s) and _in_time(per_token_s, self.per_token_s)
 
     def broken(self, first_token_s: Sequence[float | None], per_token_s: Sequence[float | None]) -> list[str]:
-        """Why the requests don't prove the bounds, in words; empty where they do."""
+        """Why the requests don't prove the bounds, as text; empty if they do."""
         pairs = (
             ("time to first token", first_token_s, self.first_token_s),
             ("time per output token", per_token_s, self.per_token_s),
@@ -139,7 +141,9 @@ class LatencyBounds:
                 continue
             found = f"{name} was above {bound:g} s in {late} of {len(values)} requests"
             many = late > len(values) * (1 - self.percent / 100)
-            need = "" if many else f"; {fewest(late, self.percent)} requests would show it with so many late"
+            need = (
+                "" if many else f"; {fewest(late, self.percent)} requests with this many late would show it"
+            )
             reasons.append(f"{found}, which doesn't show {self.percent:g} % within it{need}")
         return reasons
 

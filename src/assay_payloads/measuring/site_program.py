@@ -1,11 +1,11 @@
-"""A program of the site's as a part of a rank: its output passed on as it comes, between two lines of ours.
+"""A program of the site as part of a rank: its output is passed on as it arrives, between two log lines.
 
     :::MLLOG {… "INTERVAL_START", "key": "report", "value": "client", "metadata": {"labels": {…}, …}}
     what the program prints
     :::MLLOG {… "INTERVAL_END", "key": "report", "metadata": {"exit_code": 0, …}}
 
-So whoever reads the log has the program's own words, whole, and what they were measured on. The kernel ends
-the program when this process ends, however that ends.
+So the log's reader has the program's own complete output, and what it was measured on. The kernel ends
+the program when this process ends, however that happens.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import NamedTuple
 from assay_payloads.measuring.rank import END, START, Rank
 
 PR_SET_PDEATHSIG = 1
-KEPT_BYTES = 1 << 16  # of the output, to find in it why the program failed
+KEPT_BYTES = 1 << 16  # of the output, to find out why the program failed
 LIBC = ctypes.CDLL(None, use_errno=True)
-NOT_THERE = "it has to be installed on the nodes or in the image; name where it lies, if not on the PATH"
+NOT_THERE = "it must be installed on the nodes or in the image; set its path if it is not on the PATH"
 
 
 class FailureWords(NamedTuple):
-    """What a program says where it fails.
+    """How a program reports failures.
 
-    remedies  a regular expression that a line then matches, and what to do about it
-    error     such an expression for a failure after which the program exits with 0; None: it has none
+    remedies  a regular expression that a line matches, and what to do about it
+    error     such an expression for a failure after which the program exits with 0; None: there is none
     """
 
     remedies: Sequence[tuple[str, str]] = ()
@@ -41,10 +41,10 @@ class FailureWords(NamedTuple):
 
 
 class SiteProgram:
-    """A program that was started. Raises OSError where it can't be.
+    """A program that was started. Raises OSError if it can't be started.
 
     part    which of several outputs this is: `client`, `server`
-    labels  what tells this report from others of the run
+    labels  distinguish this report from others of the run
     output  its standard output and error, to wait for
     """
 
@@ -67,7 +67,7 @@ class SiteProgram:
         self.exit_code: int | None = None
 
     def pass_on(self) -> bool:
-        """Print what has come, waiting for it; False once there is no more and the program has ended."""
+        """Wait for output and print it; False once there is no more and the program has ended."""
         came = os.read(self.output.fileno(), 1 << 16)
         if came:
             self.said = (self.said + came)[-KEPT_BYTES:]
@@ -82,7 +82,7 @@ class SiteProgram:
         return False
 
     def why_not(self, words: FailureWords) -> str:
-        """How it failed, the line that tells why, and what to do where that is known; "" where it did not."""
+        """How it failed, the line that says why, and what to do if known; "" if it did not fail."""
         code = self.exit_code or 0
         lines = [line.strip() for line in self.said.decode(errors="replace").splitlines() if line.strip()]
         error = next((line for line in lines if words.error and re.search(words.error, line)), None)
@@ -104,16 +104,16 @@ def end_with(parent: int) -> None:
 
 
 def show(rank: Rank, part: str, labels: Mapping[str, object], text: str) -> None:
-    """A report that the program wrote elsewhere than to its output."""
+    """A report that the program wrote somewhere other than its output."""
     rank.log("report", part, event=START, labels=dict(labels))
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     rank.log("report", event=END)
 
 
 def told(program: str, option: str) -> str:
-    """What the program prints when asked for its `--version` or `--help`.
+    """What the program prints for `--version` or `--help`.
 
-    Raises OSError where it isn't there.
+    Raises OSError if it does not exist.
     """
     asked = subprocess.run(
         [program, option],

@@ -1,1 +1,1 @@
-"""Benchmarks of one thing: arithmetic, memory, disks, a program of the site's on each node."""
+"""Benchmarks of one thing: arithmetic, memory, disks, a program of the site on each node."""

@@ -1,11 +1,11 @@
-"""How fast this machine reads the files of a directory, past the page cache, in a few seconds.
+"""How fast this machine reads the files of a directory, bypassing the page cache, in a few seconds.
 
     python …/assay_payloads/micro/data_speed.py /data
 
 Prints `:::ASSAY-PROBE {...}`, a flat JSON table under `data.`: the median of some rounds with the slowest and
-the fastest, bytes/s, and what was read; `data.error` where it can't be read, `data.unmeasured` where it can
-but the figure would mislead. Several threads read the files in a shuffled order, each 64 MiB at most at a
-time, so that large files and small ones are read as a training reads them. No byte is read twice.
+the fastest, bytes/s, and what was read; `data.error` if it can't be read, `data.unmeasured` if it can,
+but the figure would mislead. Several threads read the files in shuffled order, at most 64 MiB of each at a
+time, so that large and small files are read as in a training. No byte is read twice.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from assay_payloads.micro import disk, page_cache
 
 MARK = ":::ASSAY-PROBE "
 ROUNDS, ROUND_S = 10, 0.5
-STALL_S = 5.0  # a round waits no longer for a byte
-SHORTEST_S = 0.25  # a last round that was cut shorter tells nothing of its own
+STALL_S = 5.0  # a round waits no longer than this for a byte
+SHORTEST_S = 0.25  # a last round that was shorter says nothing
 READERS = 8
-BLOCK, PIECE = 2**20, 2**26  # bytes of one read, and of what one thread takes
-MOST_FILES, LISTING_S = 20_000, 5.0  # of a directory with millions a share is seen
-FEWEST_BYTES = 2**22  # below this the figure is of opening files
+BLOCK, PIECE = 2**20, 2**26  # bytes of one read, and of one thread's piece
+MOST_FILES, LISTING_S = 20_000, 5.0  # only part of a directory with millions of files is read
+FEWEST_BYTES = 2**22  # below this, the figure measures opening files
 
 
 def files(directory: str) -> tuple[list[str], bool]:
-    """Regular files of a directory and those below it that can be opened, and whether that is all of them."""
+    """Readable regular files in a directory and below it, and whether that is all of them."""
     found: list[str] = []
     end = time.monotonic() + LISTING_S
     for folder, _, names in os.walk(directory, onerror=refuse):
@@ -50,15 +50,15 @@ def files(directory: str) -> tuple[list[str], bool]:
 
 
 def refuse(error: OSError) -> None:
-    """A directory that can't be listed ends the look: what it holds is not known."""
+    """A directory that can't be listed ends the search: its contents are unknown."""
     raise error
 
 
 class ReadThreads:
     """Threads that take pieces of files in turn, and what they have read.
 
-    direct  past the page cache by O_DIRECT; else each piece is dropped from it first, and `cached` counts
-            the blocks that stayed
+    direct  bypass the page cache with O_DIRECT; otherwise each piece is dropped from it first, and `cached`
+            counts the blocks that stayed
     """
 
     def __init__(self, paths: list[str], direct: bool) -> None:
@@ -78,7 +78,7 @@ class ReadThreads:
                 yield path, start
 
     def goes_on(self) -> bool:
-        """Whether any thread still reads."""
+        """Whether any thread is still reading."""
         return any(thread.is_alive() for thread in self.threads)
 
     def _read_on(self) -> None:
@@ -114,10 +114,10 @@ class ReadThreads:
 
 
 def rates(reading: ReadThreads) -> list[float]:
-    """Bytes/s of each round, in which the threads go on all the time; the last may be cut short.
+    """Bytes/s of each round, during which the threads run continuously; the last may be shorter.
 
-    A round waits for the first read that comes back in it: bytes are counted when a read ends, so that a disk
-    which takes longer than a round for its reads under way would be told as one that gave nothing.
+    A round waits for the first read that completes in it: bytes are counted when a read ends, so a disk
+    that takes longer than a round for the reads in progress would otherwise appear to deliver nothing.
     """
     for thread in reading.threads:
         thread.start()
@@ -144,7 +144,7 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
     yield "files", len(paths)
     yield "files_all_listed", is_all
     if not paths:
-        yield "error", f"{directory} holds no file that has a byte"
+        yield "error", f"{directory} has no nonempty file"
         return
     yield "file_system", disk.file_system(directory)
     random.Random(0).shuffle(paths)  # noqa: S311 - an order
@@ -157,9 +157,9 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
         kind = "error" if reading.error.errno else "unmeasured"  # page_cache's own has no number
         yield kind, words(reading.error, directory)
     elif reading.cached:
-        yield "unmeasured", "the page cache keeps what it holds of the files, so it would measure memory"
+        yield "unmeasured", "the page cache doesn't drop the files, so this would measure memory"
     elif reading.bytes < FEWEST_BYTES:
-        yield "unmeasured", f"{reading.bytes} bytes in all are too few to tell a speed"
+        yield "unmeasured", f"{reading.bytes} bytes in total are too few to measure a speed"
     else:
         yield "rates", len(found)
         yield "rate", statistics.median(found)
@@ -168,12 +168,12 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
 
 
 def past_cache(source: disk.Source) -> tuple[bool, str]:
-    """Whether files like this one are to be read by O_DIRECT, and in words how the page cache is passed."""
+    """Whether to read files like this one with O_DIRECT, and as text how the page cache is bypassed."""
     block = min(BLOCK, source.size // disk.ALIGNED * disk.ALIGNED)
     try:
         if block and disk.really_direct(source, block):
             return True, "passed by O_DIRECT"
-    except PermissionError:  # what the cache holds is told to a file's owner alone
+    except PermissionError:  # only a file's owner may see what the cache holds
         if source.direct is not None:
             return True, "O_DIRECT, which another's files don't let check"
     return False, "dropped before reading"
@@ -185,7 +185,7 @@ def words(error: OSError, directory: str) -> str:
 
 
 def main(directory: str) -> None:
-    """Print the table; what the system refuses is its `data.error`."""
+    """Print the table; a system error becomes its `data.error`."""
     table: dict[str, Any] = {"probe.version": 1}
     try:
         for name, value in measure(directory):

@@ -1,16 +1,16 @@
-"""Reading a file past the page cache: bytes/s in order, and seconds a read at random places.
+"""Reading a file, bypassing the page cache: bytes/s sequentially, and seconds per random read.
 
     python -m assay_payloads.micro.disk --directory /scratch
     python -m assay_payloads.micro.disk --file /data/train.bin
 
-In order: several threads, each the next block, so that as many reads are under way. At random: one read
-after the other, which is the latency without load. Where the file system takes O_DIRECT, reads go past the
-page cache; where it doesn't, the kernel is asked to drop the file before each pass, and is asked whether it
-has: a file that stays in the cache is refused, since its figure would be memory's. Caches beyond the kernel
-(a drive's own, a file server's, a hypervisor's) can't be passed from here; a file larger than they are does.
+Sequential: several threads, each reading the next block, so that this many reads are in progress. Random: one
+read after the other, which is the latency without load. If the file system supports O_DIRECT, reads bypass
+the page cache; if not, the kernel is asked to drop the file before each pass, and whether it
+has: a file that stays in the cache is rejected, since its figure would be memory's. Caches beyond the kernel
+(a drive's own, a file server's, a hypervisor's) can't be bypassed from here; use a file larger than they are.
 
-The test file is written first: nothing in it can be compressed or found twice, each page has its number, and
-its name is gone before the first byte is written, so that nothing is left however the program ends.
+The test file is written first: nothing in it can be compressed or deduplicated, each page has its number, and
+its name is removed before the first byte is written, so that nothing is left however the program ends.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from assay_payloads.measuring.rank import Rank
 from assay_payloads.measuring.service_level import percentile
 from assay_payloads.micro import page_cache
 
-ALIGNED = 4096  # bytes: no drive has larger sectors, and O_DIRECT wants whole ones
-PATTERN_BYTES = 2**20  # larger than what any file system compresses as one
+ALIGNED = 4096  # bytes: no drive has larger sectors, and O_DIRECT needs whole ones
+PATTERN_BYTES = 2**20  # larger than any file system's compression unit
 PERCENTS = (50.0, 90.0, 99.0, 99.9)
-FEWEST_BEYOND = 10  # reads slower than a percentile, below which it is left out
+FEWEST_BEYOND = 10  # reads slower than a percentile; with fewer it is omitted
 FEWEST_READS = 2 * FEWEST_BEYOND  # so that there is a median
 MOST_PLACES = 2**20  # read at random
-SAMPLED = 64  # blocks of which the page cache is asked
+SAMPLED = 64  # blocks checked in the page cache
 
 
 @dataclass(frozen=True)
 class Source:
-    """The file that is read.
+    """The file to read.
 
     fd       open for reading through the page cache
-    direct   open past it; None where the file system won't
+    direct   open to bypass it; None if the file system does not support it
     size     bytes
-    own      written by this program, so that what is read can be checked
+    own      written by this program, so that the data read can be verified
     where    its path, for people
     """
 
@@ -62,16 +62,18 @@ class Source:
 
     @property
     def reads_from(self) -> int:
-        """The descriptor that is read."""
+        """The descriptor to read from."""
         return self.fd if self.direct is None else self.direct
 
 
 def written(rank: Rank, directory: str, size: int) -> Source:
-    """A test file of `size` bytes that has no name any more."""
+    """A test file of `size` bytes that no longer has a name."""
     space = os.statvfs(directory)
     free = space.f_bavail * space.f_frsize
     if size > free / 2:
-        rank.fail(f"{directory} has {free} bytes free and a test file takes at most half; --size-bytes less")
+        rank.fail(
+            f"{directory} has {free} bytes free, and a test file may take at most half; reduce --size-bytes"
+        )
     fd, path = tempfile.mkstemp(prefix=".assay-disk-", dir=directory)
     try:
         direct = opened_directly(path)
@@ -90,15 +92,15 @@ def written(rank: Rank, directory: str, size: int) -> Source:
 
 
 def given(path: str) -> Source:
-    """A file that is there."""
+    """An existing file."""
     fd = os.open(path, os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise OSError(errno.EINVAL, "no regular file")
+        raise OSError(errno.EINVAL, "not a regular file")
     return Source(fd, opened_directly(path), os.fstat(fd).st_size, own=False, where=path)
 
 
 def opened_directly(path: str) -> int | None:
-    """The file past the page cache; None where the file system refuses."""
+    """The file, opened to bypass the page cache; None if the file system refuses."""
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECT)
     except OSError as error:
@@ -108,10 +110,10 @@ def opened_directly(path: str) -> int | None:
 
 
 def really_direct(source: Source, block: int) -> bool:
-    """Whether O_DIRECT reads and leaves the page cache alone: some file systems take the flag and ignore it.
+    """Whether O_DIRECT bypasses the page cache: some file systems accept the flag and ignore it.
 
-    Only where the cache holds a part of all that is sampled is it asked to let go: others may use the file.
-    Where the kernel doesn't tell this user, the flag is believed.
+    Only if the cache holds part of every sample is it asked to drop the file: others may be using it.
+    If the kernel doesn't tell this user, the flag is believed.
     """
     if source.direct is None:
         return False
@@ -132,7 +134,7 @@ def really_direct(source: Source, block: int) -> bool:
 
 
 def way(source: Source) -> str:
-    """How the page cache is kept out, as a fact of the result."""
+    """How the page cache is bypassed, as a fact of the result."""
     if source.direct is None:
         return "dropped before reading"
     return "passed by O_DIRECT" + (
@@ -141,19 +143,19 @@ def way(source: Source) -> str:
 
 
 def not_held(source: Source, block: int) -> list[int]:
-    """Sampled places of which the page cache has nothing."""
+    """Sampled offsets that are not in the page cache."""
     return [place for place in sampled(source, block) if not page_cache.held(source.fd, [place], block)]
 
 
 def sampled(source: Source, block: int) -> list[int]:
-    """Places of some blocks, evenly over the file."""
+    """Offsets of some blocks, evenly spaced over the file."""
     blocks = source.size // block
     count = min(SAMPLED, blocks)
     return [blocks * at // count * block for at in range(count)]
 
 
 def emptied(rank: Rank, source: Source, block: int) -> None:
-    """Have the page cache let go of a file that is read through it; fails where it doesn't."""
+    """Make the page cache drop a file that is read through it; fail if it doesn't."""
     if source.direct is not None:
         return
     places = sampled(source, block)
@@ -161,21 +163,21 @@ def emptied(rank: Rank, source: Source, block: int) -> None:
     if left:
         rank.fail(
             f"{source.where} is on {file_system(source.where)}, which reads through the page cache, and that "
-            f"keeps {left} of {len(places)} sampled blocks: it would measure memory; name another place"
+            f"keeps {left} of {len(places)} sampled blocks: this would measure memory; use another directory"
         )
 
 
 def read_at(source: Source, buffer: mmap.mmap, place: int) -> None:
-    """Fill the buffer from there. Raises OSError where that is not what was written."""
+    """Fill the buffer from there. Raises OSError if the data differs from what was written."""
     got = os.preadv(source.reads_from, [buffer], place)
     if got != len(buffer):
         raise OSError(errno.EIO, f"{got} of {len(buffer)} bytes at {place}")
     if source.own and struct.unpack_from("<Q", buffer)[0] != place // ALIGNED:
-        raise OSError(errno.EIO, f"what was read at {place} is not what was written there")
+        raise OSError(errno.EIO, f"the data read at {place} differs from the data written there")
 
 
 def in_order(rank: Rank, source: Source, block: int, readers: int, min_time_s: float) -> float:
-    """Bytes a second over the file from its start, again and again until the time is over."""
+    """Bytes per second over the file from its start, repeatedly until the time is over."""
     os.posix_fadvise(source.fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     blocks, seconds, done = source.size // block, 0.0, 0
 
@@ -199,7 +201,7 @@ def in_order(rank: Rank, source: Source, block: int, readers: int, min_time_s: f
 def at_random(rank: Rank, source: Source, block: int, min_time_s: float, seed: int) -> list[float]:
     """Seconds of each read, no place twice, until the time is over."""
     emptied(rank, source, block)
-    os.posix_fadvise(source.fd, 0, 0, os.POSIX_FADV_RANDOM)  # or more than the block is read
+    os.posix_fadvise(source.fd, 0, 0, os.POSIX_FADV_RANDOM)  # otherwise more than the block is read
     blocks, buffer = source.size // block, mmap.mmap(-1, block)
     seconds: list[float] = []
     order = random.Random(seed).sample(range(blocks), min(blocks, MOST_PLACES))  # noqa: S311 - an order
@@ -219,17 +221,17 @@ def file_system(path: str) -> str:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         about, _, kind = line.partition(" - ")
         point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), about.split()[4])
-        found[Path(point)] = kind.split()[0]  # of several on one point the last is seen
+        found[Path(point)] = kind.split()[0]  # of several on one mount point, the last is visible
     return next(found[point] for point in (at, *at.parents) if point in found)
 
 
 def measure(rank: Rank, options: argparse.Namespace) -> None:
-    """Read in order, then at random; print how, and the figures."""
+    """Read sequentially, then at random; print how, and the figures."""
     own = options.directory is not None
     source = written(rank, options.directory, options.size_bytes) if own else given(options.file)
     smallest = max(options.block_bytes, FEWEST_READS * options.random_block_bytes)
     if source.size < smallest:
-        rank.fail(f"{source.where}: {source.size} bytes; it takes {smallest} or more")
+        rank.fail(f"{source.where}: {source.size} bytes; it must have at least {smallest}")
     if not really_direct(source, options.block_bytes):
         source = Source(source.fd, None, source.size, source.own, source.where)
     facts = {"file_bytes": source.size, "file_system": file_system(source.where), "readers": options.readers}
@@ -247,19 +249,19 @@ def measure(rank: Rank, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line, measure; what the system refuses ends the rank with its words."""
+    """Read the command line and measure; a system error ends the rank with its message."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--directory", help="where a test file is written")
-    place.add_argument("--file", help="a file that is there, read as it is")
-    parser.add_argument("--size-bytes", type=int, default=2**30, help="of the test file")
-    parser.add_argument("--block-bytes", type=int, default=2**20, help="of a read in order")
-    parser.add_argument("--random-block-bytes", type=int, default=ALIGNED, help="of a read at random")
-    parser.add_argument("--readers", type=int, default=4, help="reads in order under way at once")
-    parser.add_argument("--min-time-s", type=float, default=1.0, help="timed seconds of each")
-    parser.add_argument("--seed", type=int, default=0, help="of the random places")
+    place.add_argument("--directory", help="directory for a test file")
+    place.add_argument("--file", help="an existing file to read")
+    parser.add_argument("--size-bytes", type=int, default=2**30, help="size of the test file")
+    parser.add_argument("--block-bytes", type=int, default=2**20, help="size of a sequential read")
+    parser.add_argument("--random-block-bytes", type=int, default=ALIGNED, help="size of a random read")
+    parser.add_argument("--readers", type=int, default=4, help="concurrent sequential reads")
+    parser.add_argument("--min-time-s", type=float, default=1.0, help="seconds to time each kind of read")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random offsets")
     options = parser.parse_args()
     rank = Rank()
     if rank.size != 1:

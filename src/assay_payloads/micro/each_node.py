@@ -1,4 +1,4 @@
-"""Start a program of the site's once on each node, where a job has one rank or several.
+"""Start a program of the site once on each node, if a node has one rank or several.
 
     python -m assay_payloads.micro.each_node --program nvbandwidth -- --verbose
 
@@ -22,8 +22,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--program", required=True, help="its path, or its name on the PATH")
-    parser.add_argument("--in-its-directory", action="store_true", help="where it lies, with what it reads")
-    parser.add_argument("arguments", nargs="*", help="its own, after --")
+    parser.add_argument(
+        "--in-its-directory", action="store_true", help="run it in its own directory, with the files it reads"
+    )
+    parser.add_argument("arguments", nargs="*", help="the program's own, after --")
     options = parser.parse_args()
     rank = Rank()
     rank.log("world_size", rank.size)
@@ -33,12 +35,12 @@ def main() -> None:
 
 
 def run(rank: Rank, options: argparse.Namespace) -> None:
-    """The node's own run of the program, which has to end well."""
+    """The node's own run of the program, which must succeed."""
     several = rank.size > int(os.environ.get("LOCAL_WORLD_SIZE", rank.size))
     labels = {"node": int(os.environ["GROUP_RANK"])} if several else {}
     program = shutil.which(options.program)
     if program is None:
-        rank.fail(f"{options.program} is not there: {NOT_THERE}")
+        rank.fail(f"{options.program} does not exist: {NOT_THERE}")
     place = str(Path(program).resolve().parent) if options.in_its_directory else None
     try:
         running = SiteProgram(rank, [program, *options.arguments], "node", labels, place)

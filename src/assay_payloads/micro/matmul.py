@@ -1,9 +1,9 @@
-"""Matrix products C = A·B of one size and number format after another: FLOP/s, every result checked.
+"""Matrix products C = A·B, one size and number format at a time: FLOP/s, with every result checked.
 
     python -m assay_payloads.micro.matmul --sizes 1024 2048 --dtypes fp32 bf16
     torchrun --nproc-per-node 2 -m assay_payloads.micro.matmul
 
-The ranks multiply at the same time, each its own matrices, so that a node is measured as it is used.
+The ranks multiply concurrently, each its own matrices, so that a node is measured as it is used.
 A product of n×n matrices counts 2·n³ operations.
 """
 
@@ -15,9 +15,9 @@ import torch
 
 from assay_payloads.measuring.rank import Rank
 
-ROUNDS = 5  # timed stretches of each point; all ranks start each together
-SAMPLED = 64  # rows and columns whose crossings are checked
-# Type, and how far a checked entry may lie from the float64 product. Entries are sums of n products of
+ROUNDS = 5  # timed stretches of each point; all ranks start each stretch together
+SAMPLED = 64  # rows and columns whose intersections are checked
+# Type, and how far a checked entry may be from the float64 product. Entries are sums of n products of
 # normally distributed numbers and have the standard deviation √n, so the difference is counted in √n.
 # Rounding of the result (up to 4 standard deviations) or of the factors (tf32) explains less than this;
 # a missing or doubled part of the sum as small as 1 % of it is more.
@@ -42,7 +42,7 @@ def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
 def time_products(
     rank: Rank, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, min_time_s: float
 ) -> list[float]:
-    """Seconds a product on this rank, one figure a round; all ranks do the same number of products."""
+    """Seconds per product on this rank, one figure per round; all ranks compute the same number."""
 
     def seconds_of(products: int) -> float:
         start = rank.clock()
@@ -50,7 +50,7 @@ def time_products(
             torch.mm(a, b, out=c)
         return rank.clock() - start
 
-    seconds_of(2)  # the first ones choose a kernel and wake the clocks
+    seconds_of(2)  # the first ones select a kernel and raise the clocks
     products, elapsed = 1, seconds_of(1)
     while elapsed < min_time_s / ROUNDS / 4:
         products *= 2
@@ -74,7 +74,9 @@ def measure(rank: Rank, size: int, dtype: str, min_time_s: float) -> None:
     seconds = time_products(rank, a, b, c, min_time_s)
     error = largest_error(a, b, c)
     if not error <= tolerance:
-        rank.fail(f"wrong product, {size} {dtype}: error {error:.3g}√n, at most {tolerance:g}√n is rounding")
+        rank.fail(
+            f"wrong product, {size} {dtype}: error {error:.3g}√n; rounding explains at most {tolerance:g}√n"
+        )
     slowest = rank.over_ranks(seconds, "MAX")
     slowest_mean = rank.over_ranks([sum(seconds)], "MAX")[0] / ROUNDS
     if rank.rank == 0:
@@ -93,7 +95,7 @@ def main() -> None:
     parser.add_argument(
         "--dtypes", nargs="+", choices=DTYPES, default=["fp32", "bf16"], help="tf32: GPU only"
     )
-    parser.add_argument("--min-time-s", type=float, default=0.5, help="timed seconds for each point")
+    parser.add_argument("--min-time-s", type=float, default=0.5, help="seconds to time each point")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -102,7 +104,7 @@ def main() -> None:
     rank = Rank()
     rank.join(options.device)
     if "tf32" in options.dtypes and rank.device.type == "cpu":
-        rank.fail("tf32 is a format of NVIDIA GPUs; leave it out of --dtypes on a CPU")
+        rank.fail("tf32 is a format of NVIDIA GPUs; remove it from --dtypes on a CPU")
     rank.log("seed", options.seed)
     torch.manual_seed(options.seed + rank.rank)
     for dtype in options.dtypes:

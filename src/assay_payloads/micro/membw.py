@@ -1,12 +1,12 @@
-"""Memory bandwidth by STREAM's triad, a = b + s·c, on arrays of float64 far larger than the caches: bytes/s.
+"""Memory bandwidth with STREAM's triad, a = b + s·c, on float64 arrays far larger than the caches: bytes/s.
 
     python -m assay_payloads.micro.membw
     torchrun --nproc-per-node 2 -m assay_payloads.micro.membw
 
-Bytes are counted by STREAM's convention: three arrays, two read and one written. What a CPU reads besides,
-because it fetches a cache line before writing to it, isn't counted. An array has at least four times the
-size of all last-level caches together, STREAM's rule; a smaller one is refused, it would measure the cache.
-The ranks run at the same time, each on its own arrays.
+Bytes are counted by STREAM's convention: three arrays, two read and one written. Additional reads of a CPU,
+which fetches a cache line before writing to it, aren't counted. An array has at least four times the
+size of all last-level caches together, STREAM's rule; a smaller one is rejected, since it would measure the
+cache. The ranks run concurrently, each on its own arrays.
 
 Source: J. D. McCalpin, STREAM, https://www.cs.virginia.edu/stream/ref.html
 """
@@ -24,16 +24,16 @@ from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.measuring.rank import Rank
 
-CACHES = 4  # an array is at least so many times the last-level caches
-SMALLEST_ARRAY = {"cpu": 2**26, "cuda": 2**29}  # bytes; below, starting the work takes a visible share
+CACHES = 4  # an array is at least this many times the last-level caches
+SMALLEST_ARRAY = {"cpu": 2**26, "cuda": 2**29}  # bytes; below, launch overhead takes a visible share
 CHECKED_AT_ONCE = 2**24  # elements: comparing makes a copy of eight bytes each
-PROCESS_BYTES = 2**29  # of Python, torch and its libraries, about
-STRETCH_S = 0.02  # triads are timed in stretches of at least so long, against the clock's own cost
+PROCESS_BYTES = 2**29  # of Python, torch, and its libraries, approximately
+STRETCH_S = 0.02  # triads are timed in stretches of at least this length, to amortize the clock's own cost
 B, C, SCALE = 2.0, 0.5, 3.0  # the sum is exact, so every element can be compared with it
 
 
 def last_level_cache_bytes(device: torch.device) -> int | None:
-    """All last-level caches of this device together, bytes; None where the system doesn't say."""
+    """All last-level caches of this device together, bytes; None if the system doesn't say."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes: dict[tuple[int, str], int] = {}
@@ -49,19 +49,21 @@ def last_level_cache_bytes(device: torch.device) -> int | None:
 
 
 def array_bytes(rank: Rank, asked: int | None) -> int:
-    """Bytes of one array: what was asked, refused where caches would hold it; else as STREAM's rule wants."""
+    """Bytes of one array: as requested, unless caches would hold it; otherwise from STREAM's rule."""
     cache = last_level_cache_bytes(rank.device)
     rank.log("last_level_cache_bytes", cache)
     smallest = CACHES * (cache or 0)
     if asked is None:
         return max(smallest, SMALLEST_ARRAY[rank.device.type])
     if asked < smallest:
-        rank.fail(f"arrays of {asked} bytes would measure the cache; give --array-bytes {smallest} or more")
+        rank.fail(
+            f"arrays of {asked} bytes would measure the cache; set --array-bytes to at least {smallest}"
+        )
     return asked
 
 
 def has_room(rank: Rank, size: int) -> None:
-    """Fail, rather than be killed, where the memory that this process may use is too small for the arrays."""
+    """Fail, rather than be killed, if the memory that this process may use is too small for the arrays."""
     if rank.device.type != "cpu":
         return
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -69,13 +71,13 @@ def has_room(rank: Rank, size: int) -> None:
     needed = 3 * size + PROCESS_BYTES
     if may_use < needed:
         rank.fail(
-            f"three arrays of {size} bytes, made by the size of the caches, take {needed} bytes; "
+            f"three arrays of {size} bytes, sized by the caches, take {needed} bytes, but "
             f"the job may use {may_use}: give it more memory"
         )
 
 
 def time_triads(rank: Rank, elements: int, min_time_s: float) -> list[float]:
-    """Seconds a triad on this rank, one figure a stretch; fails when an element comes out wrong."""
+    """Seconds per triad on this rank, one figure per stretch; fails if an element is wrong."""
     b = torch.full((elements,), B, dtype=torch.float64, device=rank.device)
     c = torch.full_like(b, C)
     a = torch.zeros_like(b)

@@ -1,6 +1,6 @@
-"""What the kernel's page cache holds of a file, and how to have it let go.
+"""What the kernel's page cache holds of a file, and how to make it drop the file.
 
-What is read from there comes from memory. Linux only, standard library only.
+What is read from the cache comes from memory. Linux only, standard library only.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def let_go(fd: int) -> None:
-    """Ask the kernel to drop what it holds of a file; what isn't written yet or another has mapped stays."""
+    """Ask the kernel to drop a file from its cache; unwritten pages and pages mapped by others stay."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def tells(fd: int) -> bool:
-    """Whether the kernel tells this user what it holds of a file: its owner, or who may write to it."""
+    """Whether the kernel tells this user what it caches of a file: only its owner, or who may write to it."""
     if os.geteuid() in {0, os.fstat(fd).st_uid}:
         return True
     return os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
 
 
 def held(fd: int, places: Iterable[int], length: int) -> int:
-    """In how many of these places (bytes from the start, whole pages) the cache holds any of `length` bytes.
+    """At how many of these places (bytes from the start, whole pages) the cache holds any of `length` bytes.
 
-    Raises PermissionError where it isn't told: then the kernel says that everything is held.
+    Raises PermissionError if this user may not know: then the kernel says that everything is cached.
     Source: mincore(2).
     """
     if not tells(fd):
-        raise PermissionError("what the page cache holds of it is told to its owner alone")
+        raise PermissionError("only the file's owner may see what the page cache holds of it")
     return sum(_holds(fd, place, length) for place in places)
 
 
 def emptied(fd: int, places: Iterable[int], length: int) -> int:
-    """Have the kernel let go of a file; as `held`, what it keeps in spite of that.
+    """Make the kernel drop a file from its cache; like `held`, returns what it still keeps.
 
-    It is asked again for a while: pages that another CPU has just used or written stay the first time.
+    Repeated for a while: pages that another CPU has just used or written stay the first time.
     """
     until = time.monotonic() + PATIENCE_S
     places = [*places]
@@ -59,7 +59,7 @@ def _holds(fd: int, place: int, length: int) -> bool:
     with mmap.mmap(fd, length, access=mmap.ACCESS_COPY, offset=place) as mapped:
         first = ctypes.c_char.from_buffer(mapped)
         failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), pages)
-        del first  # a mapping that something points into can't be closed
+        del first  # a mapping that is still referenced can't be closed
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return any(page & 1 for page in pages)

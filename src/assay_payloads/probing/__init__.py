@@ -1,1 +1,1 @@
-"""What a node is: the probe before every trial, and what the doctor asks."""
+"""Facts of a node: the probe before every trial, and the doctor's programs."""

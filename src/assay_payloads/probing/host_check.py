@@ -1,10 +1,10 @@
 """What a host needs so that trials reach its hardware: driver, toolkit, PCIe, kernel settings, fabric.
 
 Runs with the standard library (3.8 or newer) in any directory: `python …/probing/host_check.py` prints
-`:::ASSAY-PROBE {...}`, a flat JSON table of dotted names. The probe tells what could change a figure and runs
-before every trial; this tells what a person would have to mend, for `assay doctor` only. It follows the
-probe's rules: what can't be read is absent, what refused to be read is named in `host.unreadable`, nothing is
-a default.
+`:::ASSAY-PROBE {...}`, a flat JSON table of dotted names. The probe reports what could change a figure and
+runs before every trial; this reports what a person would have to fix, only for `assay doctor`. It follows the
+probe's rules: what can't be read is absent, what refuses to be read is listed in `host.unreadable`, and
+nothing is a default.
 """
 
 from __future__ import annotations

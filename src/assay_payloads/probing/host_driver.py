@@ -1,4 +1,4 @@
-"""NVIDIA's driver as the kernel, the disk and the libraries have it, and how containers come to the GPUs."""
+"""NVIDIA's driver in the kernel, on disk, and in the libraries, and how containers get the GPUs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from assay_payloads.probing.host_tools import Said
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nouveau")
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
-# Engine → its program, and where its settings may lie
+# Engine → its program, and where its settings may be
 ENGINES = {
     "docker": ("/usr/bin/dockerd", ("/etc/docker/daemon.json",)),
     "containerd": ("/usr/bin/containerd", ("/etc/containerd/config.toml", "/etc/containerd/conf.d")),
     "crio": ("/usr/bin/crio", ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d")),
-    "podman": ("/usr/bin/podman", ()),  # has no runtime of NVIDIA's: it takes CDI
+    "podman": ("/usr/bin/podman", ()),  # has no NVIDIA runtime: it uses CDI
 }
 
 
 def driver(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
-    """Which module is loaded, which lies on the disk, which libraries are there, and the device files.
+    """Which module is loaded, which is on disk, which libraries exist, and the device files.
 
-    Three versions that should be one: an upgrade replaces disk and libraries and leaves the loaded module.
+    Three versions that should match: an upgrade replaces disk and libraries but leaves the loaded module.
     """
     yield "driver.loaded", tree.text("/sys/module/nvidia/version")
     banner = tree.text("/proc/driver/nvidia/version")
@@ -40,7 +40,7 @@ def driver(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
 
 
 def library(tree: FileTree) -> str | None:
-    """Version of the management library, which its file's name bears; all of them where there are several."""
+    """Version of the management library, from its file name; all of them if there are several."""
     names = [name for folder in LIBRARIES for name in tree.names(folder, r"libnvidia-ml\.so\.\d+\.\d")]
     return ",".join(sorted({name.partition(".so.")[2] for name in names})) or None
 
@@ -48,8 +48,8 @@ def library(tree: FileTree) -> str | None:
 def containers(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     """NVIDIA's toolkit, whether each engine knows its runtime, and the CDI specifications.
 
-    `engine.NAME` is whether its settings name NVIDIA; `cdi.drivers` the driver's versions that the files
-    named in the specifications bear; `cdi.missing` the first of them that is not there.
+    `engine.NAME` is whether its settings name NVIDIA; `cdi.drivers` the driver versions of the files
+    listed in the specifications; `cdi.missing` the first of those files that does not exist.
     """
     version = re.search(r"version (\d[\w.~-]*)", said("nvidia-ctk", "--version") or "")
     yield "toolkit.version", version[1] if version else None
@@ -71,7 +71,7 @@ def containers(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
 
 
 def texts(tree: FileTree, places: Iterable[str]) -> Iterator[str]:
-    """Settings files, and all in folders (`….d`), without their comments."""
+    """Settings files, including those in directories (`….d`), without comments."""
     for place in places:
         names = [f"{place}/{name}" for name in tree.names(place)] if place.endswith(".d") else [place]
         for name in names:

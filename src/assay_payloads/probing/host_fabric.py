@@ -1,4 +1,4 @@
-"""InfiniBand and RoCE as the host has them: ports, subnet manager, verbs devices, GPUDirect RDMA."""
+"""InfiniBand and RoCE on the host: ports, subnet manager, verbs devices, GPUDirect RDMA."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 
 
 def fabric(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
-    """What the probe leaves out of ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
+    """What the probe omits about ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
 
-    sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
-    `sminfo` says and `fabric.hosts` how many `ibhosts` names, where these programs are.
+    sm_lid is the subnet manager's address, 0 if none has configured the port. `fabric.manager` is what
+    `sminfo` says and `fabric.hosts` how many hosts `ibhosts` lists, if these programs are installed.
     """
     names = tree.names(DEVICES)
     yield "fabric.devices", len(names)
@@ -38,7 +38,7 @@ def fabric(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
 
 
 def verbs(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """How many verbs devices there are, and how many of them this user can open."""
+    """How many verbs devices exist, and how many of them this user can open."""
     found = tree.names(VERBS, r"uverbs\d+$")
     yield "verbs.devices", len(found)
     opened = 0

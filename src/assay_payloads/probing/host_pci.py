@@ -1,4 +1,4 @@
-"""GPUs, network adapters and NVMe disks on the PCI bus: their links, their place, and what lies between."""
+"""GPUs, network adapters, and NVMe disks on the PCI bus: their links, locations, and paths between them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ KINDS = {
     "0x0207": "nic",
     "0x0108": "nvme",
 }
-EXTENDED, ACS_ID = 0x100, 0x000D  # where the extended capabilities begin; Access Control Services
+EXTENDED, ACS_ID = 0x100, 0x000D  # start of the extended capabilities; Access Control Services
 REQUEST_REDIRECT, COMPLETION_REDIRECT = 0x4, 0x8
-# What nvidia-smi calls a path, the nearest first; NV# and X are no paths to a network adapter
+# nvidia-smi's names of paths, nearest first; NV# and X are not paths to a network adapter
 PATHS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def devices(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """`pci.ADDRESS.…` of each device: kind, name, link and the most it could be, NUMA node, IOMMU.
+    """`pci.ADDRESS.…` of each device: kind, name, link and its maximum, NUMA node, IOMMU.
 
-    Speeds are in GT/s, as sysfs has them. `pci.acs_redirects` names the bridges above GPUs and adapters that
-    send what goes from one to the other through the CPU; `pci.acs_unread` counts those that don't tell.
+    Speeds are in GT/s, as in sysfs. `pci.acs_redirects` lists the bridges above GPUs and adapters that
+    send traffic between them through the CPU; `pci.acs_unread` counts those that don't report it.
     """
     bridges: set[str] = set()
     for address, kind in sorted(found(tree).items()):
@@ -53,9 +53,10 @@ def devices(tree: FileTree) -> Iterator[tuple[str, Any]]:
 
 
 def found(tree: FileTree) -> dict[str, str]:
-    """Addresses of the devices that matter here, and their kinds.
+    """Addresses of the relevant devices, and their kinds.
 
-    A display of another maker is no GPU, and a hypervisor's own network card has neither link nor place.
+    A display of another vendor is not a GPU, and a hypervisor's own network card has neither link nor
+    location.
     """
     kinds = {}
     for address in tree.names(BUS, ADDRESS.pattern):
@@ -72,7 +73,7 @@ def names(tree: FileTree, place: str) -> list[str]:
 
 
 def link(tree: FileTree, address: str) -> Iterator[tuple[str, Any]]:
-    """Speed and lanes of a device's link, what the device could do, and what the bridge above it could."""
+    """Speed and lanes of a device's link, and the maximum of the device and of the bridge above it."""
     upper = above(tree, address)
     for prefix, of in (("", address), ("slot_", upper[-1] if upper else None)):
         if of is None:
@@ -85,7 +86,7 @@ def link(tree: FileTree, address: str) -> Iterator[tuple[str, Any]]:
 
 
 def allowed_nodes(tree: FileTree) -> list[int]:
-    """NUMA nodes that hold CPUs which this process may use."""
+    """NUMA nodes with CPUs that this process may use."""
     allowed, nodes = os.sched_getaffinity(0), "/sys/devices/system/node"
     return sorted(
         int(name[4:])
@@ -95,27 +96,27 @@ def allowed_nodes(tree: FileTree) -> list[int]:
 
 
 def figure(text: str | None) -> float | None:
-    """`16.0 GT/s PCIe` is 16.0, `8` is 8.0; what a virtual bus says (`Unknown`, 0, 255 lanes) is nothing."""
+    """`16.0 GT/s PCIe` is 16.0, `8` is 8.0; values of a virtual bus (`Unknown`, 0, 255 lanes) are None."""
     match = re.match(r"\d+(\.\d+)?", text or "")
     return float(match[0]) if match and float(match[0]) not in (0.0, 255.0) else None
 
 
 def chain(tree: FileTree, address: str) -> list[str]:
-    """The way from the host bridge to a device: `pci0000:00`, the bridges' addresses, its own."""
+    """The path from the host bridge to a device: `pci0000:00`, the bridges' addresses, its own."""
     parts = os.path.realpath(tree.path(f"{BUS}/{address}")).split("/")
     first = next((n for n, part in enumerate(parts) if re.match(r"pci[0-9a-f]{4,}:", part)), len(parts))
     return parts[first:]
 
 
 def above(tree: FileTree, address: str) -> list[str]:
-    """The bridges above a device, the uppermost first."""
+    """The bridges above a device, topmost first."""
     return [part for part in chain(tree, address)[1:-1] if ADDRESS.match(part)]
 
 
 def redirects(tree: FileTree, bridge: str) -> bool | None:
-    """Whether a bridge sends requests of one device to another through the root, by ACS.
+    """Whether a bridge sends requests from one device to another through the root, because of ACS.
 
-    None where its extended configuration can't be read, which takes root. Source: PCI Express Base
+    None if its extended configuration can't be read, which needs root. Source: PCI Express Base
     Specification, Access Control Services; the control register is 6 bytes into the capability.
     """
     try:
@@ -126,7 +127,7 @@ def redirects(tree: FileTree, bridge: str) -> bool | None:
     if len(config) <= EXTENDED:
         return None
     place = EXTENDED
-    for _ in range(64):  # a broken list must not keep us
+    for _ in range(64):  # a broken list must not loop forever
         header = int.from_bytes(config[place : place + 4], "little")
         if header & 0xFFFF == ACS_ID:
             control = int.from_bytes(config[place + 6 : place + 8], "little")
@@ -137,11 +138,12 @@ def redirects(tree: FileTree, bridge: str) -> bool | None:
     return False
 
 
-# What lies between ---------------------------------------------------------------------------------------
+# Paths between devices
+# ---------------------------------------------------------------------------------------
 
 
 def paths(tree: FileTree, topology: str | None) -> Iterator[tuple[str, Any]]:
-    """`path.GPU0.mlx5_0`: what lies between, as nvidia-smi calls it; where it is silent, from sysfs."""
+    """`path.GPU0.mlx5_0`: the path between them, in nvidia-smi's terms; if it reports nothing, from sysfs."""
     told = dict(matrix(topology)) if topology is not None else {}
     source = "nvidia-smi topo -m" if told else "sysfs"
     table = told or dict(from_sysfs(tree))
@@ -153,9 +155,9 @@ def paths(tree: FileTree, topology: str | None) -> Iterator[tuple[str, Any]]:
 def matrix(text: str) -> Iterator[tuple[tuple[str, str], str]]:
     """GPU and adapter → path, from `nvidia-smi topo -m` of any age.
 
-    Drivers up to 510 head a column with the adapter's name; later ones with NIC0, and say below which it is.
+    Drivers up to 510 label a column with the adapter's name; later ones with NIC0, with a legend below.
     """
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # the head is underlined
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # the header is underlined
     called = dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)", plain, re.MULTILINE))
     lines = [line.split() for line in plain.splitlines() if line.strip()]
     head = next((line for line in lines if line[0] == "GPU0" and "X" not in line), [])
@@ -168,7 +170,7 @@ def matrix(text: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def from_sysfs(tree: FileTree) -> Iterator[tuple[tuple[str, str], str]]:
-    """The same from the bridges in sysfs; GPUs are counted in the order of the bus, as nvidia-smi does."""
+    """The same from the bridges in sysfs; GPUs are numbered in bus order, as in nvidia-smi."""
     kinds = found(tree)
     gpus = [address for address, kind in sorted(kinds.items()) if kind == "gpu"]
     for number, gpu in enumerate(gpus):
@@ -180,7 +182,7 @@ def from_sysfs(tree: FileTree) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def between(tree: FileTree, a: str, b: str) -> str | None:
-    """What lies between two devices; None where the bus does not tell (a virtual one has no NUMA nodes).
+    """The path between two devices; None if the bus does not show it (a virtual one has no NUMA nodes).
 
     Source: the legend of `nvidia-smi topo -m`.
     """

@@ -1,4 +1,4 @@
-"""Kernel parameters, confinement, and the signs by which a program tells that its machine is virtual."""
+"""Kernel parameters, confinement, and the signs that a machine is virtual."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing.host_tools import Said
 
-# Whose limits the processes inherit that they start
+# Services whose limits their child processes inherit
 STARTERS = ("dockerd", "containerd", "crio", "slurmd", "sshd", "kubelet")
-# What lets confined containers use device files. Source: container-selinux, container.te
+# Booleans that let confined containers use device files. Source: container-selinux, container.te
 BOOLEANS = ("container_use_devices", "container_use_xserver_devices")
 CRIO_SETTINGS = "/etc/crio/crio.conf.d"
 DMI = ("sys_vendor", "product_name")
-# Makers that only virtual machines name. Source: systemd, src/basic/virt.c, detect_vm_dmi_vendor
+# Vendor names that only virtual machines have. Source: systemd, src/basic/virt.c, detect_vm_dmi_vendor
 VIRTUAL_MAKERS = (
     *("KVM", "OpenStack", "KubeVirt", "QEMU", "VMware", "VMW", "innotek GmbH", "VirtualBox", "Xen", "Bochs"),
     *(
@@ -29,16 +29,16 @@ VIRTUAL_MAKERS = (
     ),
     *("Amazon EC2", "Alibaba Cloud", "Hetzner vServer"),
 )
-# Makers of servers; any other name tells nothing: a cloud may have given it
+# Server vendors; any other name says nothing: a cloud may have set it
 SERVER_MAKERS = (
     *("NVIDIA", "Dell", "HPE", "Hewlett", "Lenovo", "IBM", "Supermicro", "Super Micro", "ASUS", "GIGABYTE"),
     *("Giga Computing", "Inspur", "FUJITSU", "Intel", "Quanta", "Cisco", "Gooxi", "xFusion", "HUAWEI"),
 )
-METAL = ".metal"  # how Amazon calls its machines without a hypervisor
+METAL = ".metal"  # Amazon's suffix for machines without a hypervisor
 
 
 def kernel(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Parameters that move memory about, and the huge pages that are set aside."""
+    """Parameters that move memory around, and the reserved huge pages."""
     yield "kernel.zone_reclaim_mode", tree.number("/proc/sys/vm/zone_reclaim_mode")
     yield "kernel.swappiness", tree.number("/proc/sys/vm/swappiness")
     defrag = tree.text("/sys/kernel/mm/transparent_hugepage/defrag") or ""
@@ -78,19 +78,19 @@ def confinement(tree: FileTree) -> Iterator[tuple[str, Any]]:
 
 
 def label(path: str) -> str | None:
-    """A file's SELinux type; None where it bears none."""
+    """A file's SELinux type; None if it has none."""
     try:
         context = os.getxattr(path, "security.selinux").decode().strip("\0")
-    except OSError:  # the file system keeps none
+    except OSError:  # the file system stores none
         return None
     fields = context.split(":")
     return fields[2] if len(fields) > 2 else None
 
 
 def virtual(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
-    """`virtual.SIGN`: `yes` and what it names, or `no`; a sign that says nothing is absent.
+    """`virtual.SIGN`: `yes` and what it names, or `no`; a sign without information is absent.
 
-    Each is told: a hypervisor can hide some of them, and what it hides depends on who asks.
+    All signs are reported: a hypervisor can hide some of them, depending on who asks.
     """
     maker = " ".join(filter(None, (tree.text(f"/sys/class/dmi/id/{name}") for name in DMI)))
     if maker:

@@ -1,25 +1,25 @@
-"""The machine's own programs, asked for what no file tells."""
+"""The machine's own programs, for facts that are in no file."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
 
-Said = Callable[..., "str | None"]  # as `Tools.said`, which tests replace
+Said = Callable[..., "str | None"]  # like `Tools.said`, which tests replace
 
-TOOL_PATIENCE_S = 10.0  # a subnet without a manager keeps `sminfo` waiting for ever
+TOOL_PATIENCE_S = 10.0  # without a subnet manager, `sminfo` waits forever
 
 
 class Tools:
-    """Asks programs, and keeps what was refused."""
+    """Runs programs, and records failures."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
 
     def said(self, *argv: str, fine: tuple[int, ...] = (0,)) -> str | None:
-        """What a program printed; None where it is not installed, or failed, which `refused` then names.
+        """A program's output; None if it is not installed, or failed, which `refused` then records.
 
-        fine  exit codes by which it does not say that it failed
+        fine  exit codes that don't mean failure
         """
         try:
             done = subprocess.run(
@@ -28,7 +28,7 @@ class Tools:
         except (FileNotFoundError, PermissionError, NotADirectoryError):
             return None
         except subprocess.TimeoutExpired:
-            self.refused.append(f"{' '.join(argv)}: no answer in {TOOL_PATIENCE_S:g} s")
+            self.refused.append(f"{' '.join(argv)}: no answer within {TOOL_PATIENCE_S:g} s")
             return None
         if done.returncode not in fine:
             why = " ".join((done.stderr.strip() or done.stdout.strip()).split())[:200]

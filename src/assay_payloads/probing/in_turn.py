@@ -1,10 +1,10 @@
-"""Runs programs one after the other where a job has room for one.
+"""Runs programs one after the other in a job for one program.
 
     python -m assay_payloads.probing.in_turn assay_payloads.probing.probe \\
         "assay_payloads.micro.data_speed /data"
 
-Each word is a module, with its arguments, as a shell would read it. Before each
-stands a line `:::ASSAY-PROGRAM NAME`. Ends with the exit code of the first: what comes after it looks around.
+Each argument is a module with its arguments, as a shell would parse it. Before each
+output is a line `:::ASSAY-PROGRAM NAME`. Ends with the exit code of the first: the others only collect facts.
 Standard library only (3.8 or newer).
 """
 
@@ -19,13 +19,13 @@ MOST_S = 180.0  # for each: a cold import of torch from a network file system ta
 
 
 def run(program: str, *arguments: str) -> int:
-    """Run a program to its end, its errors beside its output; 124 where it takes too long."""
+    """Run a program to its end, with errors next to its output; 124 if it takes too long."""
     print(MARK + program, flush=True)
     argv = [sys.executable, "-m", program, *arguments]
     try:
         return subprocess.run(argv, stderr=subprocess.STDOUT, timeout=MOST_S, check=False).returncode
     except subprocess.TimeoutExpired:
-        print(f"no end in {MOST_S:g} s", flush=True)
+        print(f"did not end within {MOST_S:g} s", flush=True)
         return 124
 
 

@@ -13,7 +13,7 @@ from assay_payloads.keeping.file_tree import FileTree
 
 
 def gpus_on_bus(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Display and compute accelerators on the PCI bus, whether or not a driver serves them."""
+    """Display and compute accelerators on the PCI bus, with or without a driver."""
     counts = {"0x10de": 0, "0x1002": 0}
     for name in tree.names("/sys/bus/pci/devices"):
         place = f"/sys/bus/pci/devices/{name}"
@@ -25,13 +25,13 @@ def gpus_on_bus(tree: FileTree) -> Iterator[tuple[str, Any]]:
 
 
 def nvml_facts(library: str = "libnvidia-ml.so.1") -> Iterator[tuple[str, Any]]:
-    """GPUs as NVIDIA's management library sees them; nothing where there is no such library.
+    """GPUs as NVIDIA's management library sees them; nothing if the library is missing.
 
-    Source: nvml.h. Every call gives 0 for success; a value that a GPU does not have is left out.
+    Source: nvml.h. Every call returns 0 for success; a value that a GPU does not have is omitted.
     """
     nvml = loaded(library)
     if nvml is None:
-        return  # no NVIDIA driver: gpus_on_bus tells whether one is missed
+        return  # no NVIDIA driver: gpus_on_bus shows whether one is missing
     failed = nvml.nvmlInit_v2()
     if failed:
         raise OSError(errno.EIO, f"nvmlInit_v2 gave {failed}")
@@ -51,7 +51,7 @@ def nvml_facts(library: str = "libnvidia-ml.so.1") -> Iterator[tuple[str, Any]]:
 
 
 def loaded(library: str) -> ctypes.CDLL | None:
-    """A library as a program that is started now would find it; None where it would not.
+    """A library as a newly started program would find it; None if it would not.
 
     The loader itself knows LD_LIBRARY_PATH as it was when this process's program started.
     """
@@ -63,7 +63,7 @@ def loaded(library: str) -> ctypes.CDLL | None:
 
 
 def _nvml_device(nvml: ctypes.CDLL, device: ctypes.c_void_p) -> Iterator[tuple[str, Any]]:
-    """One GPU. Clocks come in MHz and power in mW; types of clock: 1 is SM, 2 is memory."""
+    """One GPU. Clocks are in MHz and power in mW; clock types: 1 is SM, 2 is memory."""
     for name, function in (("name", "Name"), ("uuid", "UUID"), ("vbios", "VbiosVersion")):
         yield name, _nvml_text(nvml, f"nvmlDeviceGet{function}", device)
     sizes = (ctypes.c_ulonglong * 3)()  # total, free, used

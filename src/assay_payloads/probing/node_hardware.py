@@ -11,7 +11,7 @@ from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 
 def machine(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Names of the node, its maker, kernel and operating system."""
+    """Names of the node, its vendor, kernel, and operating system."""
     system = os.uname()
     yield "host", system.nodename
     yield "boot_id", tree.text("/proc/sys/kernel/random/boot_id")
@@ -30,7 +30,7 @@ def machine(tree: FileTree) -> Iterator[tuple[str, Any]]:
         yield f"load.{minutes}min", round(load, 2)
 
 
-# Only words that steer speed: the rest of a kernel's command line may name disks, hosts and secrets
+# Only parameters that affect speed: the rest of a kernel's command line may name disks, hosts, and secrets
 KERNEL_OPTION = re.compile(
     r"(mitigations|isolcpus|nohz_full|nohz|rcu_nocbs|idle|intel_idle\.\w+|processor\.\w+|hugepages|hugepagesz"
     r"|default_hugepagesz|transparent_hugepage|iommu|intel_iommu|amd_iommu|numa_balancing|numa|intel_pstate"
@@ -40,12 +40,12 @@ KERNEL_OPTION = re.compile(
 
 
 def kernel_options(cmdline: str | None) -> str | None:
-    """Those words of the kernel's command line that are known to change speed, in their order."""
+    """The parameters on the kernel's command line that are known to affect speed, in order."""
     return " ".join(word for word in (cmdline or "").split() if KERNEL_OPTION.fullmatch(word)) or None
 
 
 def processor(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """The CPU: model, cores, frequency and how it is governed. Facts of the node, not of this process."""
+    """The CPU: model, cores, frequency, and its governor. Facts of the node, not of this process."""
     cpus = "/sys/devices/system/cpu"
     info = keyed_lines(tree.text("/proc/cpuinfo", size=8192))  # the first CPU: all of 256 take a while
     yield "cpu.model", info.get("model name") or info.get("cpu")
@@ -77,7 +77,7 @@ def processor(tree: FileTree) -> Iterator[tuple[str, Any]]:
 
 
 def throttled(tree: FileTree) -> int | None:
-    """Times since boot that a package slowed down for heat, all packages together; None where not counted.
+    """How often packages throttled because of heat since boot, in total; None if not counted.
 
     Source: arch/x86/kernel/cpu/mce/therm_throt.c; every CPU of a package shows the package's count.
     """
@@ -93,7 +93,7 @@ def throttled(tree: FileTree) -> int | None:
 
 
 def hypervisor(tree: FileTree, cpuinfo: dict[str, str]) -> str | None:
-    """What this machine is virtual under, "none" where the CPU says it is not, None where nothing tells."""
+    """The hypervisor of this machine, "none" if the CPU says there is none, None if unknown."""
     clocks = tree.text("/sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
     maker = f"{tree.text('/sys/class/dmi/id/sys_vendor')} {tree.text('/sys/class/dmi/id/product_name')}"
     signs = (
@@ -111,7 +111,7 @@ def hypervisor(tree: FileTree, cpuinfo: dict[str, str]) -> str | None:
 
 
 def memory(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Main memory, NUMA nodes, huge pages and the shared memory that ranks of a node exchange through."""
+    """Main memory, NUMA nodes, huge pages, and the shared memory that ranks on a node exchange through."""
     info = keyed_lines(tree.text("/proc/meminfo"))
     for fact, key in (("total", "MemTotal"), ("available", "MemAvailable"), ("swap", "SwapTotal")):
         if key in info:
@@ -126,12 +126,14 @@ def memory(tree: FileTree) -> Iterator[tuple[str, Any]]:
 
 
 def networks(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Network interfaces and InfiniBand or RoCE devices, without the per-container ends of a host."""
+    """Network interfaces and InfiniBand or RoCE devices, without a host's per-container interfaces."""
     for name in tree.names("/sys/class/net", r"(?!lo$|veth|cali|lxc|tap|br-|docker|virbr)")[:64]:
         place = f"/sys/class/net/{name}"
         yield f"net.{name}.state", tree.text(f"{place}/operstate")
         yield f"net.{name}.mtu_bytes", tree.number(f"{place}/mtu")
-        real = tree.has(f"{place}/device") or tree.has(f"{place}/bonding")  # a pod's eth0 makes its speed up
+        real = tree.has(f"{place}/device") or tree.has(
+            f"{place}/bonding"
+        )  # a pod's eth0 reports an invented speed
         megabits = tree.number(f"{place}/speed") if real else None
         yield f"net.{name}.bits_per_s", megabits * 10**6 if megabits is not None and megabits > 0 else None
     for name in tree.names("/sys/class/infiniband"):

@@ -12,7 +12,7 @@ from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 
 def limits(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Cores, memory, files and locked memory that this process is allowed."""
+    """Cores, memory, files, and locked memory that this process may use."""
     yield "cpu.allowed", len(os.sched_getaffinity(0))
     status = keyed_lines(tree.text("/proc/self/status"))
     yield "cpu.allowed_list", status.get("Cpus_allowed_list")

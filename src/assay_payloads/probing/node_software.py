@@ -1,19 +1,18 @@
-"""The interpreter, its packages, and the variables that steer training; no secret leaves the node."""
+"""The interpreter, its packages, and the variables that affect training; no secret leaves the node."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.probing import interpreter
 
 
-def software(python: str) -> Iterator[tuple[str, Any]]:
-    """An interpreter and the packages that it finds. Raises OSError or ValueError if it can't be asked."""
-    facts, folders = interpreter.asked(python)
+def software(answer: Callable[[], tuple[dict[str, str], list[str]]]) -> Iterator[tuple[str, Any]]:
+    """An interpreter and the packages that it finds. Raises what its answer raises (interpreter.py)."""
+    facts, folders = answer()
     yield "python.version", facts["version"]
     yield "python.implementation", facts["implementation"]
     yield "python.executable", facts["executable"]
@@ -39,12 +38,12 @@ def software(python: str) -> Iterator[tuple[str, Any]]:
 
 
 def installed(tree: FileTree, folders: Iterable[str]) -> dict[str, str]:
-    """Packages by name with their versions, from the names of their metadata folders alone."""
+    """Packages by name with their versions, only from the names of their metadata directories."""
     found: dict[str, str] = {}
     for folder in folders:
         for entry in tree.names(folder, r".*\.(dist-info|egg-info)$"):
             match = re.fullmatch(r"([^-]+)-([^-]+)(-py[\d.]+)?\.\w+-info", entry)
-            if match is not None:  # the first on the search path is the one that is imported
+            if match is not None:  # the first one on the search path is the one that is imported
                 found.setdefault(re.sub(r"[-_.]+", "-", match[1]).lower(), match[2])
     return dict(sorted(found.items()))
 
@@ -76,12 +75,12 @@ REDACTED = "(redacted)"
 
 
 def redacted(name: str, value: str) -> str:
-    """The value, or `(redacted)` where the name or the value looks like it holds a secret."""
+    """The value, or `(redacted)` if the name or the value looks like a secret."""
     return REDACTED if SECRET_NAME.search(name) or SECRET_VALUE.search(value) else value
 
 
 def environment(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Any]]:
-    """Variables that steer training and communication, secrets left out."""
+    """Variables that affect training and communication, without secrets."""
     for name, value in sorted(variables):
         if STEERS_TRAINING.fullmatch(name):
             yield f"env.{name}", redacted(name, value)

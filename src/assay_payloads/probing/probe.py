@@ -1,15 +1,15 @@
-"""What this node is, in one line: everything that could change a measured figure.
+"""The facts of this node, on one line: everything that could change a measured figure.
 
-The keeper calls `main` before the ranks start, in a process of its own with their directory and environment,
+The keeper calls `main` before the ranks start, in its own process with their directory and environment,
 and names the interpreter that they use. `python …/probing/probe.py` does the same with the interpreter that
 runs it. Both print `:::ASSAY-PROBE {...}`, a flat JSON table of dotted names. Standard library only (3.8 or
 newer).
 
-- What can't be read is absent, never a default; what was there but refused to be read is named in
+- What can't be read is absent, never a default; what exists but refuses to be read is listed in
   `unreadable`.
-- Quantities are in SI base units and say so: `memory.total_bytes`, `cpu.frequency_max_hz`.
+- Quantities are in SI base units, as their names say: `memory.total_bytes`, `cpu.frequency_max_hz`.
 - torch is not imported: its version is read as text, because the import takes seconds.
-- Of the environment only variables that steer training are told, and none that may hold a secret.
+- Of the environment, only variables that affect training are reported, and none that may contain a secret.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
+if __name__ == "__main__":  # otherwise the importer has found the package
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.probing import interpreter
 from assay_payloads.probing.node_gpus import gpus_on_bus, nvml_facts
 from assay_payloads.probing.node_hardware import machine, memory, networks, processor
 from assay_payloads.probing.node_process import container, limits
@@ -33,7 +35,7 @@ from assay_payloads.probing.node_software import environment, software
 
 VERSION = 1
 MARK = ":::ASSAY-PROBE "
-NVML_PATIENCE_S = 10.0  # loading the driver's state takes seconds where no persistence daemon runs
+NVML_PATIENCE_S = 10.0  # loading the driver's state takes seconds without a persistence daemon
 LONGEST_TEXT = 4096
 
 # What reading a foreign file, directory or library can raise; anything else is a fault of this program
@@ -41,7 +43,7 @@ READING_ERRORS = (OSError, ValueError, KeyError, IndexError, AttributeError, cty
 
 
 def gather(section: Callable[[], Iterable[tuple[str, Any]]], facts: dict[str, Any]) -> str | None:
-    """Add a section's facts; what it can't go on with is returned, what it found before stays."""
+    """Add a section's facts; returns what stopped it, and keeps what it found before."""
     try:
         for name, value in section():
             if value is not None and value != "":
@@ -52,7 +54,7 @@ def gather(section: Callable[[], Iterable[tuple[str, Any]]], facts: dict[str, An
 
 
 def plain(value: Any) -> Any:
-    """Text that every reader can decode and that does not fill a log; other values as they are."""
+    """Text that every reader can decode and that does not fill a log; other values unchanged."""
     if not isinstance(value, str):
         return value
     text = value.encode("utf-8", "replace").decode()
@@ -62,6 +64,7 @@ def plain(value: Any) -> Any:
 def probe(tree: FileTree, python: str) -> dict[str, Any]:
     """The whole table of this node, with this interpreter."""
     begin = time.monotonic()
+    about_python = interpreter.asked(python)  # this takes as long as the rest together
     facts: dict[str, Any] = {"probe.version": VERSION}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
         "machine": lambda: machine(tree),
@@ -71,7 +74,7 @@ def probe(tree: FileTree, python: str) -> dict[str, Any]:
         "container": lambda: container(tree),
         "networks": lambda: networks(tree),
         "gpus_on_bus": lambda: gpus_on_bus(tree),
-        "software": lambda: software(python),
+        "software": lambda: software(about_python),
         "environment": lambda: environment(os.environ.items()),
     }
     for name, section in sections.items():
@@ -86,14 +89,14 @@ def probe(tree: FileTree, python: str) -> dict[str, Any]:
 
 
 def nvml_within(patience_s: float, facts: dict[str, Any]) -> list[str]:
-    """Add the GPUs' facts unless the driver does not answer in time: a broken one can hang for ever."""
+    """Add the GPUs' facts unless the driver does not respond in time: a broken one can hang forever."""
     found: dict[str, Any] = {}
     problems: list[str | None] = []
     thread = threading.Thread(target=lambda: problems.append(gather(nvml_facts, found)), daemon=True)
     thread.start()
     thread.join(patience_s)
     if thread.is_alive():
-        return [f"nvml: no answer in {patience_s:g} s"]
+        return [f"nvml: no answer within {patience_s:g} s"]
     facts.update(found)
     return [f"nvml: {problem}" for problem in problems if problem]
 

@@ -18,11 +18,11 @@ from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing import host_fabric
 from assay_payloads.probing.probe import MARK, VERSION, gather
 
-LOCKED_BYTES = 2**26  # far above the 64 KiB and 8 MiB that a process may lock where nobody raised it
+LOCKED_BYTES = 2**26  # far above the default limits of 64 KiB and 8 MiB
 
 
 def locking() -> Iterator[tuple[str, Any]]:
-    """Whether 64 MiB can be locked; what the limit is where not."""
+    """Whether 64 MiB can be locked; if not, the limit."""
     memory = mmap.mmap(-1, LOCKED_BYTES)
     libc = ctypes.CDLL(None, use_errno=True)
     first = ctypes.c_char.from_buffer(memory)

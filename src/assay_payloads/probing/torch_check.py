@@ -1,7 +1,7 @@
-"""Whether this interpreter can train: imports torch for real and tries what the workloads stand on.
+"""Whether this interpreter can train: imports torch and tests what the workloads rely on.
 
 Runs alone: `python …/probing/torch_check.py` prints `:::ASSAY-PROBE {...}`, a flat JSON table of dotted names
-under `torch.`. What does not work is its error's text under the same name with `_error`; nothing is a
+under `torch.`. What does not work has its error's text under the same name with `_error`; nothing is a
 default.
 """
 
@@ -15,12 +15,12 @@ import time
 from typing import Any
 
 MARK = ":::ASSAY-PROBE "
-# What a broken installation raises on import or first use: missing or unfit libraries, a failed driver call
+# Errors of a broken installation on import or first use: missing or wrong libraries, a failed driver call
 FAULTS = (ImportError, OSError, RuntimeError, AttributeError, ValueError)
 
 
 def check() -> dict[str, Any]:
-    """The table; only `torch.import_error` where torch can't be imported."""
+    """The table; only `torch.import_error` if torch can't be imported."""
     facts: dict[str, Any] = {"probe.version": 1}
     begin = time.monotonic()
     try:
@@ -49,7 +49,7 @@ def check() -> dict[str, Any]:
 
 
 def communication(torch: Any) -> dict[str, Any]:
-    """Backends that were built in, and whether a group of one rank adds up over gloo."""
+    """Built-in backends, and whether a group of one rank works over gloo."""
     distributed = torch.distributed
     if not distributed.is_available():
         return {"torch.gloo": False, "torch.nccl": False}
@@ -67,7 +67,7 @@ def communication(torch: Any) -> dict[str, Any]:
 
 
 def told(error: BaseException) -> str:
-    """The error on one line, without what is too long to read."""
+    """The error on one line, truncated."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 MARK = ":::ASSAY-PROBE "
 ELEMENTS = 50_000  # as in NVIDIA's own vectorAdd
-# What a missing library, a driver that does not fit, or a GPU that is not there raises
+# Errors of a missing library, an incompatible driver, or a missing GPU
 FAULTS = (ImportError, OSError, RuntimeError, AssertionError)
 
 
@@ -23,12 +23,12 @@ def added() -> dict[str, Any]:
     a, b = torch.rand(ELEMENTS), torch.rand(ELEMENTS)
     on_gpu = (a.to("cuda") + b.to("cuda")).cpu()
     if not torch.equal(on_gpu, a + b):
-        return {"smoke.error": "the sums on the GPU are not those on the CPU"}
+        return {"smoke.error": "the sums on the GPU differ from those on the CPU"}
     return {"smoke.vector_add": True, "smoke.device": torch.cuda.get_device_name(0)}
 
 
 def main() -> None:
-    """Print the table; what does not work is its error's text."""
+    """Print the table; a failure becomes its error's text."""
     try:
         table = added()
     except FAULTS as error:

@@ -1,1 +1,1 @@
-"""The load of an LLM server."""
+"""Load on an LLM server."""

@@ -1,8 +1,8 @@
-"""One request to a server that speaks OpenAI's completions API: sent, streamed back, each piece timed.
+"""One request to a server with OpenAI's completions API: sent, streamed back, each piece timed.
 
-Standard library only: HTTP/1.1 over asyncio, so that one thread holds thousands of open streams and takes
-the time of a piece of text when it arrives. Each request has a connection of its own, as separate users do.
-The event stream's form: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+Standard library only: HTTP/1.1 over asyncio, so that one thread holds thousands of open streams and records
+the time of each piece of text when it arrives. Each request has its own connection, like separate users.
+Format of the event stream: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN = 300  # characters of a server's own words in a message
 
 
 class FailedRequestError(Exception):
-    """A request that brought no whole answer, with its cause in words."""
+    """A request without a complete answer, with its cause as text."""
 
 
 @dataclass
@@ -31,10 +31,10 @@ class Completion:
     """What a server streamed back; times are seconds on the monotonic clock.
 
     sent           the request was written, its connection open
-    first, last    the first and the last piece of text came; None where there was no text
+    first, last    the first and the last piece of text arrived; None if there was no text
     longest_gap_s  between two pieces
-    prompt_tokens, output_tokens  as the server counts them (`usage`); None where it doesn't say
-    finish         the server's reason to end: `length`, `stop`; None where it gave none
+    prompt_tokens, output_tokens  as the server counts them (`usage`); None if it doesn't say
+    finish         the server's finish reason: `length`, `stop`; None if it gave none
     model          that answered, in the server's words
     """
 
@@ -49,9 +49,9 @@ class Completion:
     model: str | None = None
 
     def take(self, event: dict[str, Any], now: float) -> None:
-        """One event of the stream. A piece is what carries text: a role or an empty delta is none.
+        """One event of the stream. Only text counts as a piece: a role or an empty delta does not.
 
-        Raises TypeError or AttributeError on an event of another form than OpenAI's.
+        Raises TypeError or AttributeError for an event that is not in OpenAI's format.
         """
         usage = event.get("usage") or {}
         self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
@@ -74,11 +74,11 @@ class Completion:
 
 
 class Endpoint:
-    """Where requests go, and the key that opens it; the key stands in no message.
+    """The endpoint for requests, and its key; the key is in no message.
 
     url        of the API, like http://gpu7:8000/v1
     path       below it: /completions or /chat/completions
-    timeout_s  for a whole answer
+    timeout_s  for a complete answer
 
     Names are resolved once: later connections go to the address that answered first.
     """
@@ -92,12 +92,12 @@ class Endpoint:
     async def stream(self, name: str, body: dict[str, Any]) -> Completion:
         """Send one request and read its stream to the end. Raises FailedRequestError.
 
-        name  its X-Request-Id, by which many servers' logs call it
+        name  its X-Request-Id, which many servers write to their logs
         """
         try:
             return await asyncio.wait_for(self._stream(name, body), self._timeout_s)
         except asyncio.TimeoutError:  # noqa: UP041  (another class before Python 3.11)
-            raise FailedRequestError(f"no whole answer within {self._timeout_s:g} s") from None
+            raise FailedRequestError(f"no complete answer within {self._timeout_s:g} s") from None
 
     async def _stream(self, name: str, body: dict[str, Any]) -> Completion:
         reader, writer = await self._connection()
@@ -108,7 +108,7 @@ class Endpoint:
             await self._read(reader, answer)
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
             raise FailedRequestError(
-                f"the connection broke before an answer came: {_words(error)}"
+                f"the connection broke before an answer arrived: {_words(error)}"
             ) from error
         finally:
             writer.close()
@@ -120,7 +120,7 @@ class Endpoint:
             reader, writer = await asyncio.open_connection(
                 self._address, self._port, ssl=self._tls, server_hostname=name, limit=LONGEST_LINE
             )
-        except (OSError, UnicodeError) as error:  # the second of a name that can be none
+        except (OSError, UnicodeError) as error:  # the second from an invalid name
             raise FailedRequestError(f"can't connect to {self._parts.netloc}: {_words(error)}") from error
         self._address = writer.get_extra_info("peername")[0]
         return reader, writer
@@ -171,12 +171,12 @@ class Endpoint:
             failed = event.get("error")
             answer.take(event, now)
         except (ValueError, TypeError, AttributeError):
-            raise FailedRequestError(f"an event of another form than OpenAI's: {self._shown(data)}") from None
+            raise FailedRequestError(f"an event not in OpenAI's format: {self._shown(data)}") from None
         if failed:
             raise FailedRequestError(f"the server ended the stream with an error: {self._shown(data)}")
 
     def _shown(self, said: bytes) -> str:
-        """A server's own words on one line, cut, without the key: some repeat it."""
+        """A server's own words on one line, truncated, without the key, which some repeat."""
         text = " ".join(said.decode(errors="replace").split())
         return (text.replace(self._key, "(redacted)") if self._key else text)[:SHOWN] or "(nothing)"
 
@@ -190,7 +190,7 @@ def _count(said: object, before: int | None) -> int | None:
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    """Status and headers, names in lower case."""
+    """Status and headers, with lowercase names."""
     first = (await reader.readline()).decode("latin-1")
     words = first.split(None, 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
@@ -203,7 +203,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:
-    """The body in parts as they come. Raises IncompleteReadError or ValueError where it breaks off."""
+    """The body in parts as they arrive. Raises IncompleteReadError or ValueError if it is cut off."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
         while size := int((await reader.readline()).partition(b";")[0], 16):
             yield await reader.readexactly(size)
@@ -221,9 +221,9 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncI
 
 
 async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The `data:` of each line as soon as the line is whole; comments and other fields are left out.
+    """The `data:` of each line as soon as the line is complete; comments and other fields are ignored.
 
-    These servers send one line of data an event, so an event need not wait for the empty line behind it.
+    These servers send one line of data per event, so an event need not wait for the empty line after it.
     """
     rest = b""
     async for part in parts:
@@ -234,7 +234,7 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _words(error: Exception) -> str:
-    own_number = isinstance(error, ssl.SSLError)  # of TLS, not of the system
+    own_number = isinstance(error, ssl.SSLError)  # from TLS, not from the system
     if isinstance(error, OSError) and not own_number and error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Load on a server that speaks OpenAI's completions API: time to first token and per output token, tokens/s.
+"""Load on a server with OpenAI's completions API: time to first token, time per output token, tokens/s.
 
     python -m assay_payloads.serving.llm_client --url http://gpu7:8000/v1 --model llama --rate 4
     python -m assay_payloads.serving.llm_client --url http://gpu7:8000/v1 --model llama --scenario users \\
@@ -6,12 +6,12 @@
     python -m assay_payloads.serving.llm_client --url … --model … --scenario search --rate 4 \\
         --ttft-bound-s 2 --tpot-bound-s 0.2
 
-server  requests arrive as MLPerf's Server scenario has it: a Poisson process, whether or not the server keeps
+server  requests arrive as in MLPerf's Server scenario: a Poisson process, whether or not the server keeps
         up. Latency counts from when a request was due, not from when it could be sent.
-users   so many users, each of whom sends the next request when the last was answered
-search  the highest rate of arrivals whose bounds are kept: from about `rate` doubled or halved, then bisected
+users   concurrent users, each of whom sends the next request when the last one was answered
+search  the highest arrival rate that meets the bounds: doubled or halved starting near `rate`, then bisected
 
-Every request's times go to requests.jsonl. Standard library only; the key comes from the environment alone.
+Every request's times go to requests.jsonl. Standard library only; the key comes only from the environment.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from assay_payloads.serving.llm_load import PATHS, Client, Lengths, Stretch
 
 FILE = "requests.jsonl"
 PERCENTS = (50.0, 90.0, 99.0)
-WINDOWS = 20  # points of the series of a run
-SPAN = 256  # a search goes from `rate` this far up and down
+WINDOWS = 20  # points in the series of a run
+SPAN = 256  # factor by which a search goes up and down from `rate`
 
 
 async def measure(rank: Rank, options: argparse.Namespace, client: Client, bounds: LatencyBounds) -> None:
-    """The scenario that is asked for, and its figures."""
+    """The requested scenario, and its figures."""
     try:
         model = await client.begin()
     except FailedRequestError as error:
@@ -62,7 +62,9 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
         stretch = await (client.users(options.users) if users else client.arrivals(options.rate))
         if too_many_failed(stretch, client):
             failed = f"{len(stretch.requests) - len(stretch.done)} of {len(stretch.requests)} requests failed"
-            rank.fail(f"{failed}, allowed are {options.max_failed:.2%}: {'; '.join(causes(stretch))}")
+            rank.fail(
+                f"{failed}, but only {options.max_failed:.2%} are allowed: {'; '.join(causes(stretch))}"
+            )
         for second, point in windows(stretch):
             rank.log("tracked_stats", point, seconds=second)
     figures(rank, stretch, bounds)
@@ -75,10 +77,10 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
 
 
 def random_start(rate: float, resolution: float, seed: str) -> float:
-    """Where a search begins: `rate` times a chance factor, uniform in logarithm over the search's last step.
+    """The start of a search: `rate` times a random factor, log-uniform over the search's last step.
 
-    From one and the same start every search would end on the same few rates: equal servers would give
-    identical values, and a true difference none or a whole step.
+    From the same start, every search would end on the same few rates: equal servers would have
+    identical values, and a true difference would be either zero or a whole step.
     """
     halvings = max(0, math.ceil(-math.log2(math.log2(1 + resolution))))
     step = 2 ** (1 / 2**halvings)
@@ -88,9 +90,9 @@ def random_start(rate: float, resolution: float, seed: str) -> float:
 async def search(
     rank: Rank, rate: float, resolution: float, client: Client, bounds: LatencyBounds
 ) -> Stretch:
-    """The stretch at the highest rate that keeps the bounds; `resolution`: how close the next lies above.
+    """The stretch at the highest rate that meets the bounds; `resolution`: how close the next rate above is.
 
-    More failures than are allowed break them too. A server that answers no more afterwards ends the run.
+    More failures than allowed violate them too. A server that stops answering ends the run.
     """
     first, best, too_high = rate, None, None
     while True:
@@ -99,7 +101,7 @@ async def search(
             try:
                 await client.begin()
             except FailedRequestError as error:
-                rank.fail(f"the server answers no more, after {rate:.4g} requests/s: {error}")
+                rank.fail(f"the server stopped answering after {rate:.4g} requests/s: {error}")
         why = stretch.broken(bounds) + (causes(stretch) if too_many_failed(stretch, client) else [])
         rank.log(
             "tracked_stats", {"rate": rate, "kept": int(not why)} | summary(stretch), step=client.stretches
@@ -109,9 +111,9 @@ async def search(
         else:
             best = stretch
         if best is None and rate <= first / SPAN:
-            rank.fail(f"no rate keeps the bounds, down to {rate:.3g} requests/s: {'; '.join(why)}")
+            rank.fail(f"no rate meets the bounds, down to {rate:.3g} requests/s: {'; '.join(why)}")
         if too_high is None and rate >= first * SPAN:
-            rank.fail(f"the bounds are still kept at {rate:.4g} requests/s: start from a higher --rate")
+            rank.fail(f"the bounds are still met at {rate:.4g} requests/s: start from a higher --rate")
         if best is None or best.rate is None:
             rate /= 2
         elif too_high is None:
@@ -123,10 +125,10 @@ async def search(
 
 
 def causes(stretch: Stretch) -> list[str]:
-    """Why requests failed, the commonest causes first."""
+    """Why requests failed, most common causes first."""
     found = Counter(request.error for request in stretch.requests if request.error)
     shown = [f"{count} × {cause}" for cause, count in found.most_common(3)]
-    return [*shown, *([f"and {len(found) - 3} causes more"] if len(found) > 3 else [])]
+    return [*shown, *([f"and {len(found) - 3} more causes"] if len(found) > 3 else [])]
 
 
 def too_many_failed(stretch: Stretch, client: Client) -> bool:
@@ -136,7 +138,7 @@ def too_many_failed(stretch: Stretch, client: Client) -> bool:
 
 
 def figures(rank: Rank, stretch: Stretch, bounds: LatencyBounds) -> None:
-    """Print what the stretch came to; percentiles are of the requests that were answered."""
+    """Print the figures of the stretch; percentiles are over answered requests."""
     for name, values in series_of(stretch).items():
         for percent in PERCENTS if values else ():
             rank.log(name, percentile(values, percent), unit="s", labels={"percentile": percent})
@@ -148,7 +150,7 @@ def figures(rank: Rank, stretch: Stretch, bounds: LatencyBounds) -> None:
 
 
 def account(rank: Rank, stretch: Stretch) -> None:
-    """Print what the figures rest on: how many requests, of which lengths, and how late this client was."""
+    """Print the basis of the figures: the number of requests, their lengths, and this client's own delay."""
     done = stretch.done
     rank.log("requests", len(stretch.requests))
     rank.log("failed_requests", len(stretch.requests) - len(done))
@@ -169,7 +171,7 @@ def account(rank: Rank, stretch: Stretch) -> None:
 
 
 def series_of(stretch: Stretch) -> dict[str, list[float]]:
-    """Latencies in seconds by the metric's name; those per token where tokens were counted."""
+    """Latencies in seconds by metric name; per token only if tokens were counted."""
     found = {
         "first_token": [request.time_to_first_token for request in stretch.done],
         "time_per_token": [request.time_per_token for request in stretch.done if request.output_tokens != 1],
@@ -179,7 +181,7 @@ def series_of(stretch: Stretch) -> dict[str, list[float]]:
 
 
 def totals(stretch: Stretch) -> dict[str, float]:
-    """Requests and tokens a second over the whole stretch."""
+    """Requests and tokens per second over the whole stretch."""
     counted = [request.output_tokens for request in stretch.done]
     tokens = sum(count for count in counted if count is not None)
     rates = {"throughput": len(stretch.done) / stretch.seconds}
@@ -187,7 +189,7 @@ def totals(stretch: Stretch) -> dict[str, float]:
 
 
 def summary(stretch: Stretch) -> dict[str, float]:
-    """A stretch of a search as one point: what was done a second, and the 99th percentiles."""
+    """A stretch of a search as one point: throughput per second, and the 99th percentiles."""
     if not stretch.done:
         return {}
     tails = {f"{name}_p99": percentile(values, 99) for name, values in series_of(stretch).items() if values}
@@ -195,7 +197,7 @@ def summary(stretch: Stretch) -> dict[str, float]:
 
 
 def windows(stretch: Stretch) -> list[tuple[float, dict[str, float]]]:
-    """Median time to first token by when requests were due: where it grows, the server does not keep up."""
+    """Median time to first token by due time: if it grows, the server does not keep up."""
     width = max(request.due_s for request in stretch.requests) / WINDOWS
     found = []
     for window in range(WINDOWS):
@@ -208,15 +210,15 @@ def windows(stretch: Stretch) -> list[tuple[float, dict[str, float]]]:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Fields that every request gets beside ours."""
+    """Fields added to every request."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text} is no JSON object")
+        raise argparse.ArgumentTypeError(f"{text} is not a JSON object")
     return value
 
 
 def table(path: str) -> list[tuple[int, int]]:
-    """Tokens of prompts and of their answers, row by row."""
+    """Tokens of prompts and their answers, row by row."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             return [(int(row["input_tokens"]), int(row["output_tokens"])) for row in csv.DictReader(file)]
@@ -225,7 +227,7 @@ def table(path: str) -> list[tuple[int, int]]:
 
 
 def is_address(url: str) -> bool:
-    """Whether it is the address of an API that a client may print."""
+    """Whether it is the URL of an API that a client may print."""
     try:
         parts = urlsplit(url)
         return (
@@ -233,7 +235,7 @@ def is_address(url: str) -> bool:
             and bool(parts.hostname)
             and "@" not in parts.netloc + str(parts.port)
         )
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 
@@ -243,50 +245,54 @@ def arguments() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--url", default=os.environ.get("OPENAI_BASE_URL"), help="of the API, like http://gpu7:8000/v1"
+        "--url", default=os.environ.get("OPENAI_BASE_URL"), help="URL of the API, like http://gpu7:8000/v1"
     )
-    parser.add_argument("--model", required=True, help="as the server calls it")
+    parser.add_argument("--model", required=True, help="the model's name on the server")
     parser.add_argument("--endpoint", choices=PATHS, default="completions")
     parser.add_argument("--scenario", choices=["server", "users", "search"], default="server")
     parser.add_argument(
-        "--rate", type=float, default=1.0, help="requests a second; about where a search begins"
+        "--rate", type=float, default=1.0, help="requests per second; in a search, roughly where it starts"
     )
     parser.add_argument("--users", type=int, default=8)
-    parser.add_argument("--requests", type=int, default=500, help="at least so many")
-    parser.add_argument("--min-duration-s", type=float, default=60.0, help="and for at least so long")
-    parser.add_argument("--warmup", type=int, default=8, help="requests before, at once, that don't count")
+    parser.add_argument("--requests", type=int, default=500, help="minimum number of requests")
+    parser.add_argument("--min-duration-s", type=float, default=60.0, help="minimum duration")
+    parser.add_argument(
+        "--warmup", type=int, default=8, help="warm-up requests, sent all at once and not counted"
+    )
     parser.add_argument("--input-tokens", type=Lengths, default=Lengths("128"), help=Lengths.__doc__)
     parser.add_argument("--output-tokens", type=Lengths, default=Lengths("128"), help="as --input-tokens")
     parser.add_argument(
-        "--lengths", type=table, help="CSV of input_tokens and output_tokens, a row a request"
+        "--lengths", type=table, help="CSV of input_tokens and output_tokens, one row per request"
     )
     parser.add_argument("--tokens", choices=["server", "pieces", "none"], default="server", help="who counts")
-    parser.add_argument("--ttft-bound-s", type=float, help="on the time to first token")
-    parser.add_argument("--tpot-bound-s", type=float, help="on the time per output token")
-    parser.add_argument("--percent", type=float, default=99.0, help="of requests that have to keep them")
-    parser.add_argument("--resolution", type=float, default=0.01, help="of a search")
+    parser.add_argument("--ttft-bound-s", type=float, help="bound on the time to first token")
+    parser.add_argument("--tpot-bound-s", type=float, help="bound on the time per output token")
+    parser.add_argument(
+        "--percent", type=float, default=99.0, help="percentage of requests that must meet the bounds"
+    )
+    parser.add_argument("--resolution", type=float, default=0.01, help="precision of a search")
     parser.add_argument("--max-failed", type=float, default=0.0, help="share of requests that may fail")
-    parser.add_argument("--timeout-s", type=float, default=600.0, help="for one answer")
-    parser.add_argument("--api-key-env", default="OPENAI_API_KEY", help="variable that holds the key")
+    parser.add_argument("--timeout-s", type=float, default=600.0, help="time limit for one answer")
+    parser.add_argument("--api-key-env", default="OPENAI_API_KEY", help="environment variable with the key")
     parser.add_argument("--extra", type=json_object, default={}, help="JSON fields for every request")
     parser.add_argument("--seed", type=int, default=1)
     return parser
 
 
 def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """What the command line asks for, where it can be measured."""
+    """The options of the command line, if they can be measured."""
     options = parser.parse_args()
     if not is_address(options.url or ""):
-        parser.error("give --url or OPENAI_BASE_URL, like http://gpu7:8000/v1 and without a user or password")
+        parser.error("set --url or OPENAI_BASE_URL, like http://gpu7:8000/v1, without a user or password")
     bounded = options.ttft_bound_s is not None or options.tpot_bound_s is not None
     if not (options.rate > 0 and options.users > 0 and options.requests > 0 and options.resolution > 0):
-        parser.error("--rate, --users, --requests and --resolution must be above 0")
+        parser.error("--rate, --users, --requests, and --resolution must be above 0")
     if not 0 < options.percent < 100:
-        parser.error("--percent must lie between 0 and 100")
+        parser.error("--percent must be between 0 and 100")
     if options.scenario == "search" and not bounded:
         parser.error("a search needs --ttft-bound-s or --tpot-bound-s")
     if options.tokens == "none" and options.tpot_bound_s is not None:
-        parser.error("--tpot-bound-s needs tokens that are counted")
+        parser.error("--tpot-bound-s needs a token count")
     least = fewest(0, options.percent)
     if bounded and options.scenario != "users" and options.requests < least:
         parser.error(f"--requests {options.requests} can't show {options.percent:g} %; at least {least}")
@@ -294,16 +300,18 @@ def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the command line, put the load on, print the figures."""
+    """Parse the command line, apply the load, and print the figures."""
     options = checked(arguments())
     rank = Rank()
     rank.log("world_size", rank.size)
     if rank.size > 1:
-        rank.fail("one client is one process: its figures would not be the others'")
+        rank.fail("use one rank: one client process does all measurements")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every request under way is an open connection
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (most, most)
+    )  # every request in progress is an open connection
     bounds = LatencyBounds(options.ttft_bound_s, options.tpot_bound_s, options.percent)
-    with Path(FILE).open("w", buffering=1) as file:  # a line as each ends, whatever ends the run
+    with Path(FILE).open("w", buffering=1) as file:  # one line as each ends, whatever ends the run
         asyncio.run(measure(rank, options, Client(options, file), bounds))
     rank.leave()
 

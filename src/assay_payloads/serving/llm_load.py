@@ -1,4 +1,4 @@
-"""Load on a server of completions: Poisson arrivals or so many users, every request's times kept."""
+"""Load on a completions server: Poisson arrivals or concurrent users, recording every request's times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth
 from assay_payloads.serving.completion import Completion, Endpoint, FailedRequestError
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
-# Common words: one token each, mostly, in the vocabularies of today's models. What they come to is measured.
+# Common words: mostly one token each in today's vocabularies. The actual ratio is measured.
 WORDS = tuple(
     """
     time year people way day man thing woman life child world school state family student group country
@@ -26,7 +26,7 @@ WORDS = tuple(
     home water room mother area money story fact month lot right study book eye job word business issue
     """.split()  # noqa: SIM905
 )
-FEW, MANY = 1, 3  # how often all of them stand in the two prompts that tell how many tokens a word is
+FEW, MANY = 1, 3  # repetitions of all words in the two prompts that measure tokens per word
 TICK_S = 0.01
 
 
@@ -42,7 +42,7 @@ class Lengths:
             raise ValueError(text)
 
     def draw(self, chance: random.Random) -> int:
-        """One of them, at least 1."""
+        """A drawn length, at least 1."""
         first, *second = self.numbers
         if self.kind == "uniform":
             return chance.randint(int(first), int(second[0]))
@@ -55,12 +55,12 @@ class Lengths:
 
 @dataclass
 class Request:
-    """One request; times in seconds from the start of its stretch, None where it never came so far.
+    """One request; times in seconds from the start of its stretch, None if it never got that far.
 
-    due_s          when it was to be sent; latency counts from here
-    asked_prompt_tokens, asked_output_tokens  that its prompt was to have, and its answer at most
-    output_tokens  that came; None where nobody says
-    error          why it failed; "" where it did not
+    due_s          when it should be sent; latency counts from here
+    asked_prompt_tokens, asked_output_tokens  requested length of its prompt, and maximum length of its answer
+    output_tokens  that arrived; None if unknown
+    error          why it failed; "" if it did not
     """
 
     stretch: int
@@ -80,17 +80,17 @@ class Request:
 
     @property
     def time_to_first_token(self) -> float | None:
-        """Seconds from when it was due; None where it failed."""
+        """Seconds from when it was due to the first token; None if it failed."""
         return None if self.error or self.first_s is None else self.first_s - self.due_s
 
     @property
     def latency(self) -> float | None:
-        """Seconds from when it was due to the last token; None where it failed."""
+        """Seconds from when it was due to the last token; None if it failed."""
         return None if self.error or self.last_s is None else self.last_s - self.due_s
 
     @property
     def time_per_token(self) -> float | None:
-        """Seconds from the first token to the last by the number of those between; 0 of a single token."""
+        """Seconds from the first token to the last, per token after the first; 0 for a single token."""
         if self.error or self.first_s is None or self.last_s is None or not self.output_tokens:
             return None
         return (self.last_s - self.first_s) / max(1, self.output_tokens - 1)
@@ -98,10 +98,10 @@ class Request:
 
 @dataclass
 class Stretch:
-    """Requests at one rate or of so many users, from its start to the last answer."""
+    """Requests at one rate or from a number of users, from the start to the last answer."""
 
     requests: list[Request]
-    rate: float | None  # asked for, requests a second
+    rate: float | None  # requested, requests per second
     lags: list[float] = field(default_factory=list)
 
     @property
@@ -116,14 +116,14 @@ class Stretch:
 
     @property
     def backlog_growth(self) -> float:
-        """Seconds of latency that each second of load adds; 0.0 where no growth is shown."""
+        """Seconds of latency that each second of load adds; 0.0 if no growth is shown."""
         due = [request.due_s for request in self.requests]
         return backlog_growth(due, [request.latency for request in self.requests])
 
     def broken(self, bounds: LatencyBounds) -> list[str]:
-        """Why it is not VALID: bounds that it doesn't prove, a backlog that grows.
+        """Why it is not VALID: bounds that it doesn't prove, a growing backlog.
 
-        A request that failed is a late one.
+        A failed request counts as late.
         """
         first = [request.time_to_first_token for request in self.requests]
         late = bounds.broken(first, [request.time_per_token for request in self.requests])
@@ -138,20 +138,20 @@ class Stretch:
 
 
 class Client:
-    """Sends what the options ask for and keeps every request's times."""
+    """Sends the requests that the options describe and records their times."""
 
     def __init__(self, options: argparse.Namespace, file: TextIO) -> None:
         key = os.environ.get(options.api_key_env) or None
         self.endpoint = Endpoint(options.url, PATHS[options.endpoint], options.timeout_s, key)
         self.options, self.file = options, file
         self.words_per_token, self.words_before = 1.0, 0.0
-        # Of each run anew: the same prompts on a server that was asked before would be answered by its cache.
+        # New for each run: a server's cache would answer the same prompts again.
         self._wording = random.Random()  # noqa: S311  (no secret is made of it)
         self.stretches = 0
-        self._failed = 0  # of the stretch under way
+        self._failed = 0  # in the current stretch
 
     async def begin(self) -> str | None:
-        """Learn from two requests how many tokens a word is, then warm up; the model that answered.
+        """Learn from two requests how many tokens a word has, then warm up; returns the model that answered.
 
         Raises FailedRequestError.
         """
@@ -162,8 +162,8 @@ class Client:
         ]
         if self.options.tokens == "server" and many.output_tokens is None:
             raise FailedRequestError(
-                "the server states no usage, so that tokens can't be counted; where it sends one token a "
-                "piece say `tokens: pieces`, else `tokens: none`"
+                "the server reports no usage, so tokens can't be counted; if it sends one token per "
+                "piece, set `tokens: pieces`, otherwise `tokens: none`"
             )
         if few.prompt_tokens and many.prompt_tokens and many.prompt_tokens > few.prompt_tokens:
             words = len(WORDS) * (MANY - FEW)
@@ -178,10 +178,10 @@ class Client:
         return many.model
 
     async def arrivals(self, rate: float) -> Stretch:
-        """Requests of a Poisson process, each sent when it is due whatever became of those before.
+        """Requests of a Poisson process, each sent when it is due, whatever happened to those before.
 
         Every stretch has the same pattern of arrivals and lengths, only faster or slower, so that the rates
-        of a search differ by nothing else.
+        of a search differ in nothing else.
         """
         self._begin_stretch()
         chance = self._chance("lengths")
@@ -203,7 +203,7 @@ class Client:
         return stretch
 
     async def users(self, users: int) -> Stretch:
-        """Requests of so many users, each of whom waits for the answer to the one before."""
+        """Requests of concurrent users, each of whom waits for the answer to the previous one."""
         self._begin_stretch()
         chance = self._chance("users")
         stretch, start = Stretch([], None), time.perf_counter()
@@ -228,7 +228,7 @@ class Client:
 
     @property
     def _hopeless(self) -> bool:
-        """More failed than may: no further requests are sent."""
+        """Whether more failed than allowed: then no further requests are sent."""
         return bool(self._failed > self.options.max_failed * self.options.requests)
 
     def _lengths(self, chance: random.Random) -> tuple[int, int]:
@@ -239,11 +239,11 @@ class Client:
         return self.options.input_tokens.draw(chance), self.options.output_tokens.draw(chance)
 
     def _chance(self, *purpose: object) -> random.Random:
-        """Chance of its own for each purpose, so that the order in which answers come changes nothing."""
+        """A separate random generator for each purpose, so that the order of answers changes nothing."""
         return random.Random(f"{self.options.seed} {purpose}")  # noqa: S311  (no secret is made of it)
 
     async def _send(self, request: Request, start: float) -> None:
-        """Send one request, and note what became of it."""
+        """Send one request, and record its outcome."""
         tokens = request.asked_prompt_tokens
         count = max(1, round(tokens * self.words_per_token + self.words_before))
         words = self._wording.choices(WORDS, k=count)
@@ -266,14 +266,14 @@ class Client:
         counted = {"server": answer.output_tokens, "pieces": answer.pieces, "none": None}
         request.output_tokens = counted[self.options.tokens]
         if answer.first is None or answer.last is None:
-            request.error = f"the answer held no text; its reason to end: {answer.finish}"
+            request.error = f"the answer contained no text; its finish reason: {answer.finish}"
             return
         request.first_s, request.last_s = answer.first - start, answer.last - start
         if self.options.tokens == "server" and request.output_tokens is None:
-            request.error = "the server stated no usage"
+            request.error = "the server reported no usage"
 
     def _body(self, words: Sequence[str], tokens: int) -> dict[str, Any]:
-        """A request's JSON: a prompt of these words, and at most so many tokens for an answer."""
+        """A request's JSON: a prompt of these words, and the maximum tokens of the answer."""
         prompt = " ".join(words)
         chat = {"messages": [{"role": "user", "content": prompt}]}
         said = chat if self.options.endpoint == "chat" else {"prompt": prompt}
@@ -283,10 +283,10 @@ class Client:
 
 
 def poisson_arrivals(rate: float, count: int, chance: random.Random) -> list[float]:
-    """Times in seconds at which `count` requests are due: a Poisson process, given that so many came.
+    """Times in seconds at which `count` requests are due: a Poisson process, conditioned on that count.
 
-    They take count / rate seconds. Were their number left to chance, 600 requests would come at a rate that
-    is 4 % off, more than the difference between two servers that a search is to see.
+    They take count / rate seconds. If their number were random, 600 requests would arrive at a rate that
+    is 4 % off, more than the difference between two servers that a search must detect.
     """
     gaps = [chance.expovariate(1.0) for _ in range(count + 1)]
     second = count / rate / sum(gaps)
@@ -294,7 +294,7 @@ def poisson_arrivals(rate: float, count: int, chance: random.Random) -> list[flo
 
 
 async def _watch(stretch: Stretch) -> None:
-    """How late this program itself is: it can't take a time, or send, while it does something else."""
+    """Delay of this program itself: it can't record a time, or send, while it does something else."""
     while True:
         due = time.perf_counter() + TICK_S
         await asyncio.sleep(TICK_S)

@@ -1,12 +1,12 @@
-"""Pre-training of BERT-large: masked words and next sentences, as MLPerf has it since round 0.7.
+"""Pre-training of BERT-large: masked words and next sentences, as in MLPerf since round 0.7.
 
     python -m assay_payloads.training.bert --layers 2 --width 64 --heads 4 --feedforward 128 --length 32 \\
         --masked 5 --steps 4
     torchrun --nproc-per-node 8 -m assay_payloads.training.bert --mode real --data /data/bert \\
         --weights ckpt-28252.pt --precision bf16
 
-The model is transformers' BertForPreTraining (Devlin et al. 2019), the optimiser LAMB (You et al. 2020). Data
-are described in masked_text.py; they lie below the directories training/ and eval/.
+The model is transformers' BertForPreTraining (Devlin et al. 2019), the optimizer is LAMB (You et al. 2020).
+masked_text.py describes the data, which is in the directories training/ and eval/.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIZES = ("vocabulary_size", "width", "layers", "heads", "feedforward", "length")
 
 
 class PretrainingModel(nn.Module):
-    """BERT with both heads. Words are predicted where they were masked alone: most of that head is saved."""
+    """BERT with both heads. Only masked words are predicted, which saves most of that head's work."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -38,8 +38,8 @@ class PretrainingModel(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits of the masked words, batch × masked × vocabulary, and of the next sentence, batch × 2."""
         words, mask = batch["input_ids"], None
-        if "input_mask" in batch:  # without padding there is none: the fastest attention takes no mask
-            # Of 4 dimensions it is taken as it is; of 2 transformers would wait to see whether it is full.
+        if "input_mask" in batch:  # absent without padding: the fastest attention accepts no mask
+            # A 4-D mask is used as it is; for a 2-D mask, transformers would wait to see whether it is full.
             mask = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, words.shape[1], -1)
         found = self.model.bert(words, attention_mask=mask, token_type_ids=batch["segment_ids"])
         states = found.last_hidden_state
@@ -48,10 +48,10 @@ class PretrainingModel(nn.Module):
         return logits, following
 
     def load(self, path: Path) -> None:
-        """Begin from these weights, named as MLPerf's reference and transformers name them.
+        """Start from these weights, with the names that MLPerf's reference and transformers use.
 
-        Tables with fewer words than the model has are filled up with zeros. Raises ValueError where they are
-        those of another model.
+        Tables with fewer words than the model's are padded with zeros. Raises ValueError if the weights are
+        for another model.
         """
         given = torch.load(path, map_location="cpu", weights_only=True)
         given = given.get("model", given)
@@ -59,18 +59,18 @@ class PretrainingModel(nn.Module):
         tied = {name for name in own if name.startswith("cls.predictions.decoder.")}
         lacking, more = own.keys() - given.keys() - tied, given.keys() - own.keys()
         if lacking or more:
-            raise ValueError(f"it lacks {sorted(lacking)[:3]} and has {sorted(more)[:3]} besides")
+            raise ValueError(f"it lacks {sorted(lacking)[:3]} and has unknown ones: {sorted(more)[:3]}")
         words = self.model.config.vocab_size
         for name, weights in given.items():
             shape, found = own[name].shape, weights.shape
             fills_up = shape[0] == words and found[0] < words
             if shape[fills_up:] != found[fills_up:]:
-                raise ValueError(f"its {name} is {tuple(found)}, and the model's {tuple(shape)}")
+                raise ValueError(f"its {name} is {tuple(found)}, but the model's is {tuple(shape)}")
             own[name].zero_()[: found[0]] = weights
 
 
 class BertTraining(TrainingBenchmark):
-    """BERT as a benchmark; a sample, as its throughput counts them, is a token that is no padding."""
+    """BERT as a benchmark; a sample, for throughput, is a token that is not padding."""
 
     name = "bert"
     round = "v4.0"
@@ -89,12 +89,12 @@ class BertTraining(TrainingBenchmark):
 
     @cached_property
     def train_set(self) -> MaskedTextShards:
-        """What is trained on."""
+        """The training set."""
         return self.shards("training")
 
     @cached_property
     def eval_set(self) -> MaskedTextShards:
-        """What is evaluated on."""
+        """The evaluation set."""
         return self.shards("eval")
 
     def training_data(self, epoch: int) -> MaskedTextShards:
@@ -125,7 +125,7 @@ class BertTraining(TrainingBenchmark):
             try:
                 model.load(weights)
             except (OSError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
-                self.rank.fail(f"--weights {weights}: no weights of this model: {error}")
+                self.rank.fail(f"--weights {weights}: not weights of this model: {error}")
         return model
 
     def optimiser(self, model: nn.Module) -> LAMB:
@@ -139,7 +139,7 @@ class BertTraining(TrainingBenchmark):
         return LAMB(groups, (self.options.beta_1, self.options.beta_2))
 
     def learning_rate(self, step: int) -> float:
-        """Linear rise over the warm-up, else linear from the first step down to 0 after the last."""
+        """Linear rise during warm-up, then linear decay, as if from the first step, to 0 after the last."""
         rate: float = self.options.learning_rate
         if self.options.mode == "synthetic":
             return rate
@@ -148,7 +148,7 @@ class BertTraining(TrainingBenchmark):
         return rate * max(0.0, 1 - step / self.most_steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Mean over the masked words and mean over the next sentences, each of the micro batch, added."""
+        """The micro-batch's mean over masked words plus its mean over next sentences."""
         words, following = model(batch)
         masked = functional.cross_entropy(
             words.flatten(0, 1).float(), masked_words(batch).flatten(), ignore_index=NO_WORD
@@ -160,7 +160,7 @@ class BertTraining(TrainingBenchmark):
         return tokens
 
     def synthetic(self) -> Batch:
-        """Random words without padding, as many of them masked as a sample may have."""
+        """Random words without padding, with as many masked as a sample may have."""
         options, device = self.options, self.rank.device
         size, rows = options.batch_size, options.vocabulary_size
         wide, masked = (size, options.length), (size, options.masked)
@@ -174,7 +174,7 @@ class BertTraining(TrainingBenchmark):
         }
 
     def evaluate(self, model: nn.Module) -> float:
-        """Share of the masked words that are predicted right, 0 to 1."""
+        """Share of the masked words that are predicted correctly, 0 to 1."""
         right, seen = (torch.zeros((), device=self.rank.device) for _ in range(2))
         for batch in self.feed.evaluation(self.eval_set):
             labels = masked_words(batch)
@@ -186,7 +186,7 @@ class BertTraining(TrainingBenchmark):
         return counted[0] / counted[1]
 
     def stated(self) -> dict[str, object]:
-        """Keys as closed_bert of the rules of rounds 0.7 to 5.0 names them: one of them changed its name."""
+        """Keys as named by closed_bert in the rules of rounds 0.7 to 5.0; one key changed its name."""
         options = self.options
         facts: dict[str, object] = {name: getattr(options, name) for name in (*SIZES, "masked")}
         facts |= {"opt_name": "lamb", "weights_given": options.weights is not None}
@@ -209,28 +209,28 @@ class BertTraining(TrainingBenchmark):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(
         __doc__, batch_size=32, learning_rate=3.5e-4, max_steps=13_700, eval_every=0.001, target=None
     )
     add = parser.add_argument
-    add("--vocabulary-size", type=int, default=30_528, help="rows of the table of words")
-    add("--length", type=int, default=512, help="positions of a sample")
-    add("--masked", type=int, default=76, help="words of a sample that are masked, at most")
-    add("--width", type=int, default=1024, help="of every layer; heads divide it")
+    add("--vocabulary-size", type=int, default=30_528, help="rows of the word embedding table")
+    add("--length", type=int, default=512, help="positions in a sample")
+    add("--masked", type=int, default=76, help="maximum number of masked words in a sample")
+    add("--width", type=int, default=1024, help="width of every layer; must be divisible by heads")
     add("--layers", type=int, default=24)
     add("--heads", type=int, default=16, help="of attention")
-    add("--feedforward", type=int, default=4096, help="width between the two products after attention")
-    add("--dropout", type=float, default=0.1, help="share of a layer's inputs that a training leaves out")
-    add("--weights", type=Path, help="file of weights to begin with; MLPerf begins with ckpt-28252's")
-    add("--lr-warmup-steps", type=int, default=0, help="steps over which the learning rate rises")
+    add("--feedforward", type=int, default=4096, help="inner width of the feed-forward layers")
+    add("--dropout", type=float, default=0.1, help="dropout rate during training")
+    add("--weights", type=Path, help="file with initial weights; MLPerf starts from ckpt-28252")
+    add("--lr-warmup-steps", type=int, default=0, help="steps over which the learning rate ramps up")
     add("--weight-decay", type=float, default=0.01)
-    add("--beta-1", type=float, default=0.9, help="of LAMB's mean of gradients")
-    add("--beta-2", type=float, default=0.999, help="of LAMB's mean of their squares")
+    add("--beta-1", type=float, default=0.9, help="LAMB's decay rate for the mean of gradients")
+    add("--beta-2", type=float, default=0.999, help="LAMB's decay rate for the mean of squared gradients")
     options = parser.parse_args()
     if min(getattr(options, name) for name in SIZES) < 1 or not 1 <= options.masked < options.length:
         parser.error(
-            "sizes are 1 or more, and --masked less than --length: the first position is never masked"
+            "sizes must be at least 1, and --masked less than --length: the first position is never masked"
         )
     if options.width % options.heads:
         parser.error(f"--width {options.width} must be a multiple of --heads {options.heads}")

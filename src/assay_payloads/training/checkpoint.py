@@ -1,4 +1,4 @@
-"""A training on disk: one that was ended goes on as if it had not been."""
+"""Training checkpoints: an interrupted training continues as if it had not been interrupted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.step import Stepper
 
 NAME = "checkpoint.pt"
-# Options that may differ: what they say changes no weight.
+# Options that may differ, because they change no weight.
 FREE = {
     *("checkpoint", "checkpoint_every", "clear_caches", "data", "device", "division"),
     *("keep_memory", "prefetch", "profile", "window", "workers"),
@@ -23,9 +23,9 @@ FREE = {
 
 
 class Checkpoint:
-    """The newest state in the directory that `--checkpoint` names; without it nothing is kept.
+    """The newest state in the directory that `--checkpoint` names; without the option, nothing is kept.
 
-    Rank 0 writes it, whole or not at all; every rank reads it.
+    Rank 0 writes it atomically; every rank reads it.
     """
 
     def __init__(self, rank: Rank, options: argparse.Namespace, stepper: Stepper) -> None:
@@ -33,12 +33,12 @@ class Checkpoint:
         self.path: Path | None = options.checkpoint / NAME if options.checkpoint is not None else None
 
     def next_due(self, step: int) -> float:
-        """The next number of steps after which the state is to be kept; infinite where none is."""
+        """The step after which the state is next saved; infinite if it is never saved."""
         every: int = self.options.checkpoint_every
         return math.inf if self.path is None else step - step % every + every
 
     def save(self, step: int) -> None:
-        """Keep model, optimiser, scaler and every rank's random numbers; all ranks take part."""
+        """Save model, optimizer, scaler, and every rank's random state; all ranks take part."""
         random = {"cpu": torch.get_rng_state()}
         if self.rank.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.rank.device)
@@ -64,7 +64,7 @@ class Checkpoint:
         part.replace(self.path)
 
     def resume(self) -> int:
-        """Take up the state that is kept, if any; gives the steps done."""
+        """Load the saved state, if any; returns the steps done."""
         if self.path is None:
             return 0
         kept = torch.load(self.path, map_location="cpu", weights_only=True) if self.path.exists() else None
@@ -72,8 +72,8 @@ class Checkpoint:
         least, most = self.rank.over_ranks([-float(step), float(step)], "MAX")
         if -least != most:
             self.rank.fail(
-                f"{self.path} is at step {step} here and at {-least:.0f} to {most:.0f} over the ranks: "
-                "all of them need the same directory"
+                f"{self.path} is at step {step} here, but at {-least:.0f} to {most:.0f} over the ranks: "
+                "all ranks need the same directory"
             )
         if kept is None:
             return 0
@@ -94,12 +94,12 @@ class Checkpoint:
     def _compare(self, kept: dict[str, Any]) -> None:
         own = self._parameters()
         different = [
-            f"{name} {kept.get(name, '(not there)')} there and {own.get(name, '(not known)')} here"
+            f"{name} {kept.get(name, '(missing)')} there, {own.get(name, '(unknown)')} here"
             for name in sorted(own.keys() | kept.keys())
             if own.get(name) != kept.get(name)
         ]
         if different:
             self.rank.fail(
-                f"{self.path} is of another training: {', '.join(different)}; name another --checkpoint "
-                "directory, or the same parameters"
+                f"{self.path} is from another training: {', '.join(different)}; set another --checkpoint "
+                "directory, or use the same parameters"
             )

@@ -1,4 +1,4 @@
-"""What the trainings that find objects in images have in common. It travels beside them."""
+"""What the object detection trainings share. Sent to the nodes with them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ MOMENTUM = 0.9
 
 
 class ObjectDetection(TrainingBenchmark):
-    """What the benchmarks on COCO have in common: the splits, the number of classes, the optimiser."""
+    """What the benchmarks on COCO share: the splits, the number of classes, the optimizer."""
 
     sample, quality = "images", "AP"
 
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
         if options.cuda_graphs:
-            rank.fail(
-                "--cuda-graphs needs steps that are all alike; how much is computed depends on the images"
-            )
+            rank.fail("--cuda-graphs needs identical steps, but here the computation depends on the images")
         self.classes = options.classes
         if options.mode != "synthetic":
             self.training = Coco(options.data, "train2017", training=True)
@@ -37,7 +35,7 @@ class ObjectDetection(TrainingBenchmark):
         return torch.optim.SGD(trained, rate, MOMENTUM, weight_decay=decay)
 
     def train_samples(self) -> int:
-        """Images that have objects: 117,266 of COCO's 118,287."""
+        """Images with objects: 117,266 of COCO's 118,287."""
         return len(self.training.ids)
 
     def eval_samples(self) -> int:
@@ -47,5 +45,5 @@ class ObjectDetection(TrainingBenchmark):
     def stated(self) -> dict[str, object]:
         facts: dict[str, object] = {"pretrained_backbone": self.options.backbone is not None}
         if self.options.mode != "synthetic":
-            facts["boxes_without_area"] = self.training.flat_boxes  # which aren't trained on
+            facts["boxes_without_area"] = self.training.flat_boxes  # not used in training
         return facts

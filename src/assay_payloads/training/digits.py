@@ -3,11 +3,11 @@
     python -m assay_payloads.training.digits
     torchrun --nproc-per-node 2 -m assay_payloads.training.digits --seed 7
 
-A real training to a target that takes seconds on one CPU core: how many epochs it takes depends on the seed,
-how long an epoch takes on the system. Epochs, evaluations and the outcome are logged by MLPerf's rules.
-The 1,797 images of 8×8 pixels travel with the program; see digits.md in their folder for their source.
-The batch is split over the ranks and gradients are averaged, so the seed alone decides the course of the
-training up to rounding, not the number of ranks.
+A real training to a target, which takes seconds on one CPU core. The number of epochs depends on the seed;
+the time per epoch depends on the system. Epochs, evaluations, and the outcome are logged by MLPerf's rules.
+The 1,797 images of 8×8 pixels are sent with the program; digits.md in their folder names their source.
+The batch is split over the ranks and gradients are averaged, so only the seed determines the course of the
+training, up to rounding, not the number of ranks.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TRAIN_SAMPLES, EVAL_SAMPLES = 1344, 453
 
 
 class Digits:
-    """The images (n×1×8×8, 0 to 1) and their digits, split once and for all into training and evaluation.
+    """The images (n×1×8×8, 0 to 1) and their digits, with a fixed split into training and evaluation.
 
-    Every fourth image and the last four are for evaluation; that leaves 1,344 = 2⁶·3·7, which many batch
-    sizes divide.
+    Every fourth image and the last four are for evaluation. That leaves 1,344 = 2⁶·3·7 images, a multiple
+    of many batch sizes.
     """
 
     def __init__(self, path: Path, device: torch.device) -> None:
@@ -47,8 +47,8 @@ class Digits:
 class DigitsTraining:
     """The network, its momentum, and this rank's share of every batch.
 
-    SGD with momentum stands here in full: torch.optim and DistributedDataParallel each import torch's
-    compiler, which would take longer than the training itself.
+    SGD with momentum is written out here: torch.optim and DistributedDataParallel each import torch's
+    compiler, which takes longer than the training itself.
     """
 
     def __init__(self, rank: Rank, data: Digits, options: argparse.Namespace) -> None:
@@ -65,7 +65,7 @@ class DigitsTraining:
         self.momenta = [torch.zeros_like(weight) for weight in self.weights]
 
     def gradients(self, batch: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Loss of this rank's share of the batch, and gradients averaged over the ranks."""
+        """Loss of this rank's share of the batch; gradients averaged over the ranks."""
         share = batch[self.rank.rank :: self.rank.size]
         loss = functional.cross_entropy(self.network(self.data.images[share]), self.data.digits[share])
         gradients = torch.autograd.grad(loss, self.weights)
@@ -77,7 +77,7 @@ class DigitsTraining:
         return loss.detach(), gradients
 
     def train_epoch(self) -> float:
-        """One pass over the training images in a new order; the mean loss on this rank's shares."""
+        """One pass over the training images in a new order; returns the mean loss of this rank's shares."""
         order = torch.randperm(TRAIN_SAMPLES, generator=self.order).to(self.rank.device)
         batches = order.split(self.options.global_batch_size)
         total = torch.zeros((), device=self.rank.device)
@@ -91,7 +91,7 @@ class DigitsTraining:
         return float(total) / len(batches)
 
     def accuracy(self) -> float:
-        """Share of the evaluation images that are recognised; each rank looks at its part of them."""
+        """Share of the evaluation images that are recognized; each rank evaluates its part of them."""
         mine = slice(self.rank.rank, None, self.rank.size)
         with torch.no_grad():
             answers = self.network(self.data.eval_images[mine]).argmax(1)
@@ -133,7 +133,7 @@ def run_to_target(rank: Rank, training: DigitsTraining, options: argparse.Namesp
 
 
 def state(rank: Rank, options: argparse.Namespace) -> None:
-    """Print what MLPerf's rules want stated of a training."""
+    """Print what MLPerf's rules require a training to state."""
     stated = {
         "submission_benchmark": "digits",
         "submission_division": "open",
@@ -156,16 +156,18 @@ def state(rank: Rank, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line and train to the target."""
+    """Parse the command line and train to the target."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--target", type=float, default=0.98, help="accuracy on the evaluation images, 0 to 1"
     )
-    parser.add_argument("--global-batch-size", type=int, default=64, help="images a step over all ranks")
-    parser.add_argument("--learning-rate", type=float, default=0.02, help="of SGD with momentum 0.9")
-    parser.add_argument("--max-epochs", type=int, default=40, help="give up after so many")
+    parser.add_argument("--global-batch-size", type=int, default=64, help="images per step over all ranks")
+    parser.add_argument(
+        "--learning-rate", type=float, default=0.02, help="learning rate of SGD with momentum 0.9"
+    )
+    parser.add_argument("--max-epochs", type=int, default=40, help="give up after this many")
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[1] / "datasets" / "digits.csv.gz")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--seed", type=int, default=1)
@@ -185,7 +187,7 @@ def main() -> None:
     training = DigitsTraining(rank, Digits(options.data, rank.device), options)
     training.gradients(
         torch.arange(options.global_batch_size)
-    )  # builds kernels and connections; learns nothing
+    )  # creates kernels and connections; learns nothing
     rank.log("init_stop", event=END)
     run_to_target(rank, training, options)
     rank.leave()

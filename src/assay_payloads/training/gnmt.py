@@ -1,12 +1,12 @@
-"""Training of GNMT, translation from English to German by LSTMs with attention, as MLPerf 0.7 has it.
+"""Training of GNMT, translation from English to German with LSTMs and attention, as in MLPerf 0.7.
 
     python -m assay_payloads.training.gnmt --width 64 --vocabulary-size 512 --steps 4
     torchrun --nproc-per-node 8 -m assay_payloads.training.gnmt --mode real --data /data/wmt \\
         --batch-size 256 --precision bf16
 
-The model is the one of Wu et al. 2016, "Google's Neural Machine Translation System", with the changes of
-MLPerf's reference: 4 + 4 layers; the first of the encoder reads in both directions; attention (Bahdanau et
-al. 2015, its weights normalised) is asked by the first layer of the decoder and told to all later ones.
+The model is that of Wu et al. 2016, "Google's Neural Machine Translation System", with the changes of
+MLPerf's reference: 4 + 4 layers; the encoder's first layer reads in both directions; attention (Bahdanau et
+al. 2015, with normalized weights) is queried by the decoder's first layer and passed to all later ones.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from assay_payloads.training.training import arguments, train
 from assay_payloads.training.translation import BeamSearch, Translation, add_options, check_options
 
 LAYERS = 4  # of the encoder, and of the decoder
-RANGE = 3.2  # over the root of the width: first weights are uniform, up to 0.1 at width 1024
+RANGE = 3.2  # divided by the root of the width: initial weights are uniform, up to 0.1 at width 1024
 SEARCH = BeamSearch(beam=5, longest=150, length=0.6, coverage=0.1)
-LOWEST = 0.01  # of the learning rate, where its rise begins
+LOWEST = 0.01  # start of the learning rate's rise
 DECAY = 0.5
 State = list[tuple[Tensor, Tensor]]
 
@@ -35,9 +35,9 @@ def lstm(inputs: int, width: int) -> nn.LSTM:
 
 
 def backwards(states: Tensor, lengths: Tensor) -> Tensor:
-    """Each row's first `lengths` states in reverse order; the padding after them stays where it is.
+    """Each row's first `lengths` states in reverse order; the padding after them keeps its place.
 
-    So a layer reads a sentence from its end and never the padding first, with no packed sequence, whose
+    So a layer reads a sentence from its end, without padding first, and without a packed sequence, whose
     lengths the host would have to wait for.
     """
     place = torch.arange(states.shape[1], device=states.device).expand(states.shape[:2])
@@ -47,7 +47,7 @@ def backwards(states: Tensor, lengths: Tensor) -> Tensor:
 
 
 class Encoder(nn.Module):
-    """batch × length × width of pieces to batch × length × width of what they mean in their sentence."""
+    """Pieces in, their meanings in their sentences out; both are batch × length × width."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Encoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """Mean of the encoder's states, weighted by how well each fits a question of the decoder."""
+    """Mean of the encoder's states, weighted by how well each matches a query of the decoder."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Attention(nn.Module):
         self.direction, self.scale = nn.Parameter(torch.empty(width)), nn.Parameter(torch.tensor(width**-0.5))
 
     def forward(self, questions: Tensor, states: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
-        """Context, batch × questions × width, and weights, batch × questions × states."""
+        """Context, batch × queries × width, and weights, batch × queries × states."""
         sums = self.question(questions)[:, :, None] + self.key(states)[:, None]
         fit = torch.tanh(sums) @ (self.scale * functional.normalize(self.direction, dim=0))
         weights = fit.masked_fill(padding[:, None], -torch.inf).softmax(-1).to(states.dtype)
@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class GNMT(nn.Module):
-    """Encoder and decoder, one table of pieces for both."""
+    """Encoder and decoder, with one embedding table for both."""
 
     def __init__(self, rows: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -119,13 +119,13 @@ class GNMT(nn.Module):
         return self.classifier(found), weights, ends
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits of what follows each piece of the target but the last, batch × length less one × rows."""
+        """Logits of what follows each piece of the target except the last, batch × (length - 1) × rows."""
         logits, _, _ = self.decode(target[:, :-1], *self.encode(source))
         return logits
 
 
 class GnmtDecoder:
-    """The model in the middle of a beam search: the layers' states of each hypothesis."""
+    """The model during a beam search: the layers' states of each hypothesis."""
 
     def __init__(self, model: GNMT, source: Tensor, beam: int) -> None:
         self.model = model
@@ -134,17 +134,17 @@ class GnmtDecoder:
         self.states, self.padding = states.repeat_interleave(beam, 0), padding.repeat_interleave(beam, 0)
 
     def next(self, prefix: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits after the prefix, whose earlier pieces the states hold, and attention to the source."""
+        """Logits after the prefix, whose earlier pieces are in the states, and attention to the source."""
         logits, weights, self.state = self.model.decode(prefix[:, -1:], self.states, self.padding, self.state)
         return logits[:, 0], weights[:, 0]
 
     def follow(self, rows: Tensor) -> None:
-        """Go on from these hypotheses; those of a sentence share its source."""
+        """Continue from these hypotheses; those of a sentence share its source."""
         self.state = [(hidden[:, rows], cell[:, rows]) for hidden, cell in self.state or []]
 
 
 class GnmtTraining(Translation):
-    """GNMT as a benchmark; a sample is a piece of the source or of the target."""
+    """GNMT as a benchmark; a sample is one piece of the source or target."""
 
     name = "gnmt"
     clip_norm = 5.0
@@ -156,7 +156,7 @@ class GnmtTraining(Translation):
         return torch.optim.Adam(model.parameters(), fused=self.rank.device.type == "cuda")
 
     def learning_rate(self, step: int) -> float:
-        """Exponential rise over the warm-up; later halved, at most so often, once an interval."""
+        """Exponential rise over the warm-up; later halved once per interval, a limited number of times."""
         options = self.options
         rise = LOWEST ** max(0.0, 1 - step / options.lr_warmup_steps)
         falls = max(0, math.ceil((step - options.remain_steps + 1) / options.decay_interval))
@@ -179,14 +179,14 @@ class GnmtTraining(Translation):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=128, learning_rate=2e-3, max_epochs=8.0)
     add_options(parser, vocabulary_size=32_320, max_length=75, lr_warmup_steps=200, dropout=0.2)
     add = parser.add_argument
-    add("--width", type=int, default=1024, help="of every layer")
-    add("--remain-steps", type=int, default=6453, help="step before which the learning rate falls first")
-    add("--decay-interval", type=int, default=809, help="steps between two of its falls")
-    add("--decay-steps", type=int, default=4, help="falls, by half each")
+    add("--width", type=int, default=1024, help="width of every layer")
+    add("--remain-steps", type=int, default=6453, help="steps before the learning rate's first decay")
+    add("--decay-interval", type=int, default=809, help="steps between decays")
+    add("--decay-steps", type=int, default=4, help="number of decays; each halves the learning rate")
     options = parser.parse_args()
     check_options(parser, options, "remain_steps", "decay_interval")
     train(GnmtTraining, options)

@@ -1,4 +1,4 @@
-"""The optimiser LAMB, whose steps are in proportion to each layer's weights."""
+"""The LAMB optimizer, whose steps are proportional to each layer's weights."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ EPSILON = 1e-6
 
 
 class LAMB(torch.optim.Optimizer):
-    """Adam whose step, tensor by tensor, is as long as the tensor itself times the learning rate.
+    """Adam, with each tensor's step scaled to the tensor's norm times the learning rate.
 
-    Groups whose weights don't decay (biases, normalisations) are stepped as by Adam: so does MLPerf's
-    reference. All tensors of a group are updated together, and nothing is waited for.
+    Groups whose weights don't decay (biases, normalizations) take Adam's step, as in MLPerf's
+    reference. All tensors of a group are updated together, without waiting.
 
     Source: You et al. 2020, "Large Batch Optimization for Deep Learning", algorithm 2.
     """
@@ -25,7 +25,7 @@ class LAMB(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
-        """Take one step along the gradients."""
+        """Take one step with the current gradients."""
         for group in self.param_groups:
             group["taken"] += 1
             weights = group["params"]

@@ -1,4 +1,4 @@
-"""Windows of steps on one synthetic batch, or of reading the data alone."""
+"""Windows of steps on one synthetic batch, or of only reading the data."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from assay_payloads.training.step import Stepper
 if TYPE_CHECKING:
     from assay_payloads.training.training import TrainingBenchmark
 
-# Does so many steps; gives seconds on the slowest rank, samples as the throughput counts them, more figures.
+# Runs this many steps; returns seconds on the slowest rank, samples as counted for throughput, more figures.
 Window = Callable[[int], tuple[float, float, dict[str, float]]]
 
 
 class DivergedError(Exception):
-    """A loss, or what an evaluation gave, is no finite number."""
+    """A loss or the result of an evaluation is not finite."""
 
 
 # On one synthetic batch ----------------------------------------------------------------------------------
 
 
 def synthetic(benchmark: TrainingBenchmark) -> None:
-    """Warm up, train by windows, print each, then the figures of the whole."""
+    """Warm up, train in windows, print each window's figures, then the overall figures."""
     rank, options = benchmark.rank, benchmark.options
     stepper = Stepper(benchmark)
     log_size(stepper)
@@ -49,18 +49,18 @@ def synthetic(benchmark: TrainingBenchmark) -> None:
 
     if options.warmup:
         window(options.warmup)
-    profile = Profile(rank, options.profile)  # before what is timed
+    profile = Profile(rank, options.profile)  # before the timed part
     for _ in range(options.profile and SKIPPED + options.profile):
         stepper.take(0, micros, samples)
         profile.step()
     profile.end()
-    if options.cuda_graphs:  # last: a replay shows no operators
+    if options.cuda_graphs:  # last, because a replay shows no operators
         stepper.record(micros, samples)
     log_windows(benchmark, window)
 
 
 def log_windows(benchmark: TrainingBenchmark, window: Window) -> float:
-    """Run all windows, print each, then the figures of the whole; the seconds of all."""
+    """Run all windows, print each one's figures, then the overall figures; returns the total seconds."""
     rank, options = benchmark.rank, benchmark.options
     seconds, counted, rates, done = 0.0, 0.0, [], 0
     while done < options.steps:
@@ -82,13 +82,13 @@ def log_windows(benchmark: TrainingBenchmark, window: Window) -> float:
 
 
 def log_size(stepper: Stepper) -> None:
-    """What the ranks exchange in a step."""
+    """What the ranks exchange per step."""
     weights = [p for p in stepper.module.parameters() if p.requires_grad]
     stepper.rank.log("gradient_bytes", sum(p.numel() * p.element_size() for p in weights))
 
 
 def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
-    """Losses of steps over all ranks. Raises DivergedError where one is not finite, on all ranks alike."""
+    """Losses of steps over all ranks. Raises DivergedError on all ranks if one is not finite."""
     means = [x / rank.size for x in rank.over_ranks(torch.stack(losses).double().tolist(), "SUM")]
     broken = next((mean for mean in means if not math.isfinite(mean)), None)
     if broken is not None:
@@ -100,7 +100,7 @@ def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
 
 
 def data_only(benchmark: TrainingBenchmark) -> None:
-    """Read and decode batches as a training would, epoch after epoch: samples/s and bytes/s."""
+    """Read and decode batches as a training does, epoch after epoch: samples/s and bytes/s."""
     rank, data = benchmark.rank, benchmark.training_data(0)
     check_data(benchmark)
     rank.log("cache_clear", benchmark.options.clear_caches)
@@ -131,17 +131,18 @@ def data_only(benchmark: TrainingBenchmark) -> None:
 
 
 def check_data(benchmark: TrainingBenchmark) -> None:
-    """Too few samples for the ranks and their workers, said before training begins."""
+    """End the rank before training starts if there are too few samples for the ranks and their workers."""
     rank, options = benchmark.rank, benchmark.options
     samples, step = benchmark.train_samples(), benchmark.global_batch_size
     if samples < step:
         rank.fail(
-            f"{samples} samples in {options.data} are fewer than one step's {step} ({options.batch_size} of "
-            f"each of {rank.size} ranks, {benchmark.accumulation} times); a smaller --batch-size does"
+            f"{samples} samples in {options.data} are fewer than the {step} of one step "
+            f"({options.batch_size} on each of {rank.size} ranks, {benchmark.accumulation} times); use a "
+            "smaller --batch-size"
         )
     batches = samples // (options.batch_size * rank.size)
     if batches < options.workers:
         rank.fail(
             f"{samples} samples in {options.data} are {batches} batches for each rank, fewer than its "
-            f"{options.workers} workers; --workers {batches} does"
+            f"{options.workers} workers; use --workers {batches}"
         )

@@ -1,13 +1,13 @@
-"""Mask R-CNN with a ResNet-50 and feature pyramid on COCO, MLPerf's heavy-weight detection of v0.5 to v3.1.
+"""Mask R-CNN with a ResNet-50 and a feature pyramid on COCO: MLPerf's heavyweight detection of v0.5 to v3.1.
 
     python -m assay_payloads.training.maskrcnn --min-size 64 --max-size 96 --blocks 1 1 1 1 --width 32 \\
         --batch-size 2 --steps 4
     torchrun --nproc-per-node 8 -m assay_payloads.training.maskrcnn --mode real --data /data/coco2017 \\
         --backbone resnet50.pth
 
-The model is torchvision's maskrcnn_resnet50_fpn, weight for weight. With --backbone, weights of a classifier
-of ImageNet, it is trained as MLPerf's reference is: the first two stages and all batch normalisation stay as
-they are. Without, all is trained from chance, and doesn't reach MLPerf's target.
+The model is torchvision's maskrcnn_resnet50_fpn, weight for weight. With --backbone, the weights of an
+ImageNet classifier, it is trained as MLPerf's reference is: the first two stages and all batch normalization
+stay unchanged. Without it, all weights start at random, and training doesn't reach MLPerf's target.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from assay_payloads.datasets.coco import CocoImages, Target, average_precision, 
 from assay_payloads.training.detection import ObjectDetection
 from assay_payloads.training.training import arguments, train
 
-FROZEN = ("conv1", "bn1", "layer1")  # with weights of a classifier: what sees edges needs no training
-OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
+FROZEN = ("conv1", "bn1", "layer1")  # with a classifier's weights: layers that detect edges need no training
+OBJECTS = 7  # per synthetic image; COCO's have 7.3 on average
 DECAY = 0.1
-# Names by which MLPerf's rules of v1.0 and v1.1 know the weights that begin by chance in any case.
+# Names in MLPerf's rules of v1.0 and v1.1 for the weights that always start at random.
 INITIALIZED = (
     *(f"FPN_{kind}_block{number}" for number in range(1, 5) for kind in ("inner", "layer")),
     *(f"RPNHead_{part}" for part in ("conv", "cls", "bbox")),
@@ -45,7 +45,7 @@ Batch = list[tuple[torch.Tensor, Any]]
 
 
 def trunk(options: argparse.Namespace) -> ResNet:
-    """The residual network below the pyramid; blocks 3, 4, 6, 3 is ResNet-50."""
+    """The residual network below the pyramid; blocks 3, 4, 6, 3 are ResNet-50."""
     if options.backbone is None:
         return ResNet(Bottleneck, list(options.blocks))
     network = ResNet(Bottleneck, list(options.blocks), norm_layer=FrozenBatchNorm2d)
@@ -56,7 +56,7 @@ def trunk(options: argparse.Namespace) -> ResNet:
 
 
 def detector(options: argparse.Namespace, classes: int) -> MaskRCNN:
-    """The network for so many classes beside the background; `width` channels in pyramid and heads, 256."""
+    """The network for this many classes plus background; `width` channels in pyramid and heads."""
     width = options.width
     pyramid = BackboneWithFPN(
         trunk(options), {f"layer{n + 1}": str(n) for n in range(4)}, [256, 512, 1024, 2048], width
@@ -76,7 +76,7 @@ def detector(options: argparse.Namespace, classes: int) -> MaskRCNN:
 
 
 class MaskRcnnImages(CocoImages):  # type: ignore[misc]
-    """Images (uint8, 3 × H × W) with their objects, every other one mirrored; or with their number."""
+    """Images (uint8, 3 × H × W) with their objects, half of them mirrored; or with their index."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Target | int]:
         image = self.coco.ids[index]
@@ -91,7 +91,7 @@ class MaskRcnnImages(CocoImages):  # type: ignore[misc]
 
 
 class MaskRcnn(ObjectDetection):
-    """What there is to train and to evaluate."""
+    """The data for training and evaluation."""
 
     name, round = "maskrcnn", "v3.1"
     collate: Callable[..., Any] = staticmethod(list)  # images differ in size
@@ -105,17 +105,17 @@ class MaskRcnn(ObjectDetection):
 
     @property
     def decay_steps(self) -> list[int]:
-        """Steps at which the learning rate falls."""
+        """Steps at which the learning rate drops."""
         return [images // self.global_batch_size for images in self.options.decay_images]
 
     def learning_rate(self, step: int) -> float:
-        """Rises over the first steps, falls to a tenth at two later ones."""
+        """Rises over the first steps, then drops to a tenth at two later steps."""
         rising = min(1.0, (step + 1) / self.options.lr_warmup_steps)
         fallen: float = DECAY ** sum(step >= at for at in self.decay_steps)
         return float(self.options.learning_rate) * rising * fallen
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Of proposals, classes, boxes and masks, each its own mean over what was drawn in the images."""
+        """Losses of proposals, classes, boxes, and masks, each a mean over the drawn samples."""
         losses = model([image.float() / 255 for image, _ in batch], [target for _, target in batch])
         return torch.stack(list(losses.values())).sum()
 
@@ -124,7 +124,7 @@ class MaskRcnn(ObjectDetection):
         return len(batch)
 
     def synthetic(self) -> Batch:
-        """Noise of COCO's commonest shape, 4:3, with as many rows as the network scales images to."""
+        """Noise in COCO's most common shape, 4:3, with as many rows as the network scales images to."""
         height, width = self.options.min_size, self.options.min_size * 4 // 3
         return [self._noise(height, width) for _ in range(self.options.batch_size)]
 
@@ -141,11 +141,11 @@ class MaskRcnn(ObjectDetection):
         return pixels, {"boxes": edges.float().to(device), "labels": labels, "masks": masks}
 
     def training_data(self, epoch: int) -> MaskRcnnImages:
-        """Images that have objects."""
+        """Images with objects."""
         return MaskRcnnImages(self.training, training=True)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """COCO's average precision of boxes and of masks, over all images of val2017."""
+        """COCO's average precision of boxes and masks over all images of val2017."""
         found: list[dict[str, Any]] = []
         for batch in self.feed.evaluation(MaskRcnnImages(self.validation, training=False)):
             seen = model([pixels.float() / 255 for pixels, _ in batch])
@@ -159,7 +159,7 @@ class MaskRcnn(ObjectDetection):
         return quality["BBOX"] >= target and quality["SEGM"] >= self.options.mask_target
 
     def stated(self) -> dict[str, object]:
-        """What MLPerf's rules want of this benchmark, and its form."""
+        """What MLPerf's rules require of this benchmark, and its configuration."""
         options = self.options
         return super().stated() | {
             "opt_base_learning_rate": options.learning_rate,
@@ -175,29 +175,51 @@ class MaskRcnn(ObjectDetection):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=2, learning_rate=0.02, max_epochs=14.0)
     add = parser.add_argument
-    add("--mask-target", type=float, default=0.339, help="of masks; --target is that of boxes")
-    add("--min-size", type=int, default=800, help="rows or columns, whichever are fewer, after scaling")
-    add("--max-size", type=int, default=1333, help="rows or columns, whichever are more, at most")
-    add("--blocks", type=int, nargs=4, default=[3, 4, 6, 3], help="residual blocks of a stage; ResNet-50's")
+    add(
+        "--mask-target",
+        type=float,
+        default=0.339,
+        help="average precision of masks; --target is that of boxes",
+    )
+    add("--min-size", type=int, default=800, help="shorter side after scaling, pixels")
+    add("--max-size", type=int, default=1333, help="maximum longer side after scaling, pixels")
+    add(
+        "--blocks",
+        type=int,
+        nargs=4,
+        default=[3, 4, 6, 3],
+        help="residual blocks in each stage; default: ResNet-50's",
+    )
     add("--width", type=int, default=256, help="channels of the pyramid and the heads")
-    add("--proposals", type=int, default=2000, help="regions that an image goes on with")
-    add("--regions", type=int, default=512, help="of them drawn for classes, boxes and masks")
-    add("--anchors", type=int, default=256, help="anchors drawn of an image, for the proposals")
-    add("--classes", type=int, default=80, help="of synthetic images; others have those of their annotations")
-    add("--backbone", type=Path, help="file of torchvision's weights of ResNet-50; default: begin by chance")
+    add("--proposals", type=int, default=2000, help="proposed regions kept per image")
+    add("--regions", type=int, default=512, help="regions sampled per image for classes, boxes, and masks")
+    add("--anchors", type=int, default=256, help="anchors sampled per image for the proposals")
+    add(
+        "--classes",
+        type=int,
+        default=80,
+        help="classes in synthetic images; real images have those of their annotations",
+    )
+    add("--backbone", type=Path, help="file with torchvision's weights of ResNet-50; default: random")
     add("--weight-decay", type=float, default=1e-4)
-    add("--lr-warmup-steps", type=int, default=625, help="steps over which the learning rate rises from 0")
-    add("--decay-images", type=int, nargs=2, default=[960_000, 1_280_000], help="after which it falls")
+    add("--lr-warmup-steps", type=int, default=625, help="steps over which the learning rate ramps up from 0")
+    add(
+        "--decay-images",
+        type=int,
+        nargs=2,
+        default=[960_000, 1_280_000],
+        help="images after which the learning rate drops to a tenth",
+    )
     options = parser.parse_args()
     sizes = ("min_size", "width", "proposals", "regions", "anchors", "classes", "lr_warmup_steps")
     if min(*options.blocks, *(getattr(options, name) for name in sizes)) < 1:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
-        parser.error(f"--blocks, {names} are 1 or more")
+        parser.error(f"--blocks, {names} must be at least 1")
     if options.max_size < options.min_size:
-        parser.error("--max-size is --min-size or more")
+        parser.error("--max-size must be at least --min-size")
     train(MaskRcnn, options)
 
 

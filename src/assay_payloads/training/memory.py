@@ -1,4 +1,4 @@
-"""The CPU's memory for tensors that come and go: kept by the process, in large pages."""
+"""CPU memory for short-lived tensors: the process keeps it, in huge pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ NEVER = 2**31 - 1
 
 
 def keep() -> bool:
-    """Keep the memory that freed tensors leave for the next ones; whether this C library can.
+    """Keep the memory of freed tensors for the next ones; returns whether this C library can do so.
 
-    Else glibc hands blocks of over 32 MB back at once, and the kernel clears every page again at its next
-    use: 375,000 page faults a step of ResNet-50 with 16 images of 224×224 in fp32. Huge pages where the
-    kernel leaves them to the program (`madvise`). To be called before the first tensor is made.
+    Otherwise glibc returns blocks of over 32 MB at once, and the kernel clears every page again at its next
+    use: 375,000 page faults per step of ResNet-50 with 16 images of 224×224 in fp32. Uses huge pages if the
+    kernel lets the program request them (`madvise`). Call it before the first tensor is created.
 
     Sources: mallopt(3); PyTorch, c10/core/impl/alloc_cpu.cpp for the variable.
     """

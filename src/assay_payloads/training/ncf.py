@@ -4,14 +4,14 @@
     torchrun --nproc-per-node 8 -m assay_payloads.training.ncf --mode real --data ml-20m/ \\
         --batch-size 8192 --target 0.635
 
---data holds MovieLens' ratings.csv (userId,movieId,rating,timestamp). A rating, however high, is an
-interaction; each user's last one is kept for evaluation, the others are trained on, each with `--negatives`
-items that the user didn't rate, drawn anew in each epoch. Evaluated is HR@10: the share of users whose kept
-item is among the ten likeliest of it and `--eval-negatives` unrated ones, which stay the same and may hold
-one twice; a tie counts against it.
+--data names a directory with MovieLens' ratings.csv (userId,movieId,rating,timestamp). A rating, high or low,
+is an interaction. Each user's last one is held out for evaluation; the others are for training, each with
+`--negatives` items that the user didn't rate, drawn anew in each epoch. The quality is HR@10: the share of
+users whose held-out item is among the ten likeliest of it and `--eval-negatives` unrated items. These stay
+the same and may include an item twice; a tie counts against the held-out item.
 
 Source: He et al., "Neural Collaborative Filtering" (2017). MLPerf dropped the benchmark after v0.5, before
-logs took their present form: mlperf-logging has no rules that a log of it could be checked by.
+its logs got their current format: mlperf-logging has no rules to check such a log.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from assay_payloads.training.training import TrainingBenchmark, arguments, train
 TOP = 10
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 HEADER = "userId,movieId,rating,timestamp"
-EVALUATION_EPOCH = -1  # gives the negatives of the evaluation, as epochs give those of training
-USERS_AT_ONCE = 1024  # evaluated
+EVALUATION_EPOCH = -1  # selects the evaluation's negatives, as epochs select those of training
+USERS_AT_ONCE = 1024  # in an evaluation
 
 
 class NeuMF(nn.Module):
-    """A product of embeddings beside layers over others of them, joined into one logit.
+    """A product of embeddings and a perceptron over other embeddings, joined into one logit.
 
     factors  width of the embeddings that are multiplied
-    layers   widths of the multilayer perceptron; the first is of a user's and an item's embedding together
+    layers   widths of the multilayer perceptron; the first holds a user's and an item's embedding
     """
 
     def __init__(self, users: int, items: int, factors: int, layers: list[int]) -> None:
@@ -62,7 +62,7 @@ class NeuMF(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        """The logit that a user takes an item: n, n → n."""
+        """The logit that a user chooses an item: n, n → n."""
         product = self.user_factors(users) * self.item_factors(items)
         deep = self.layers(torch.cat([self.user_layer(users), self.item_layer(items)], 1))
         logits: Tensor = self.last(torch.cat([product, deep], 1)).squeeze(1)
@@ -70,9 +70,9 @@ class NeuMF(nn.Module):
 
 
 class Ratings:
-    """Who rated what, on the device: users and items numbered from 0, each user's last rating kept apart.
+    """Who rated what, on the device: users and items numbered from 0, each user's last rating held out.
 
-    kept    users: the item of each user's last rating, the later line where two are of one second
+    kept    users: the item of each user's last rating, the later line if two have the same timestamp
     pairs   users and items of all other ratings, each n
     rated   user × items + item of all ratings, sorted
     """
@@ -82,11 +82,11 @@ class Ratings:
         _, user, ratings = np.unique(table[:, 0], return_inverse=True, return_counts=True)
         table = table[ratings[user] >= least]
         if not len(table):
-            raise UnreadableSampleError(f"{path}: no user has {least} ratings, as --min-ratings asks for")
+            raise UnreadableSampleError(f"{path}: no user has {least} ratings, as --min-ratings requires")
         names, user = np.unique(table[:, 0], return_inverse=True)
         films, item = np.unique(table[:, 1], return_inverse=True)
         self.path, self.users, self.items = path, len(names), len(films)
-        order = np.lexsort((table[:, 3], user))  # stable: of one second, in the order of the file
+        order = np.lexsort((table[:, 3], user))  # stable: ratings with one timestamp keep the file's order
         user, item = user[order], item[order]
         last = np.append(user[1:] != user[:-1], True)
         self.kept = torch.from_numpy(item[last]).to(device)
@@ -96,13 +96,13 @@ class Ratings:
         if most >= self.items:
             raise UnreadableSampleError(
                 f"{path}: user {names[np.bincount(user).argmax()]:.0f} rated all {self.items} items; "
-                "none is left that could be a negative"
+                "none is left as a negative"
             )
 
     def unrated(self, users: Tensor, numbers: Tensor, seed: int, epoch: int) -> Tensor:
-        """An item for each user that the user didn't rate, by chance.
+        """A random item for each user that the user didn't rate.
 
-        numbers  of the draws: the same number with the same seed and epoch gives the same item
+        numbers  indexes of the draws: the same index, seed, and epoch give the same item
         """
         stream = mixed(mixed(torch.full_like(numbers, seed)) + epoch)
         drawn = mixed(stream ^ numbers)
@@ -120,7 +120,7 @@ class Ratings:
 
 
 def mixed(numbers: Tensor) -> Tensor:
-    """Each 64-bit number's random one; so a draw depends on its number alone, on whatever rank.
+    """A random number from each 64-bit number, so a draw depends only on its index, on any rank.
 
     Source: Steele et al., "Fast splittable pseudorandom number generators" (2014): splitmix64.
     """
@@ -143,14 +143,14 @@ def read_ratings(path: Path) -> np.ndarray[Any, Any]:
     except ValueError as error:
         raise UnreadableSampleError(wrong_line(path) or f"{path} can't be read: {error}") from error
     if not len(table):
-        raise UnreadableSampleError(f"{path} holds no rating")
+        raise UnreadableSampleError(f"{path} has no ratings")
     if table.shape[1] != 4 or not np.isfinite(table).all():
         raise UnreadableSampleError(wrong_line(path) or f"{path} can't be read as ratings")
     return table
 
 
 def wrong_line(path: Path) -> str | None:
-    """The first line of a ratings.csv that isn't four numbers, in words."""
+    """The first line of a ratings.csv that isn't four numbers, described."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         next(lines)
         for number, line in enumerate(lines, start=2):
@@ -165,7 +165,7 @@ def wrong_line(path: Path) -> str | None:
 
 
 class Interactions:
-    """Ratings, and behind them unrated items, `negatives` for each: a whole batch is made at once."""
+    """Ratings, followed by `negatives` unrated items for each: a whole batch is created at once."""
 
     def __init__(self, ratings: Ratings, negatives: int, seed: int, epoch: int) -> None:
         self.ratings, self.negatives, self.seed, self.epoch = ratings, negatives, seed, epoch
@@ -174,11 +174,11 @@ class Interactions:
         return len(self.ratings.pairs[0]) * (1 + self.negatives)
 
     def stored_bytes(self, index: int) -> int:
-        """Of a rating in memory, user and item: the file is read once, before."""
+        """Bytes per rating in memory, user and item: the file is read once, in advance."""
         return sum(each.element_size() for each in self.ratings.pairs)
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Users, items, and whether the user rated the item."""
+        """Users, items, and whether each user rated the item."""
         users, items = self.ratings.pairs
         index = index.to(users.device)
         rated = index < len(users)
@@ -189,7 +189,7 @@ class Interactions:
 
 
 class NCF(TrainingBenchmark):
-    """Which films a user takes."""
+    """Which movies a user chooses."""
 
     name, round = "ncf", "v0.5"
     sample = "samples"
@@ -198,7 +198,7 @@ class NCF(TrainingBenchmark):
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
         if options.layers[0] % 2 or len(options.layers) < 2:
-            rank.fail(f"--layers {options.layers}: two widths at least, the first an even number")
+            rank.fail(f"--layers {options.layers}: needs at least two widths, and the first must be even")
 
     @cached_property
     def ratings(self) -> Ratings:
@@ -215,7 +215,7 @@ class NCF(TrainingBenchmark):
         return torch.optim.Adam(model.parameters(), lr=1.0, betas=BETAS, eps=EPSILON)
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """Binary cross entropy of rated and unrated."""
+        """Binary cross entropy of rated and unrated items."""
         users, items, rated = batch
         return functional.binary_cross_entropy_with_logits(model(users, items), rated)
 
@@ -254,7 +254,7 @@ class NCF(TrainingBenchmark):
         return ((others >= kept.unsqueeze(1)).sum(1) < TOP).sum()
 
     def stated(self) -> dict[str, Any]:
-        """As MLPerf v0.5 named them."""
+        """Keys as MLPerf v0.5 named them."""
         options = self.options
         return {
             "opt_name": "adam",
@@ -270,18 +270,22 @@ class NCF(TrainingBenchmark):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=65_536, learning_rate=2e-4, max_epochs=20)
     add = parser.add_argument
     add("--factors", type=int, default=64, help="width of the embeddings that are multiplied")
-    add("--layers", type=int, nargs="+", default=[256, 256, 128, 64], help="widths; the first of embeddings")
-    add("--negatives", type=int, default=4, help="unrated items trained on with each rating")
     add(
-        "--eval-negatives", type=int, default=999, help="unrated items that a user's kept one is held against"
+        "--layers",
+        type=int,
+        nargs="+",
+        default=[256, 256, 128, 64],
+        help="widths; the first is the embeddings'",
     )
+    add("--negatives", type=int, default=4, help="unrated items trained on per rating")
+    add("--eval-negatives", type=int, default=999, help="unrated items compared with a user's held-out item")
     add("--min-ratings", type=int, default=20, help="users with fewer are left out")
-    add("--users", type=int, default=138_493, help="of synthetic batches; default: MovieLens-20M's")
-    add("--items", type=int, default=26_744, help="of synthetic batches; default: MovieLens-20M's")
+    add("--users", type=int, default=138_493, help="users in synthetic batches; default: MovieLens-20M's")
+    add("--items", type=int, default=26_744, help="items in synthetic batches; default: MovieLens-20M's")
     train(NCF, parser.parse_args())
 
 

@@ -1,4 +1,4 @@
-"""Where a step's time goes by operator, as torch.profiler sees it: a trace file and the longest operators."""
+"""A step's time by operator, from torch.profiler: a trace file and the longest operators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 
 from assay_payloads.measuring.rank import Rank
 
-TRACE = "trace.json.gz"  # Chrome's trace format: chrome://tracing or ui.perfetto.dev opens it
-SKIPPED = 2  # steps before: the profiler's own start takes time in the first ones
+TRACE = "trace.json.gz"  # Chrome's trace format: open it with chrome://tracing or ui.perfetto.dev
+SKIPPED = 2  # steps before profiling: starting the profiler takes time in the first ones
 LISTED = 10
 
 
 class Profile:
-    """So many steps of rank 0, watched once; of the other ranks, or of 0 steps, nothing."""
+    """Profiles this many steps of rank 0, once; nothing on the other ranks or for 0 steps."""
 
     def __init__(self, rank: Rank, steps: int) -> None:
         self.rank, self.steps = rank, steps
@@ -31,18 +31,18 @@ class Profile:
             self._profiler.start()
 
     def step(self) -> None:
-        """A step was done; after the last watched one the figures are written."""
+        """Count a step; after the last profiled one, write the figures."""
         if self._profiler is not None:
             self._profiler.step()
 
     def end(self) -> None:
-        """Stop watching; what was seen so far is written where it was not."""
+        """Stop profiling, and write what is not written yet."""
         if self._profiler is not None:
             self._profiler.stop()
             self._profiler = None
 
     def _write(self, profiler: Any) -> None:
-        """The trace, and each operator's own seconds in a step: of its kernels where there is a GPU."""
+        """The trace, and each operator's own seconds per step; on a GPU, those of its kernels."""
         profiler.export_chrome_trace(TRACE)
         self.rank.log("trace", TRACE)
         own = "self_device_time_total" if self.rank.device.type == "cuda" else "self_cpu_time_total"

@@ -36,7 +36,7 @@ def real(benchmark: TrainingBenchmark) -> None:
 
 
 def state_by_mlperfs_rules(benchmark: TrainingBenchmark) -> None:
-    """What the rules want stated of a training, before it begins."""
+    """What the rules require to be stated before a training starts."""
     rank, options = benchmark.rank, benchmark.options
     stated = {
         "mlperf_round": benchmark.round,
@@ -45,7 +45,7 @@ def state_by_mlperfs_rules(benchmark: TrainingBenchmark) -> None:
         "submission_status": "research",
         "submission_org": "not stated",
         "submission_platform": "not stated",
-        "cache_clear": options.clear_caches,  # else what was read before may come from memory
+        "cache_clear": options.clear_caches,  # otherwise data read before may come from memory
         "seed": options.seed,
         "global_batch_size": benchmark.global_batch_size,
         "gradient_accumulation_steps": benchmark.accumulation,
@@ -59,16 +59,16 @@ def state_by_mlperfs_rules(benchmark: TrainingBenchmark) -> None:
 
 
 class RealTraining:
-    """A training under way: how far it is, and how long what took.
+    """A running training: its progress and the time that each part took.
 
-    step       optimiser steps done; resumed of them by an earlier run
-    trained_s  seconds in them, of it waited_s for data
-    samples    trained, as the throughput counts them
+    step       optimizer steps done; resumed: those done by an earlier run
+    trained_s  seconds in them; waited_s: those spent waiting for data
+    samples    trained on, as counted for throughput
     """
 
     def __init__(self, benchmark: TrainingBenchmark) -> None:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
-        self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
+        self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank logs for all
         self.stepper, self.feed = Stepper(benchmark), benchmark.feed
         self.profile = Profile(self.rank, self.options.profile)
         self.checkpoint = Checkpoint(self.rank, self.options, self.stepper)
@@ -78,7 +78,7 @@ class RealTraining:
         self.steps = self._all_steps()
         self.block = max(1, round(self.options.eval_every * self.per_epoch))
         self.first = round(self.options.first_eval * self.per_epoch)
-        # epochs are marked where evaluations fall between them
+        # epochs are marked if evaluations fall between them
         between = self.block % self.per_epoch == self.first % self.per_epoch == 0
         self.marks_epochs = benchmark.progress == "epochs" and between
 
@@ -87,7 +87,7 @@ class RealTraining:
         options, last, begin = self.options, self.benchmark.most_steps, self.rank.clock()
         if self.step >= last:
             self.rank.fail(
-                f"{self.checkpoint.path} is of step {self.step} of {last}: nothing is left to train"
+                f"{self.checkpoint.path} is at step {self.step} of {last}: nothing is left to train"
             )
         self.log("run_start", event=START)
         try:
@@ -102,7 +102,7 @@ class RealTraining:
         self.log_figures(elapsed, success=success)
 
     def train(self, last: int) -> bool:
-        """Train and evaluate in turns, to the target or to the last step; whether the target was reached."""
+        """Alternate training and evaluation to the target or last step; returns whether it was reached."""
         target, reached = self.options.target, False
         while self.step < last and not reached:
             following = self.step + self.block - self.step % self.block
@@ -125,11 +125,11 @@ class RealTraining:
                 self.train_window(min(until, keeping, self.step + self.options.window))
                 if self.step == keeping:
                     self.checkpoint.save(self.step)
-        finally:  # a training that diverges in it ends it too
+        finally:  # a training that diverges in it also ends it
             self.log("block_stop", event=END, **block)
 
     def train_window(self, until: float) -> None:
-        """Train to a step and read clock and losses there."""
+        """Train to a step and read the clock and the losses there."""
         start, before, losses = self.rank.clock(), self.samples, []
         while self.step < until:
             if self.marks_epochs and self.step % self.per_epoch == 0:
@@ -150,7 +150,7 @@ class RealTraining:
         self.log("tracked_stats", figures, step=self.step, units=units)
 
     def evaluate(self) -> Any:
-        """Evaluate, and log what came out. Raises DivergedError where that is not finite."""
+        """Evaluate and log the result. Raises DivergedError if it is not finite."""
         self.log("eval_start", event=START, **self.place())
         quality = self.stepper.evaluate()
         figures = quality if isinstance(quality, dict) else {self.benchmark.quality: quality}
@@ -163,7 +163,7 @@ class RealTraining:
         return quality
 
     def place(self) -> dict[str, Any]:
-        """How far the training is, in the words and the count of the round's logs."""
+        """The training's progress, with the terms and unit of the round's logs."""
         if self.benchmark.progress == "samples":
             seen = self.step // self.per_epoch * self.benchmark.train_samples()
             seen += self.step % self.per_epoch * self.benchmark.global_batch_size
@@ -172,7 +172,7 @@ class RealTraining:
         return {"epoch_num": int(epochs) if epochs.is_integer() else epochs}
 
     def log_figures(self, elapsed: float, *, success: bool) -> None:
-        """How long it took in all, for an epoch, and waiting for data."""
+        """Times: total, per epoch, and waiting for data."""
         trained_s, elapsed, waiting = self.rank.over_ranks(
             [self.trained_s, elapsed, self.waited_s / self.trained_s], "MAX"
         )
@@ -183,7 +183,7 @@ class RealTraining:
             "throughput": (samples / trained_s, self.unit),
             "data_wait": (waiting, ""),
         }
-        if success and not self.resumed:  # else the time before is not in this log
+        if success and not self.resumed:  # otherwise the earlier time is not in this log
             figures["time_to_train"] = (elapsed, "s")
         if success and not self.resumed and self.options.target is not None:
             figures["epochs_to_target"] = (epochs, "epochs")
@@ -191,7 +191,7 @@ class RealTraining:
             self.log(key, value, unit=unit, labels={})
 
     def _all_steps(self) -> Iterator[tuple[list[MicroBatch], float]]:
-        """Each step's micro batches on this rank and its samples on all, epoch after epoch."""
+        """Each step's micro-batches on this rank and its samples on all ranks, epoch after epoch."""
         skip = self.step % self.per_epoch
         for epoch in count(self.step // self.per_epoch):
             data = self.benchmark.training_data(epoch)
@@ -200,4 +200,4 @@ class RealTraining:
 
 
 def _unprinted(*_line: object, **_metadata: object) -> None:
-    """Stands for `Rank.log` on the ranks that another one speaks for."""
+    """Replaces `Rank.log` on ranks that do not log."""

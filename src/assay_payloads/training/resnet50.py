@@ -1,4 +1,4 @@
-"""Training of ResNet-50 on ImageNet's images, as MLPerf v4.0 has it: top-1 accuracy 0.759.
+"""Training of ResNet-50 on ImageNet's images, as in MLPerf v4.0: top-1 accuracy 0.759.
 
     python -m assay_payloads.training.resnet50 --steps 5 --window 5 --image-size 64 --batch-size 8
     torchrun --nproc-per-node 8 -m assay_payloads.training.resnet50 --precision bf16 --batch-size 256 \\
@@ -7,8 +7,8 @@
         --batch-size 256 --precision bf16 \\
         --opt-name lars --learning-rate 8 --max-epochs 41 --target 0.759
 
-`--data` holds train/ and val/: a directory of images a class (torchvision's ImageFolder), or tar shards with
-`key.jpg` and `key.cls` (webdataset's layout). The network is torchvision's.
+`--data` contains train/ and val/: one directory of images per class (torchvision's ImageFolder), or tar
+shards of `key.jpg` and `key.cls` (webdataset's layout). The network is torchvision's.
 
 Sources: He et al. 2015, arXiv:1512.03385; MLPerf training v4.0, image classification.
 """
@@ -31,10 +31,10 @@ END_LEARNING_RATE, DECAY_POWER = 1e-4, 2
 
 
 class LARS(torch.optim.Optimizer):
-    """SGD with momentum whose every layer moves in proportion to its own weights.
+    """SGD with momentum that moves each layer in proportion to its own weights (LARS).
 
-    Biases and normalisations (one dimension) are neither scaled nor decayed.
-    Source: You, Gitman, Ginsburg 2017, arXiv:1708.03888; trust ratio 0.001, epsilon 0, as MLPerf has it.
+    Biases and normalizations (one dimension) are neither scaled nor decayed.
+    Source: You, Gitman, Ginsburg 2017, arXiv:1708.03888; trust ratio 0.001, epsilon 0, as in MLPerf.
     """
 
     def __init__(self, parameters: Iterable[Any], lr: float, momentum: float, weight_decay: float) -> None:
@@ -65,17 +65,17 @@ class ResNet50(TrainingBenchmark):
 
     @cached_property
     def train_set(self) -> Any:
-        """The images to train on, with the random crop and flip of the reference."""
+        """The training images, with the reference's random crop and flip."""
         return image_set(self.rank, self.options.data / "train", self.options.image_size, training=True)
 
     @cached_property
     def eval_set(self) -> Any:
-        """The images to evaluate on, their centre."""
+        """The evaluation images, center-cropped."""
         found = image_set(self.rank, self.options.data / "val", self.options.image_size, training=False)
         if found.classes != self.train_set.classes:
             self.rank.fail(
                 f"{self.options.data}: train/ has {len(self.train_set.classes)} classes and val/ "
-                f"{len(found.classes)}, and not the same ones: labels would mean different things"
+                f"{len(found.classes)}, but not the same ones: labels would mean different things"
             )
         return found
 
@@ -109,12 +109,12 @@ class ResNet50(TrainingBenchmark):
 
     @property
     def warmup_steps(self) -> int:
-        """Optimiser steps in which the learning rate rises."""
+        """Optimizer steps during which the learning rate rises."""
         return round(self.options.warmup_epochs * self.steps_per_epoch)
 
     @property
     def decay_steps(self) -> int:
-        """Optimiser steps in which it falls."""
+        """Optimizer steps during which it falls."""
         return max(1, self.most_steps - self.warmup_steps)
 
     def loss(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
@@ -146,7 +146,7 @@ class ResNet50(TrainingBenchmark):
         return self.rank.over_ranks([right.item()], "SUM")[0] / len(self.eval_set)
 
     def stated(self) -> dict[str, object]:
-        """Keys as closed_resnet_{sgd,lars} of the round's compliance rules name them."""
+        """Keys as named by closed_resnet_{sgd,lars} in the round's compliance rules."""
         options = self.options
         facts: dict[str, object] = {"image_size": options.image_size, "model": options.model}
         facts |= {"torchvision_version": torchvision.__version__}
@@ -174,16 +174,18 @@ class ResNet50(TrainingBenchmark):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The common options and those of this benchmark."""
+    """The common options plus those of this benchmark."""
     made = arguments(__doc__, max_epochs=41.0)
     made.add_argument("--model", choices=["resnet18", "resnet34", "resnet50"], default="resnet50")
     made.add_argument("--image-size", type=int, default=224, help="height and width in pixels, 32 or more")
     made.add_argument("--opt-name", choices=["sgd", "lars"], default="sgd")
     switch = argparse.BooleanOptionalAction
-    made.add_argument("--fused", action=switch, default=True, help="all of SGD's update in one kernel")
+    made.add_argument("--fused", action=switch, default=True, help="run SGD's whole update in one kernel")
     made.add_argument("--momentum", type=float, default=0.9)
     made.add_argument("--weight-decay", type=float, default=5e-5)
-    made.add_argument("--warmup-epochs", type=float, default=2.0, help="in which the learning rate rises")
+    made.add_argument(
+        "--warmup-epochs", type=float, default=2.0, help="epochs over which the learning rate ramps up"
+    )
     made.add_argument("--label-smoothing", type=float, default=0.1)
     return made
 

@@ -1,4 +1,4 @@
-"""Segmentation of street scenes on A2D2: which class each pixel of a camera's image belongs to.
+"""Segmentation of A2D2's street scenes: the class of each pixel of a camera image.
 
     python -m assay_payloads.training.segmentation --encoder resnet18 --image-size 64 96 --batch-size 2 \\
         --steps 4
@@ -10,9 +10,9 @@
     DIR/20180807_145028/label/cam_front_center/20180807145028_label_frontcenter_000001617.png
 
 A DeepLabV3+ or U-Net of segmentation-models-pytorch learns a reduced set of classes, or all, for a number of
-epochs or steps; the confusion matrix over the frames held out ends the log. Data: Geyer et al., A2D2: Audi
-Autonomous Driving Dataset, 2020. A pixel whose colour is not in class_list.json is not learned from; it is
-counted, and an image with more than one in a hundred of them is an error.
+epochs or steps; the log ends with the confusion matrix over the held-out frames. Data: Geyer et al., A2D2:
+Audi Autonomous Driving Dataset, 2020. Pixels whose color is not in class_list.json are counted but not used
+in training; an image with more than 1 % of them is an error.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 ARCHITECTURES = {"deeplabv3plus": models.DeepLabV3Plus, "unet": models.Unet}
 OTHER = "Other"  # class 0 of the reduced set
-# The 38 classes are 55 colours less the number behind the name. This reduction keeps what a car has to tell
-# apart; its order has the classes that the Redbook on DGX-1 names where its confusion matrix has them:
-# 1 normal street, 9 sky, 11 nature, 19 bicycle (its own set of classes was not published).
+# The 38 classes are 55 colors without the number after the name. This reduction keeps what a car must tell
+# apart. Its order has the classes that the Redbook on DGX-1 names where its confusion matrix has them:
+# 1 normal street, 9 sky, 11 nature, 19 bicycle (the Redbook's own set of classes was not published).
 REDUCED = {
     "RD normal street": ("RD normal street",),
     "Solid line": ("Solid line",),
@@ -64,16 +64,16 @@ REDUCED = {
     "Pedestrian": ("Pedestrian",),
     "Bicycle": ("Bicycle",),
 }
-SPLIT_SEED = 0  # which frames are held out doesn't change with the seed of a training
+SPLIT_SEED = 0  # the held-out frames don't depend on a training's seed
 NOT_LEARNED = 255  # label of a pixel that has no class
-MOST_UNKNOWN = 0.01  # share of an image
+MOST_UNKNOWN = 0.01  # fraction of an image
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, 0 to 1
-MOMENTUM, POWER = 0.9, 0.9  # of the learning rate's fall: Chen et al., DeepLab, 2017
+MOMENTUM, POWER = 0.9, 0.9  # POWER: of the learning rate's decay: Chen et al., DeepLab, 2017
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Colours:
-    """class_list.json: the classes in their order, and the class of each of the 2²⁴ colours."""
+    """class_list.json: the classes in order, and the class of each of the 2²⁴ colors."""
 
     def __init__(self, path: Path, *, reduced: bool) -> None:
         try:
@@ -98,7 +98,7 @@ class Colours:
 
 
 class Frames(Dataset):  # type: ignore[misc]
-    """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to one size."""
+    """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to the same size."""
 
     def __init__(self, labels: Sequence[Path], colours: Colours, size: Sequence[int]) -> None:
         self.labels, self.colours, self.size = labels, colours, list(size)
@@ -107,7 +107,7 @@ class Frames(Dataset):  # type: ignore[misc]
         return len(self.labels)
 
     def where(self, index: int) -> Path:
-        """The image: …/label/…_label_… becomes …/camera/…_camera_…"""
+        """The path of the image: …/label/…_label_… becomes …/camera/…_camera_…"""
         label = self.labels[index]
         name = label.name.replace("_label_", "_camera_")
         return label.parents[2] / "camera" / label.parent.name / name
@@ -121,12 +121,12 @@ class Frames(Dataset):  # type: ignore[misc]
         if image.shape != label.shape:
             sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
             raise UnreadableSampleError(
-                f"{self.labels[index]} has {sizes[0]} pixels and its image {sizes[1]}"
+                f"{self.labels[index]} has {sizes[0]} pixels, but its image {sizes[1]}"
             )
         classes = self.colours.classes(label)
         unknown = (classes == NOT_LEARNED).float().mean().item()
         if unknown > MOST_UNKNOWN:
-            what = f"{unknown:.0%} of its pixels have colours that are not in class_list.json"
+            what = f"{unknown:.0%} of its pixels have colors that are not in class_list.json"
             raise UnreadableSampleError(f"{self.labels[index]}: {what}")
         return (
             resize(image, self.size, antialias=True),
@@ -135,7 +135,7 @@ class Frames(Dataset):  # type: ignore[misc]
 
 
 def pixels(path: Path) -> torch.Tensor:
-    """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError, which names the file."""
+    """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError with the file's name."""
     try:
         with Image.open(path) as picture:
             return pil_to_tensor(picture.convert("RGB"))
@@ -144,7 +144,7 @@ def pixels(path: Path) -> torch.Tensor:
 
 
 class Segmentation(TrainingBenchmark):
-    """What there is to train and to evaluate."""
+    """The data for training and evaluation."""
 
     name, round, sample, quality = "a2d2_segmentation", "v3.1", "images", "mean_iou"
 
@@ -157,17 +157,21 @@ class Segmentation(TrainingBenchmark):
             self.trained_on, self.held_out = self._split()
 
     def _split(self) -> tuple[list[Path], list[Path]]:
-        """Labels to train on and to evaluate with: a random part of a camera's, one in so many held out."""
+        """Labels for training and for evaluation: a random part of the camera's frames is held out."""
         options = self.options
         labels = sorted(options.data.glob(f"*/label/{options.camera}/*.png"))
         if not labels:
-            self.rank.fail(f"{options.data} has no */label/{options.camera}/*.png: it isn't A2D2's directory")
+            self.rank.fail(
+                f"{options.data} has no */label/{options.camera}/*.png: it is not A2D2's directory"
+            )
         if options.frames is not None and options.frames > len(labels):
-            self.rank.fail(f"--frames {options.frames}: {options.camera} has {len(labels)} in {options.data}")
+            self.rank.fail(
+                f"--frames {options.frames}: {options.camera} has only {len(labels)} in {options.data}"
+            )
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED)).tolist()
         chosen = [labels[index] for index in order[: options.frames]]
         held_out = max(1, len(chosen) // options.held_out)
-        # Whole steps alone: a last micro batch of one image has no variance to be normalised by.
+        # Only whole steps: a last micro-batch of one image has no variance to normalize by.
         left_over = (len(chosen) - held_out) % self.global_batch_size
         return chosen[held_out + left_over :], chosen[:held_out]
 
@@ -188,13 +192,13 @@ class Segmentation(TrainingBenchmark):
         )
 
     def learning_rate(self, step: int) -> float:
-        """Falls to 0 at the last step, as DeepLab's does."""
+        """Decays to 0 at the last step, as in DeepLab."""
         last = self.most_steps if self.options.mode == "real" else self.options.steps
         rate: float = self.options.learning_rate * max(0.0, 1 - step / last) ** POWER
         return rate
 
     def predicted(self, model: nn.Module, images: torch.Tensor) -> torch.Tensor:
-        """Score of each class of every pixel, n·H·W × classes."""
+        """Scores of every pixel's classes, n·H·W × classes."""
         shape = (1, 3, 1, 1)
         mean = torch.tensor(MEAN, device=images.device).view(shape)
         deviation = torch.tensor(DEVIATION, device=images.device).view(shape)
@@ -202,7 +206,7 @@ class Segmentation(TrainingBenchmark):
         return scores.movedim(1, -1).flatten(0, 2)
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Cross entropy, mean over the pixels that have a class."""
+        """Cross entropy, averaged over the pixels that have a class."""
         images, classes = batch
         scores = self.predicted(model, images)
         return functional.cross_entropy(scores.float(), classes.long().flatten(), ignore_index=NOT_LEARNED)
@@ -212,30 +216,30 @@ class Segmentation(TrainingBenchmark):
         return (batch[1] != NOT_LEARNED).sum()
 
     def synthetic(self) -> Batch:
-        """Noise, each pixel of any class."""
+        """Noise, with a random class for each pixel."""
         shape, device = (self.options.batch_size, *self.options.image_size), self.rank.device
         images = torch.randint(256, (shape[0], 3, *shape[1:]), dtype=torch.uint8, device=device)
         return images, torch.randint(len(self.names), shape, dtype=torch.uint8, device=device)
 
     def training_data(self, epoch: int) -> Frames:
-        """The frames to train on."""
+        """The training frames."""
         return Frames(self.trained_on, self.colours, self.options.image_size)
 
     def train_samples(self) -> int:
-        """Frames to train on."""
+        """Training frames."""
         return len(self.trained_on)
 
     def eval_samples(self) -> int:
-        """Frames held out."""
+        """Held-out frames."""
         return len(self.held_out)
 
     def evaluate(self, model: nn.Module) -> float:
-        """Mean intersection over union of the classes that occur; prints the confusion matrix, in pixels."""
+        """Mean intersection over union of the classes that occur. Prints the confusion matrix, in pixels."""
         classes = len(self.names)
         counts = torch.zeros((classes + 1) * classes, dtype=torch.int64, device=self.rank.device)
         data = Frames(self.held_out, self.colours, self.options.image_size)
         for images, true in self.feed.evaluation(data):
-            rows = true.long().flatten().clamp(max=classes)  # the last row: pixels of unknown colours
+            rows = true.long().flatten().clamp(max=classes)  # the last row: pixels of unknown colors
             place = rows * classes + self.predicted(model, images).argmax(1)
             counts += torch.bincount(place, minlength=len(counts))
         table = torch.tensor(self.rank.over_ranks(counts.tolist(), "SUM")).view(classes + 1, classes)
@@ -246,7 +250,7 @@ class Segmentation(TrainingBenchmark):
         return float((right / (seen + predicted - right))[occurs].mean())
 
     def _print(self, table: list[list[int]]) -> None:
-        """Rows are the true classes, columns the predicted ones; then what the frames held out lack."""
+        """Rows are true classes, columns predicted ones; then the classes that no held-out frame has."""
         if self.rank.rank != 0:
             return
         *matrix, unknown = table
@@ -256,7 +260,7 @@ class Segmentation(TrainingBenchmark):
         self.rank.log("pixels_of_unknown_colour", sum(unknown), evaluated_pixels=sum(map(sum, table)))
 
     def stated(self) -> dict[str, object]:
-        """The form of the benchmark."""
+        """The benchmark's configuration."""
         options = self.options
         height, width = options.image_size
         return {
@@ -271,25 +275,33 @@ class Segmentation(TrainingBenchmark):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=4, learning_rate=0.01, max_epochs=10, eval_every=10)
     add = parser.add_argument
     add("--architecture", choices=ARCHITECTURES, default="deeplabv3plus")
     add("--encoder", default="resnet50", help="one of segmentation-models-pytorch's")
-    add("--image-size", type=int, nargs=2, default=[1216, 1920], help="height, width in pixels; of 32 each")
-    add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes in place of 38")
+    add(
+        "--image-size",
+        type=int,
+        nargs=2,
+        default=[1216, 1920],
+        help="height and width in pixels; multiples of 32",
+    )
+    add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes instead of 38")
     add("--camera", default="cam_front_center")
-    add("--frames", type=int, help="of the camera's, a random part; default: all")
-    add("--held-out", type=int, default=10, help="one frame in so many is for the evaluation")
+    add("--frames", type=int, help="number of the camera's frames to draw at random; default: all")
+    add("--held-out", type=int, default=10, help="one in this many frames is held out for the evaluation")
     add("--weight-decay", type=float, default=1e-4)
-    add("--dropout", type=float, default=0.5, help="of DeepLabV3+'s features")
+    add("--dropout", type=float, default=0.5, help="dropout rate of DeepLabV3+'s features")
     options = parser.parse_args()
     if any(side < 32 or side % 32 for side in options.image_size):
-        parser.error("--image-size is two multiples of 32: A2D2's 1208 rows become 1216, or 608")
+        parser.error("--image-size must be two multiples of 32: A2D2's 1208 rows become 1216, or 608")
     if options.architecture == "deeplabv3plus" and options.batch_size == 1:
-        parser.error("--batch-size is 2 or more: DeepLabV3+ normalises one value an image over the batch")
+        parser.error(
+            "--batch-size must be at least 2: DeepLabV3+ normalizes one value per image over the batch"
+        )
     if options.held_out < 2 or (options.frames is not None and options.frames < 2):
-        parser.error("--held-out and --frames are 2 or more")
+        parser.error("--held-out and --frames must be at least 2")
     train(Segmentation, options)
 
 

@@ -1,10 +1,10 @@
-"""SSD with a ResNet-34 on COCO, MLPerf's light-weight detection benchmark of v0.5 to v1.1.
+"""SSD with a ResNet-34 on COCO: MLPerf's lightweight detection benchmark of v0.5 to v1.1.
 
     python -m assay_payloads.training.ssd --image-size 64 --blocks 1 1 1 --batch-size 4 --steps 5
     torchrun --nproc-per-node 8 -m assay_payloads.training.ssd --mode real --data /data/coco \\
         --backbone resnet34.pth --batch-size 120
 
-The network is ssd_network.py's. Images are smaller than 300 pixels in small forms alone.
+The network is that of ssd_network.py. Only small configurations have images of less than 300 pixels.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from assay_payloads.training.detection import ObjectDetection
 from assay_payloads.training.ssd_network import SsdNetwork, detector, mlperf_tensors
 from assay_payloads.training.training import arguments, train
 
-OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
+OBJECTS = 7  # per synthetic image; COCO's have 7.3 on average
 Batch = tuple[torch.Tensor, list[Target]]
 
 
 class SsdImages(CocoImages):  # type: ignore[misc]
     """Images of one size (uint8, 3 × S × S) with their objects, in pixels of that size.
 
-    For training they are changed by chance as MLPerf's reference does: cropped, mirrored, recoloured. For
-    evaluation they are scaled, and come with their number and their true size in pixels.
+    For training, they are changed at random as in MLPerf's reference: cropped, mirrored, recolored. For
+    evaluation, they are scaled, and have their number and their true size in pixels.
     """
 
     def __init__(self, coco: Coco, image_size: int, *, training: bool) -> None:
@@ -64,7 +64,7 @@ def collate(samples: list[tuple[torch.Tensor, Target]]) -> Batch:
 
 
 class Ssd(ObjectDetection):
-    """What there is to train and to evaluate."""
+    """The data for training and evaluation."""
 
     name, round = "ssd", "v1.1"
     collate = staticmethod(collate)
@@ -78,20 +78,20 @@ class Ssd(ObjectDetection):
         return model
 
     def learning_rate(self, step: int) -> float:
-        """Rises over the first steps, falls to a tenth at each of two epochs."""
+        """Rises over the first steps, then drops to a tenth at each of two epochs."""
         rising = min(1.0, (step + 1) / max(1, self.options.lr_warmup_steps))
         epoch = step / self.steps_per_epoch if self.options.mode == "real" else 0.0
         fallen: float = 0.1 ** sum(epoch >= at for at in self.options.decay_epochs)
         return float(self.options.learning_rate) * rising * fallen
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Mean over the images."""
+        """Mean loss over the images."""
         images, targets = batch
         losses = model(list(images.float() / 255), targets)
         return torch.stack(list(losses.values())).sum()
 
     def synthetic(self) -> Batch:
-        """Noise with as many objects as COCO's images have."""
+        """Noise with as many objects as COCO's images."""
         size, device, batch = self.options.image_size, self.rank.device, self.options.batch_size
         images = torch.randint(256, (batch, 3, size, size), dtype=torch.uint8, device=device)
         corner = torch.rand(batch, OBJECTS, 2, device=device) * 0.6
@@ -100,11 +100,11 @@ class Ssd(ObjectDetection):
         return images, [{"boxes": b, "labels": n} for b, n in zip(boxes, labels, strict=True)]
 
     def training_data(self, epoch: int) -> SsdImages:
-        """Images that have objects."""
+        """Images with objects."""
         return SsdImages(self.training, self.options.image_size, training=True)
 
     def evaluate(self, model: nn.Module) -> float:
-        """COCO's average precision of boxes, over all images of val2017."""
+        """COCO's average precision of boxes over all images of val2017."""
         found: list[dict[str, Any]] = []
         data = SsdImages(self.validation, self.options.image_size, training=False)
         for images, about in self.feed.evaluation(data):
@@ -114,7 +114,7 @@ class Ssd(ObjectDetection):
         return average_precision(self.rank, self.validation, found, ["bbox"])[0]
 
     def stated(self) -> dict[str, object]:
-        """What MLPerf's rules want of this benchmark, and its form."""
+        """What MLPerf's rules require of this benchmark, and its configuration."""
         options = self.options
         return super().stated() | {
             "opt_base_learning_rate": options.learning_rate,
@@ -123,22 +123,39 @@ class Ssd(ObjectDetection):
             "opt_learning_rate_decay_boundary_epochs": options.decay_epochs,
             "opt_weight_decay": options.weight_decay,
             "model_bn_span": options.batch_size,
-            "max_samples": 1,  # tries of a crop before another kind of crop is drawn
+            "max_samples": 1,  # tries of a crop before another kind is drawn
             "image_size": options.image_size,
         }
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=32, learning_rate=2.5e-3, max_epochs=80.0, eval_every=5.0)
     add = parser.add_argument
     add("--image-size", type=int, default=300, help="height and width in pixels, 32 or more")
-    add("--blocks", type=int, nargs=3, default=[3, 4, 6], help="residual blocks of each stage; ResNet-34's")
-    add("--classes", type=int, default=80, help="of synthetic images; others have those of their annotations")
-    add("--backbone", type=Path, help="file of torchvision's weights of ResNet-34; default: begin by chance")
+    add(
+        "--blocks",
+        type=int,
+        nargs=3,
+        default=[3, 4, 6],
+        help="residual blocks in each stage; default: ResNet-34's",
+    )
+    add(
+        "--classes",
+        type=int,
+        default=80,
+        help="classes in synthetic images; real images have those of their annotations",
+    )
+    add("--backbone", type=Path, help="file with torchvision's weights of ResNet-34; default: random")
     add("--weight-decay", type=float, default=1.6e-4)
-    add("--lr-warmup-steps", type=int, default=650, help="steps over which the learning rate rises from 0")
-    add("--decay-epochs", type=int, nargs=2, default=[40, 50], help="where it falls to a tenth")
+    add("--lr-warmup-steps", type=int, default=650, help="steps over which the learning rate ramps up from 0")
+    add(
+        "--decay-epochs",
+        type=int,
+        nargs=2,
+        default=[40, 50],
+        help="epochs after which the learning rate drops to a tenth",
+    )
     options = parser.parse_args()
     if (
         options.image_size < 32
@@ -146,7 +163,9 @@ def main() -> None:
         or options.classes < 1
         or options.lr_warmup_steps < 1
     ):
-        parser.error("--image-size is 32 or more; --blocks, --classes and --lr-warmup-steps are 1 or more")
+        parser.error(
+            "--image-size must be at least 32; --blocks, --classes, and --lr-warmup-steps at least 1"
+        )
     train(Ssd, options)
 
 

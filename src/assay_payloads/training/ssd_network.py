@@ -1,9 +1,9 @@
-"""SSD with a ResNet-34, the network: it is trained by ssd.py and answers queries in loadgen.py.
+"""The network SSD with a ResNet-34: ssd.py trains it, and in loadgen.py it answers queries.
 
-The model is torchvision's SSD; its features are MLPerf's: ResNet-34 without the last stage, the third at
+The model is torchvision's SSD with MLPerf's features: ResNet-34 without the last stage, the third at
 stride 1, and five further pairs of convolutions (Liu et al., SSD: Single Shot MultiBox Detector, 2016;
-mlcommons/training, single_stage_detector/ssd, round v1.1). Images of less than 300 pixels have fewer feature
-maps.
+mlcommons/training, single_stage_detector/ssd, round v1.1). Images of less than 300 pixels have fewer
+feature maps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from assay_payloads.datasets.coco import Target, load_weights
 # Each further map: channels inside, channels of the map, stride, padding.
 EXTRA = ((256, 512, 2, 1), (256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 1, 0), (128, 256, 1, 0))
 ASPECT_RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
-SCALES = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)  # of default boxes, to the image's side: 21 of 300 pixels
+SCALES = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)  # of default boxes, per image side: 21 of 300 pixels
 STRIDES = (8, 16, 32, 64, 100, 300)
 
 
@@ -51,7 +51,7 @@ class Features(nn.Module):
         trunk.layer3[0].conv1.stride = trunk.layer3[0].downsample[0].stride = (1, 1)
         self.stem = nn.Sequential(trunk.conv1, trunk.bn1, trunk.relu, trunk.maxpool)
         self.stages = nn.Sequential(trunk.layer1, trunk.layer2, trunk.layer3)
-        self.out_channels = [256]  # where SSD looks for them
+        self.out_channels = [256]  # where SSD expects them
         self.extra = nn.ModuleList()
         for inside, channels, stride, padding in EXTRA[: maps - 1]:
             first = nn.Conv2d(self.out_channels[-1], inside, 1)
@@ -62,7 +62,7 @@ class Features(nn.Module):
             self.out_channels.append(channels)
 
     def forward(self, images: torch.Tensor) -> OrderedDict[str, torch.Tensor]:
-        """Maps by their number."""
+        """Feature maps by index."""
         maps = [self.stages(self.stem(images))]
         for layer in self.extra:
             maps.append(layer(maps[-1]))
@@ -70,7 +70,7 @@ class Features(nn.Module):
 
 
 class SsdNetwork(SSD):
-    """torchvision's SSD with MLPerf's loss: a mean over images, where torchvision's is one over objects."""
+    """torchvision's SSD with MLPerf's loss: a mean over images; torchvision's is a mean over objects."""
 
     def compute_loss(
         self,
@@ -79,12 +79,12 @@ class SsdNetwork(SSD):
         anchors: list[torch.Tensor],
         matched_idxs: list[torch.Tensor],
     ) -> dict[str, torch.Tensor]:
-        """Boxes' and classes' loss of each image over its matched default boxes; three negatives to each."""
-        matched = torch.stack(matched_idxs)  # images × default boxes: an object's number, or less than 0
+        """Each image's box and class losses over its matched default boxes, three negatives per match."""
+        matched = torch.stack(matched_idxs)  # images × default boxes: an object's index, or less than 0
         positive = matched >= 0
         objects = matched.clamp(min=0)
         pairs = list(zip(targets, objects, anchors, strict=True))
-        # one row more: a crop can leave an image without objects
+        # one more row: a crop can leave an image without objects
         boxes = [torch.cat([target["boxes"], default[:1]])[index] for target, index, default in pairs]
         kinds = [functional.pad(target["labels"], (0, 1))[index] for target, index, _ in pairs]
         wanted = torch.stack(
@@ -106,9 +106,9 @@ class SsdNetwork(SSD):
 
 
 def detector(options: argparse.Namespace, classes: int) -> SsdNetwork:
-    """The network for so many classes beside the background.
+    """The network for this many classes plus background.
 
-    options  `image_size`: side in pixels; `blocks`: of each stage; `backbone`: a file of weights, or None
+    options  `image_size`: side in pixels; `blocks`: per stage; `backbone`: a file of weights, or None
     """
     maps = len(map_sides(options.image_size))
     features = Features(options.blocks, maps, options.backbone)
@@ -123,7 +123,7 @@ def detector(options: argparse.Namespace, classes: int) -> SsdNetwork:
 
 
 def mlperf_tensors(model: SsdNetwork) -> Iterator[str]:
-    """Names by which MLPerf's rules of v1.0 and v1.1 know the weights."""
+    """Names of the weights in MLPerf's rules of v1.0 and v1.1."""
     backbone = model.backbone
     stages = [("", backbone.stem), *((f"stage{n}_", stage) for n, stage in enumerate(backbone.stages, 1))]
     for name, stage in stages:
@@ -137,5 +137,5 @@ def mlperf_tensors(model: SsdNetwork) -> Iterator[str]:
     for number in range(len(backbone.extra)):
         for layer in ("expand_trans_conv", "expand_conv"):
             yield from (f"ssd0_{layer}{number}_{part}" for part in ("weight", "bias"))
-    for number in range(len(backbone.out_channels)):  # boxes and classes by two convolutions here
+    for number in range(len(backbone.out_channels)):  # here, boxes and classes have two convolutions
         yield from (f"ssd0_convpredictor{number}_conv0_{part}" for part in ("weight", "bias"))

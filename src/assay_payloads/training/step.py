@@ -1,8 +1,8 @@
-"""One optimiser step: number format, micro batches, exchange between the ranks, update.
+"""One optimizer step: number format, micro-batches, exchange between the ranks, update.
 
-The gradient of a step is that of the mean over all terms of its loss, whatever ranks and micro batches they
-fall on, so that how a global batch is cut changes nothing but rounding (and batch normalisation's statistics,
-which each micro batch has of its own).
+The gradient of a step is that of the mean over all terms of its loss, no matter how they are distributed over
+ranks and micro-batches. So the split of a global batch changes nothing but rounding and the statistics of
+batch normalization, which each micro-batch computes for itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRECISIONS = ("fp32", "tf32", *AUTOCAST)
 
 
 class Stepper:
-    """The model of a benchmark on this rank's device, its optimiser, and how both take a step."""
+    """The model of a benchmark on this rank's device, its optimizer, and how they take a step."""
 
     def __init__(self, benchmark: TrainingBenchmark) -> None:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
@@ -41,13 +41,13 @@ class Stepper:
         if options.compile:
             self.module.compile()
         self.model = self.module
-        if self.rank.size > 1:  # buffers are rank 0's where they count, at evaluations and checkpoints
+        if self.rank.size > 1:  # evaluations and checkpoints use rank 0's buffers
             self.model = DistributedDataParallel(
                 self.module, gradient_as_bucket_view=True, broadcast_buffers=False
             )
         self.scaler = torch.amp.GradScaler(kind, enabled=options.precision == "fp16")
         self.recorded: tuple[torch.cuda.CUDAGraph, torch.Tensor] | None = None
-        torch.manual_seed(options.seed + self.rank.rank)  # from here on each rank draws its own
+        torch.manual_seed(options.seed + self.rank.rank)  # from here on, each rank draws its own
 
     def autocast(self) -> torch.autocast:
         """The number format of the arithmetic; weights stay in fp32."""
@@ -55,10 +55,10 @@ class Stepper:
         return torch.autocast(kind, AUTOCAST.get(precision), enabled=precision in AUTOCAST)
 
     def take(self, step: int, micros: Sequence[MicroBatch], samples: float) -> torch.Tensor:
-        """One step; this rank's loss, on the device: the mean over the ranks is the mean over all terms.
+        """One step; returns this rank's loss, on the device. The mean over ranks is the mean over all terms.
 
-        step     from 0: the learning rate follows it
-        samples  of the step on all ranks
+        step     from 0; determines the learning rate
+        samples  in the step on all ranks
         """
         rate = self.benchmark.learning_rate(step)
         for group in self.optimiser.param_groups:
@@ -77,11 +77,11 @@ class Stepper:
         return loss
 
     def record(self, micros: Sequence[MicroBatch], samples: float) -> None:
-        """Record forward and backward of these very micro batches; from here on `take` replays them.
+        """Record forward and backward of these micro-batches; from then on, `take` replays them.
 
-        The host then starts one graph a step and not some thousand kernels. Gradients and loss lie in the
-        graph's own memory and are written anew by each replay; the optimiser is not part of it, as its step
-        may ask the host (fp16) or count there.
+        The host then starts one graph per step instead of thousands of kernels. Gradients and loss are in the
+        graph's own memory, and each replay overwrites them. The optimizer is not part of the graph, because
+        its step may query the host (fp16) or count there.
         Source: PyTorch's notes on CUDA graphs: warm-up on a side stream, gradients None before recording.
         """
         if self.rank.device.type != "cuda":
@@ -100,7 +100,7 @@ class Stepper:
         self.recorded = graph, loss
 
     def gradients(self, micros: Sequence[MicroBatch], samples: float) -> torch.Tensor:
-        """Forward and backward of all micro batches; gives what `take` gives."""
+        """Forward and backward of all micro-batches; returns what `take` returns."""
         total: torch.Tensor | None = None
         for number, (micro, share) in enumerate(zip(micros, self._shares(micros, samples), strict=True), 1):
             more = self.rank.size > 1 and number < len(micros)
@@ -115,7 +115,7 @@ class Stepper:
         return total
 
     def _shares(self, micros: Sequence[MicroBatch], samples: float) -> Sequence[float | torch.Tensor]:
-        """Each micro batch's share of the terms of the step on all ranks."""
+        """Each micro-batch's share of the step's terms on all ranks."""
         weights = [w for micro in micros if (w := self.benchmark.weight(micro.batch)) is not None]
         if not weights:
             return [micro.samples / samples for micro in micros]
@@ -135,9 +135,9 @@ class Stepper:
         return list(own / everyones)
 
     def evaluate(self) -> Any:
-        """What the benchmark finds of the model as rank 0 has it; all ranks take part."""
+        """The benchmark's evaluation of rank 0's model; all ranks take part."""
         if self.rank.size > 1:
-            for buffer in self.module.buffers():  # statistics that each rank gathered on its own batches
+            for buffer in self.module.buffers():  # statistics that each rank collected from its own batches
                 dist.broadcast(buffer, 0)
         self.module.eval()
         with torch.no_grad(), self.autocast():
@@ -147,19 +147,19 @@ class Stepper:
 
 
 def choose_arithmetic(rank: Rank, options: argparse.Namespace) -> None:
-    """Set what torch is allowed to do with numbers before anything is computed."""
+    """Set torch's numeric options before anything is computed."""
     if options.precision == "tf32" and rank.device.type == "cpu":
         rank.fail("tf32 is a format of NVIDIA GPUs; choose another --precision on a CPU")
     torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
     torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
-    torch.backends.cudnn.benchmark = not options.deterministic  # tries kernels; the fastest differs by chance
+    torch.backends.cudnn.benchmark = not options.deterministic  # tries kernels; which is fastest varies
     if options.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS adds in any order
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS adds in any order
         torch.use_deterministic_algorithms(True)
 
 
 def laid_out(model: torch.nn.Module, *, channels_last: bool) -> torch.nn.Module:
-    """The model with the weights of its convolutions in the layout of the data."""
+    """The model with the weights of its convolutions in the data's memory layout."""
     if not channels_last:
         return model
     dimensions = {parameter.dim() for parameter in model.parameters()}

@@ -1,13 +1,13 @@
-"""What all training benchmarks share: on one synthetic batch, on real data to a target, on the data alone.
+"""What all training benchmarks share: training on a synthetic batch, training on real data, reading the data.
 
 A benchmark is a program that derives from `TrainingBenchmark` and ends with
 
     if __name__ == "__main__":
         train(ResNet50, arguments(__doc__).parse_args())
 
-synthetic  one batch, made once on the device, again and again: throughput by windows of steps
-real       the data set in its usual layout, evaluation, quality target; logged by MLPerf's rules of the round
-data-only  the batches of `real` are read and decoded, and nothing is trained: what storage and decoders give
+synthetic  one batch, created once on the device and reused: throughput by windows of steps
+real       the data set in its usual layout, evaluation, quality target; logged by its MLPerf round's rules
+data-only  reads and decodes the batches of `real` without training: the rate of storage and decoders
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from assay_payloads.training.real_training import real
 from assay_payloads.training.step import PRECISIONS
 
 MODES = ("synthetic", "real", "data-only")
-# Facts that every log states, beside those of the benchmark.
+# Facts that every log states, in addition to the benchmark's own.
 STATED = (
     *("batch_size", "precision", "channels_last", "deterministic", "learning_rate", "warmup"),
     *("compile", "cuda_graphs", "keep_memory", "profile"),
@@ -38,15 +38,15 @@ STATED = (
 
 
 class TrainingBenchmark:
-    """What one benchmark brings; `train` does everything else, the same for all.
+    """What one benchmark defines; `train` does everything else, in the same way for all.
 
-    name      as MLPerf's log calls it
-    round     of MLPerf, whose rules its log follows
-    sample    plural, the unit of throughput: `images` a second
-    quality   what its evaluation gives
-    progress  what `epoch_num` counts in the log of that round
-    clip_norm largest norm of the gradient; None: as it is
-    collate   makes a batch of samples; None: torch's own
+    name      as in MLPerf's log
+    round     the MLPerf round whose rules its log follows
+    sample    plural, the unit of throughput: `images` per second
+    quality   the name of its evaluation's result
+    progress  what `epoch_num` counts in that round's log
+    clip_norm largest norm of the gradient; None: not clipped
+    collate   assembles samples into a batch; None: torch's default
     """
 
     name: str
@@ -64,114 +64,130 @@ class TrainingBenchmark:
         self.global_batch_size: int = options.global_batch_size or micro
         if self.global_batch_size % micro:
             rank.fail(
-                f"--global-batch-size {self.global_batch_size} can't be made of batches of "
+                f"--global-batch-size {self.global_batch_size} is not a multiple of batches of "
                 f"{options.batch_size} on {rank.size} ranks; write a multiple of {micro}"
             )
         self.accumulation = self.global_batch_size // micro
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimiser steps in which every training sample is used once."""
+        """Optimizer steps in which every training sample is used once."""
         return -(-self.train_samples() // self.global_batch_size)
 
     @property
     def most_steps(self) -> int:
-        """Steps after which a real training gives up, or is done where it has no target."""
+        """Steps after which a real training gives up, or finishes if it has no target."""
         limit = self.options.max_steps
         return limit if limit is not None else round(self.options.max_epochs * self.steps_per_epoch)
 
     def model(self) -> torch.nn.Module:
-        """The network, on the CPU; the seed is set already."""
+        """The network, on the CPU; the seed is already set."""
         raise NotImplementedError
 
     def optimiser(self, model: torch.nn.Module) -> torch.optim.Optimizer:
-        """For the model's parameters, which are on the device."""
+        """The optimizer of the model's parameters, which are on the device."""
         raise NotImplementedError
 
     def learning_rate(self, step: int) -> float:
-        """Of an optimiser step, from 0; a group's `lr_scale` multiplies it."""
+        """The learning rate of an optimizer step, from 0; a group's `lr_scale` multiplies it."""
         rate: float = self.options.learning_rate
         return rate
 
     def loss(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
-        """Mean over the terms of one micro batch, a scalar."""
+        """Mean loss over the terms of one micro-batch, a scalar."""
         raise NotImplementedError
 
     def weight(self, batch: Any) -> float | torch.Tensor | None:
-        """How many terms the mean is over; None: as many as there are samples."""
+        """The number of terms in the mean; None: the number of samples."""
         return None
 
     def samples(self, batch: Any) -> int:
-        """What counts for the throughput: images, or real tokens without padding."""
+        """The number that counts for throughput: images, or tokens without padding."""
         return samples_in(batch)
 
     def synthetic(self) -> Any:
-        """One micro batch on the rank's device."""
+        """One micro-batch on the rank's device."""
         raise NotImplementedError
 
     def training_data(self, epoch: int) -> Any:
-        """The training set, as feed.py describes one; epochs count from 0."""
+        """The training set, as described in feed.py; epochs count from 0."""
         raise NotImplementedError
 
     def train_samples(self) -> int:
-        """In one epoch."""
+        """Samples in one epoch."""
         raise NotImplementedError
 
     def eval_samples(self) -> int:
-        """In one evaluation."""
+        """Samples in one evaluation."""
         raise NotImplementedError
 
     def evaluate(self, model: torch.nn.Module) -> Any:
-        """The quality reached, on all ranks the same; `self.feed.evaluation(data)` gives a rank its share."""
+        """The quality reached, the same on all ranks; `self.feed.evaluation(data)` gives a rank its share."""
         raise NotImplementedError
 
     def reached(self, quality: Any, target: float) -> bool:
-        """Whether an evaluation is good enough."""
+        """Whether an evaluation meets the target."""
         return bool(quality >= target if self.higher_is_better else quality <= target)
 
     def stated(self) -> dict[str, object]:
-        """Further facts for the log, those that the round's rules ask for among them.
+        """Further facts for the log, including those that the round's rules require.
 
-        Where the rules of a real training want metadata, a fact is a pair: its value and those.
+        If the rules for real trainings require metadata, a fact is a pair: its value and the metadata.
         """
         return {}
 
     @property
     def feed(self) -> Feed:
-        """Batches of a data set on this rank's device."""
+        """A data set's batches on this rank's device."""
         return Feed(self.rank, self.options, self.collate)
 
 
 def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """The options that all benchmarks have; `defaults` are this benchmark's."""
+    """The options that all benchmarks have; `defaults` are for this benchmark."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     switch = argparse.BooleanOptionalAction
     add = parser.add_argument
     add("--mode", choices=MODES, default="synthetic")
     add("--data", type=Path, help="directory of the data set, for real and data-only")
-    add("--batch-size", type=int, default=32, help="samples of a micro batch on each rank")
-    add("--global-batch-size", type=int, help="samples of a step; default: one micro batch on each rank")
-    add("--precision", choices=PRECISIONS, default="fp32", help="bf16, fp16: by autocast; tf32: NVIDIA GPUs")
+    add("--batch-size", type=int, default=32, help="samples in each rank's micro-batch")
+    add("--global-batch-size", type=int, help="samples per step; default: one micro-batch on each rank")
+    add(
+        "--precision", choices=PRECISIONS, default="fp32", help="bf16, fp16: with autocast; tf32: NVIDIA GPUs"
+    )
     add("--learning-rate", type=float, default=0.01)
-    add("--steps", type=int, default=100, help="steps that count, in synthetic and data-only")
-    add("--warmup", type=int, default=10, help="steps before them that don't")
-    add("--window", type=int, default=10, help="steps between two readings of the clock and of the loss")
-    add("--max-epochs", type=float, default=1.0, help="of a real training")
-    add("--max-steps", type=int, help="of a real training, instead of epochs")
-    add("--target", type=float, help="quality at which a real training ends; default: it has none")
-    add("--eval-every", type=float, default=1.0, help="epochs between two evaluations")
+    add("--steps", type=int, default=100, help="measured steps, in synthetic and data-only mode")
+    add("--warmup", type=int, default=10, help="warm-up steps before them, not counted")
+    add("--window", type=int, default=10, help="steps between readings of the clock and the loss")
+    add("--max-epochs", type=float, default=1.0, help="epochs of a real training")
+    add("--max-steps", type=int, help="steps of a real training, instead of epochs")
+    add("--target", type=float, help="quality at which a real training ends; default: none")
+    add("--eval-every", type=float, default=1.0, help="epochs between evaluations")
     add("--first-eval", type=float, default=0.0, help="epochs before the first evaluation")
-    add("--division", choices=["closed", "open"], default="open", help="MLPerf's, as the log states it")
-    add("--deterministic", action=switch, default=False, help="kernels that always add in the same order")
-    add("--profile", type=int, default=0, metavar="STEPS", help="steps that torch.profiler watches")
-    add("--checkpoint", type=Path, help="directory that a real training is kept in, and resumed from")
-    add("--checkpoint-every", type=int, default=1000, help="steps between two of them")
-    add("--clear-caches", action=switch, default=False, help="drop the kernel's file caches first: root only")
-    add("--workers", type=int, default=4, help="processes of each rank that decode; 0: the rank itself")
+    add(
+        "--division", choices=["closed", "open"], default="open", help="MLPerf division, as stated in the log"
+    )
+    add("--deterministic", action=switch, default=False, help="use kernels that always add in the same order")
+    add("--profile", type=int, default=0, metavar="STEPS", help="steps to profile with torch.profiler")
+    add("--checkpoint", type=Path, help="directory where a real training saves and resumes checkpoints")
+    add("--checkpoint-every", type=int, default=1000, help="steps between checkpoints")
+    add(
+        "--clear-caches", action=switch, default=False, help="drop the kernel's file caches first; needs root"
+    )
+    add("--workers", type=int, default=4, help="decoding processes per rank; 0: the rank itself decodes")
     add("--prefetch", type=int, default=2, help="batches that each of them decodes ahead")
     add("--compile", action=switch, default=False, help="by torch.compile")
-    add("--cuda-graphs", action=switch, default=False, help="a step is recorded and replayed; synthetic")
-    add("--keep-memory", action=switch, default=True, help="CPU: what tensors free stays, in huge pages")
+    add(
+        "--cuda-graphs",
+        action=switch,
+        default=False,
+        help="record a step once and replay it, in synthetic mode",
+    )
+    add(
+        "--keep-memory",
+        action=switch,
+        default=True,
+        help="CPU: keep the memory that tensors free, in huge pages",
+    )
     add("--channels-last", action=switch, default=True, help="NHWC, which most devices prefer")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     add("--seed", type=int, default=1)
@@ -180,41 +196,41 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
 
 
 def train(kind: type[TrainingBenchmark], options: argparse.Namespace) -> None:
-    """Do what the options ask for, as one rank of the job."""
+    """Carry out the options, as one rank of the job."""
     rank = Rank()
     _check(rank, options)
     if options.mode == "real" and rank.rank == 0:
         rank.log("init_start", event=START)
     if options.keep_memory:
-        memory.keep()  # before the first tensor; of a GPU's memory torch keeps what is freed by itself
+        memory.keep()  # before the first tensor; torch itself keeps freed GPU memory
     rank.join(options.device)
     with failures(rank, options):
         benchmark = kind(rank, options)
         _state(benchmark)
         {"synthetic": synthetic, "real": real, "data-only": data_only}[options.mode](benchmark)
     rank.leave()
-    if rank.size > 1:  # all is said; threads of torch's exchange can abort the interpreter's own way out
+    if rank.size > 1:  # everything is printed; torch's communication threads can abort a normal exit
         sys.stderr.flush()
         os._exit(0)
 
 
 def _check(rank: Rank, options: argparse.Namespace) -> None:
-    """What no run can be made of, said before anything is computed."""
+    """End the rank on options that can't work, before anything is computed."""
     least = {"batch_size": 1, "steps": 1, "window": 1, "warmup": 0, "workers": 0, "prefetch": 1}
     least |= {"checkpoint_every": 1, "profile": 0}
     if not (options.learning_rate > 0 and options.max_epochs > 0 and options.eval_every > 0):
-        rank.fail("--learning-rate, --max-epochs and --eval-every must be above 0")
+        rank.fail("--learning-rate, --max-epochs, and --eval-every must be above 0")
     for name, smallest in least.items():
         if getattr(options, name) < smallest:
             rank.fail(f"--{name.replace('_', '-')} must be at least {smallest}")
     if options.mode != "synthetic" and options.data is None:
         rank.fail(f"--mode {options.mode} reads a data set: name its directory with --data")
     if options.mode == "data-only" and options.profile:
-        rank.fail("--profile watches training steps, and --mode data-only has none")
+        rank.fail("--profile needs training steps, and --mode data-only has none")
     if options.cuda_graphs and (options.mode != "synthetic" or rank.size > 1):
         rank.fail("--cuda-graphs replays one batch of --mode synthetic, on one rank")
     if options.data is not None and not options.data.is_dir():
-        rank.fail(f"--data {options.data} is no directory that this rank can see")
+        rank.fail(f"--data {options.data} is not a directory that this rank can see")
 
 
 def _state(benchmark: TrainingBenchmark) -> None:
@@ -231,13 +247,13 @@ def _state(benchmark: TrainingBenchmark) -> None:
 
 @contextmanager
 def failures(rank: Rank, options: argparse.Namespace) -> Iterator[None]:
-    """End the rank with words where the training diverged, or where memory or a sample is at fault."""
+    """End the rank with a message if the training diverged, memory ran out, or a sample is unreadable."""
     try:
         yield
     except DivergedError as error:
         rank.fail(str(error))
     except UnreadableSampleError as error:
-        # out of a worker it carries that process's traceback, the message last
+        # from a worker, it has that process's traceback, with the message last
         rank.fail(str(error).rstrip().rpartition("UnreadableSampleError: ")[2])
     except FileNotFoundError as error:
         rank.fail(f"{error.filename or error}: {error.strerror or 'not found'}")
@@ -247,7 +263,7 @@ def failures(rank: Rank, options: argparse.Namespace) -> Iterator[None]:
         if "can't allocate memory" in str(error):
             rank.fail(_out_of_memory(rank, options, error))
         if "DataLoader worker" in str(error):
-            rank.fail(f"a process that decodes was killed: {error}. Fewer --workers, or more (shared) memory")
+            rank.fail(f"a decoding process was killed: {error}. Use fewer --workers, or more (shared) memory")
         raise
 
 

@@ -1,12 +1,13 @@
-"""Training of the big Transformer, translation from English to German, as MLPerf 0.7 has it.
+"""Training of the big Transformer, translation from English to German, as in MLPerf 0.7.
 
     python -m assay_payloads.training.transformer --width 64 --heads 4 --feedforward 128 \\
         --vocabulary-size 512 --steps 4
     torchrun --nproc-per-node 8 -m assay_payloads.training.transformer --mode real --data /data/wmt \\
         --batch-size 352 --precision bf16
 
-The model is Vaswani et al. 2017, "Attention Is All You Need", from torch's layers, each normalised before it
-rather than after, as MLPerf's reference does; one table of pieces serves encoder, decoder and classifier.
+The model is that of Vaswani et al. 2017, "Attention Is All You Need", built from torch's layers. It
+normalizes before each layer, not after it, as in MLPerf's reference; encoder, decoder, and classifier share
+one embedding table.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from assay_payloads.training.training import arguments, train
 from assay_payloads.training.translation import BeamSearch, Translation, add_options, check_options
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9
-BEAM, LENGTH, MORE = 4, 0.6, 50  # a translation may have so many pieces more than its source
+BEAM, LENGTH, MORE = 4, 0.6, 50  # MORE: pieces that a translation may have beyond its source's
 
 
 def positions(length: int, width: int, device: torch.device) -> Tensor:
-    """Sines and cosines of each place, length × width: section 3.5 of the paper."""
+    """Sines and cosines of each position, length × width: section 3.5 of the paper."""
     rate = torch.exp(torch.arange(width // 2, device=device) * (-math.log(10_000) / (width // 2 - 1)))
     angle = torch.arange(length, device=device)[:, None] * rate
     return torch.cat([angle.sin(), angle.cos()], 1)
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder of so many layers each."""
+    """Encoder and decoder with this many layers each."""
 
     def __init__(
         self, rows: int, width: int, heads: int, feedforward: int, layers: int, dropout: float
@@ -52,11 +53,11 @@ class Transformer(nn.Module):
             nn.TransformerDecoderLayer(width, heads, feedforward, **form), layers, nn.LayerNorm(width)
         )
         for weights in [*self.encoder.parameters(), *self.decoder.parameters()]:
-            if weights.dim() > 1:  # layers are copies of one: each gets weights of its own here
+            if weights.dim() > 1:  # layers are copies of one layer: here each gets its own weights
                 nn.init.xavier_uniform_(weights)
 
     def embed(self, numbers: Tensor) -> Tensor:
-        """Pieces and their places, batch × length × width."""
+        """Pieces with their positions, batch × length × width."""
         places = positions(numbers.shape[1], self.width, numbers.device)
         embedded: Tensor = self.dropout(self.pieces(numbers) * math.sqrt(self.width) + places)
         return embedded
@@ -67,7 +68,7 @@ class Transformer(nn.Module):
         return self.encoder(self.embed(source), src_key_padding_mask=padding), padding
 
     def decode(self, words: Tensor, states: Tensor, padding: Tensor) -> Tensor:
-        """States after each word, batch × length × width, each knowing the words up to its own alone."""
+        """States after each word, batch × length × width, each based only on the words up to its own."""
         ahead = nn.Transformer.generate_square_subsequent_mask(words.shape[1], words.device, torch.bool)
         found: Tensor = self.decoder(
             self.embed(words), states, tgt_mask=ahead, memory_key_padding_mask=padding, tgt_is_causal=True
@@ -75,17 +76,17 @@ class Transformer(nn.Module):
         return found
 
     def classify(self, states: Tensor) -> Tensor:
-        """Logits of the next piece, by the table that pieces are looked up in."""
+        """Logits of the next piece, from the embedding table."""
         return functional.linear(states, self.pieces.weight)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits of what follows each piece of the target but the last, batch × length less one × rows."""
+        """Logits of what follows each piece of the target except the last, batch × (length - 1) × rows."""
         return self.classify(self.decode(target[:, :-1], *self.encode(source)))
 
 
 class TransformerDecoder:
-    """The model in the middle of a beam search. The whole prefix is decoded again for each piece: simple,
-    and for sentences of 30 pieces a small part of a training.
+    """The model during a beam search. It decodes the whole prefix again for each piece: simple, and a small
+    part of a training for sentences of 30 pieces.
     """
 
     def __init__(self, model: Transformer, source: Tensor, beam: int) -> None:
@@ -94,15 +95,15 @@ class TransformerDecoder:
         self.states, self.padding = states.repeat_interleave(beam, 0), padding.repeat_interleave(beam, 0)
 
     def next(self, prefix: Tensor) -> tuple[Tensor, None]:
-        """Logits after the prefix; a search with coverage has nothing to ask here."""
+        """Logits after the prefix; no attention, which only a coverage penalty needs."""
         return self.model.classify(self.model.decode(prefix, self.states, self.padding)[:, -1]), None
 
     def follow(self, rows: Tensor) -> None:
-        """Hypotheses of a sentence share its source, and the prefix is the search's."""
+        """Hypotheses of a sentence share its source, and the search keeps the prefix."""
 
 
 class TransformerTraining(Translation):
-    """The Transformer as a benchmark; a sample is a piece of the target."""
+    """The Transformer as a benchmark; a sample is one piece of the target."""
 
     name = "transformer"
     counted = ("target",)
@@ -119,7 +120,7 @@ class TransformerTraining(Translation):
         return torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON, fused=fused)
 
     def learning_rate(self, step: int) -> float:
-        """Linear rise over the warm-up, then down by the inverse square root of the step."""
+        """Linear rise during warm-up, then decay with the inverse square root of the step."""
         steps = self.options.lr_warmup_steps
         rate: float = self.options.learning_rate * min((step + 1) / steps, math.sqrt(steps / (step + 1)))
         return rate
@@ -136,19 +137,19 @@ class TransformerTraining(Translation):
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(__doc__, batch_size=128, learning_rate=1.976e-3, max_epochs=12.0)
     add_options(parser, vocabulary_size=33_712, max_length=64, lr_warmup_steps=1000, dropout=0.1)
     add = parser.add_argument
-    add("--width", type=int, default=1024, help="of every layer; heads divide it")
+    add("--width", type=int, default=1024, help="width of every layer; must be divisible by heads")
     add("--heads", type=int, default=16, help="of attention")
-    add("--feedforward", type=int, default=4096, help="width between the two products after attention")
-    add("--layers", type=int, default=6, help="of the encoder, and of the decoder")
+    add("--feedforward", type=int, default=4096, help="inner width of the feed-forward layers")
+    add("--layers", type=int, default=6, help="layers in the encoder, and in the decoder")
     options = parser.parse_args()
     check_options(parser, options, "heads", "feedforward", "layers")
     if options.width % options.heads or options.width % 2 or options.width < 4:
         parser.error(
-            f"--width {options.width} must be even, 4 or more, and a multiple of --heads {options.heads}"
+            f"--width {options.width} must be even, at least 4, and a multiple of --heads {options.heads}"
         )
     train(TransformerTraining, options)
 

@@ -1,6 +1,6 @@
-"""Translation from English to German as a benchmark: what GNMT and Transformer have in common but the model.
+"""Translation from English to German as a benchmark: what GNMT and Transformer share except the model.
 
-The data are described in parallel_text.py. Quality is BLEU of newstest2014, translated by beam search.
+parallel_text.py describes the data. The quality is BLEU on newstest2014, translated with beam search.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ SMOOTHING = 0.1
 
 
 class Decoder(Protocol):
-    """A model in the middle of translating: each sentence's hypotheses are consecutive rows."""
+    """A model during translation: each sentence's hypotheses are consecutive rows."""
 
     def next(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
         """Logits of the next piece, rows × vocabulary; attention to the source, rows × length, or None."""
         ...
 
     def follow(self, rows: Tensor) -> None:
-        """Go on from these rows in place of all rows."""
+        """Continue from these rows instead of all rows."""
         ...
 
 
 class BeamSearch(NamedTuple):
     """Beam search.
 
-    beam      hypotheses kept a sentence
-    longest   pieces of a translation at most, its stop mark included
-    length    α of the length normalisation ((5 + length) / 6)^α
-    coverage  β of the coverage penalty, where the decoder tells its attention
+    beam      hypotheses kept per sentence
+    longest   largest number of pieces of a translation, including its end mark
+    length    α of the length normalization ((5 + length) / 6)^α
+    coverage  β of the coverage penalty, if the decoder returns its attention
 
-    Source: Wu et al. 2016, section 7, equation 14; hypotheses that stopped stay in the beam at no cost.
+    Source: Wu et al. 2016, section 7, equation 14; finished hypotheses stay in the beam at no cost.
     """
 
     beam: int
@@ -60,12 +60,12 @@ class BeamSearch(NamedTuple):
     coverage: float = 0.0
 
     def translate(self, decoder: Decoder, sentences: int, device: torch.device) -> list[list[int]]:
-        """The best translation of each sentence, without its begin mark."""
+        """The best translation of each sentence, without its start mark."""
         rows = sentences * self.beam
         first = torch.arange(0, rows, self.beam, device=device)[:, None]
         prefix = torch.full((rows, 1), BEGIN, device=device)
         scores = torch.full((sentences, self.beam), -math.inf, device=device)
-        scores[:, 0] = 0  # all hypotheses begin alike: one of them counts
+        scores[:, 0] = 0  # all hypotheses start alike: only one of them counts
         lengths, done = torch.zeros(rows, device=device), torch.zeros(rows, dtype=torch.bool, device=device)
         attended: Tensor | None = None
         for _ in range(self.longest):
@@ -94,16 +94,16 @@ class BeamSearch(NamedTuple):
 
 
 def free_after_stop(likely: Tensor, done: Tensor) -> Tensor:
-    """Log likelihoods, rows × vocabulary, where what has stopped goes on with padding at no cost alone."""
+    """Log likelihoods, rows × vocabulary, in which finished rows only continue with padding, at no cost."""
     free = torch.full_like(likely[0], -math.inf)
     free[PAD] = 0
     return torch.where(done[:, None], free, likely)
 
 
 class Translation(TrainingBenchmark):
-    """Its samples are pieces, marks included and padding not, as `counted` sides of a pair have them.
+    """Samples are pieces, including marks but not padding, of the `counted` sides of a pair.
 
-    sizes  options that say how large the model is
+    sizes  options that set the model's size
     """
 
     round = "v0.7"
@@ -114,15 +114,15 @@ class Translation(TrainingBenchmark):
     sizes: tuple[str, ...] = ("width",)
 
     def decoder(self, model: torch.nn.Module, source: Tensor) -> tuple[Decoder, BeamSearch]:
-        """The model, about to translate source, sentences × length; and how its translations are searched."""
+        """The model, ready to translate source (sentences × length), and its search settings."""
         raise NotImplementedError
 
     def optimisation(self) -> dict[str, object]:
-        """What the round's rules ask of its Adam beside what `stated` has."""
+        """What the round's rules require of its Adam, in addition to `stated`."""
         raise NotImplementedError
 
     def stated(self) -> dict[str, object]:
-        """Keys as closed_gnmt and closed_transformer of the round's compliance rules name them."""
+        """Keys as named by closed_gnmt and closed_transformer in the round's compliance rules."""
         options = self.options
         facts = {name: getattr(options, name) for name in ("vocabulary_size", *self.sizes)}
         if options.mode != "real":
@@ -137,7 +137,7 @@ class Translation(TrainingBenchmark):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Of the data set."""
+        """The data set's vocabulary."""
         return Vocabulary(self.options.data / VOCABULARY, self.options.vocabulary_size)
 
     @cached_property
@@ -160,7 +160,7 @@ class Translation(TrainingBenchmark):
         return len(self.eval_set)
 
     def synthetic(self) -> dict[str, Any]:
-        """Pairs of random pieces, none of them padding."""
+        """Pairs of random pieces, without padding."""
         options = self.options
         shape, rows = (options.batch_size, options.length), options.vocabulary_size
         sides = {s: torch.randint(MARKS, rows, shape, device=self.rank.device) for s in ("source", "target")}
@@ -170,20 +170,20 @@ class Translation(TrainingBenchmark):
         return sum(batch[f"{side}_pieces"] for side in self.counted)
 
     def weight(self, batch: dict[str, Any]) -> float:
-        """Pieces of the target that are predicted: all but the begin marks."""
+        """Pieces of the target that are predicted: all except the start marks."""
         return float(batch["target_pieces"] - len(batch["target"]))
 
     def loss(self, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-        """Mean cross entropy of the pieces that are predicted, labels smoothed by 0.1."""
+        """Mean cross entropy of the pieces that are predicted, with label smoothing of 0.1."""
         logits, labels = model(batch["source"], batch["target"]), batch["target"][:, 1:]
         return functional.cross_entropy(
             logits.flatten(0, 1).float(), labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
         )
 
     def evaluate(self, model: torch.nn.Module) -> float:
-        """BLEU, 0 to 1: words put together by Moses' rules, scored by sacrebleu, without case, as `intl`.
+        """BLEU, 0 to 1: detokenized by Moses' rules, scored by sacrebleu, case-insensitive, with `intl`.
 
-        As MLPerf's GNMT: `detokenizer.perl -l de | sacrebleu -lc --tokenize intl`.
+        As in MLPerf's GNMT: `detokenizer.perl -l de | sacrebleu -lc --tokenize intl`.
         """
         import sacrebleu
         from sacremoses import MosesDetokenizer
@@ -202,7 +202,7 @@ class Translation(TrainingBenchmark):
         return float(whole.score) / 100
 
     def translations(self, model: torch.nn.Module, lines: list[int]) -> dict[int, list[int]]:
-        """The numbers of each line's translation."""
+        """The piece numbers of each line's translation."""
         found: dict[int, list[int]] = {}
         for first in range(0, len(lines), self.options.batch_size):
             batch = lines[first : first + self.options.batch_size]
@@ -214,22 +214,23 @@ class Translation(TrainingBenchmark):
 
 
 def add_options(parser: argparse.ArgumentParser, **defaults: float) -> None:
-    """The options that both benchmarks have beside those of all, most with defaults of their own."""
+    """The options of both benchmarks in addition to the common ones, most with their own defaults."""
     add = parser.add_argument
-    add("--vocabulary-size", type=int, help="rows of the tables of pieces")
-    add("--max-length", type=int, help="longer sentences aren't trained on; with marks")
-    add("--length", type=int, default=32, help="of synthetic sentences")
-    add("--lr-warmup-steps", type=int, help="steps over which the learning rate rises")
-    add("--dropout", type=float, help="share of a layer's inputs that a training leaves out")
+    add("--vocabulary-size", type=int, help="rows of the embedding tables")
+    add("--max-length", type=int, help="longest training sentence, in pieces, including special tokens")
+    add("--length", type=int, default=32, help="length of synthetic sentences")
+    add("--lr-warmup-steps", type=int, help="steps over which the learning rate ramps up")
+    add("--dropout", type=float, help="dropout rate during training")
     parser.set_defaults(**defaults)
 
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace, *more: str) -> None:
-    """Refuse sizes of which no model can be made."""
+    """End the rank on sizes that no model can have."""
     names = ("width", "lr_warmup_steps", *more)
     if min(getattr(options, name) for name in names) < 1:
-        parser.error(", ".join(f"--{name.replace('_', '-')}" for name in names) + " are 1 or more")
+        parser.error(", ".join(f"--{name.replace('_', '-')}" for name in names) + " must be at least 1")
     if options.vocabulary_size <= MARKS or min(options.length, options.max_length) < 3:
         parser.error(
-            "--vocabulary-size is 5 or more; --length and --max-length, which count marks, 3 or more"
+            "--vocabulary-size must be at least 5; --length and --max-length, which include special tokens, "
+            "at least 3"
         )

@@ -1,16 +1,16 @@
-"""Training of a 3D U-Net on KiTS19's kidneys and tumours, as MLPerf trains it (v1.0 to v4.0).
+"""Training of a 3D U-Net on KiTS19's kidneys and tumors, as in MLPerf v1.0 to v4.0.
 
     python -m assay_payloads.training.unet3d --filters 8 16 32 --patch-size 16 --batch-size 2 --steps 3
     torchrun --nproc-per-node 8 -m assay_payloads.training.unet3d --mode real --data kits19/ \\
         --batch-size 7 --target 0.908
 
---data holds the cases as MLPerf's preprocess_dataset.py leaves them, case_00000_x.npy, case_00000_y.npy and
-so on; the 42 of its evaluation_cases.txt are evaluated, the others trained on. The network is MONAI's DynUNet
-in the sizes of MLPerf's reference.
+--data contains the cases as MLPerf's preprocess_dataset.py writes them, case_00000_x.npy, case_00000_y.npy,
+and so on. The 42 cases of its evaluation_cases.txt are for evaluation, the others for training. The network
+is MONAI's DynUNet with the sizes of MLPerf's reference.
 
-What is not as in MLPerf's reference: a patch that has to show foreground is laid around a voxel of it that is
-drawn at random (as in nnU-Net), not around a connected component; volumes are evaluated whole, where the
-reference first cuts off a margin that a window doesn't fill.
+Differences from MLPerf's reference: a patch that must show foreground is placed around a random foreground
+voxel (as in nnU-Net), not around a connected component; volumes are evaluated whole, while the reference
+first cuts off a margin that a window doesn't fill.
 Sources: Isensee et al., "nnU-Net" (2021); mlcommons/training, image_segmentation.
 """
 
@@ -32,16 +32,16 @@ from assay_payloads.datasets.kits19 import CLASSES, Cases, Patches
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
-PADDING = -2.2  # what preprocessing makes of air
+PADDING = -2.2  # the value of air after preprocessing
 MOMENTUM, FIRST_RATE = 0.9, 1e-4
-OVERLAP = 0.5  # of neighbouring windows
-SMOOTH = 1e-6  # keeps the Dice of a class that neither picture has at 1
+OVERLAP = 0.5  # of neighboring windows
+SMOOTH = 1e-6  # keeps the Dice of a class absent from both volumes at 1
 
 
 def dice(predicted: Tensor, labels: Tensor) -> Tensor:
-    """Dice of kidney and of tumour in one volume; 1 where neither picture has the class.
+    """Dice of kidney and tumor in one volume; 1 if the class is absent from both.
 
-    predicted, labels  the class of each voxel, of one shape
+    predicted, labels  the class of each voxel, same shape
     """
     scores = []
     for label in range(1, CLASSES):
@@ -52,7 +52,7 @@ def dice(predicted: Tensor, labels: Tensor) -> Tensor:
 
 
 class UNet3D(TrainingBenchmark):
-    """Kidneys and tumours in patches, scored on whole volumes."""
+    """Segmentation of kidneys and tumors: trained on patches, scored on whole volumes."""
 
     name = "unet3d"
     round = "v4.0"
@@ -65,7 +65,7 @@ class UNet3D(TrainingBenchmark):
         if len(options.filters) < 3 or options.patch_size % 2 ** (len(options.filters) - 1):
             rank.fail(
                 f"--filters of {len(options.filters)} levels don't fit --patch-size {options.patch_size}: "
-                "3 levels at least, and each halves the patch but the first"
+                "it needs at least 3 levels, and each level but the first halves the patch"
             )
         self.dice_loss = DiceLoss(
             include_background=False, to_onehot_y=True, softmax=True, smooth_nr=SMOOTH, smooth_dr=SMOOTH
@@ -82,23 +82,23 @@ class UNet3D(TrainingBenchmark):
         return Cases(self.options.data, evaluated=True)
 
     def model(self) -> nn.Module:
-        """Two convolutions a level, each with instance normalisation; levels halve the resolution."""
+        """Two convolutions per level, each with instance normalization; each level halves the resolution."""
         return network(self.options.filters)
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.parameters(), lr=1.0, momentum=MOMENTUM, nesterov=True)
 
     def learning_rate(self, step: int) -> float:
-        """From FIRST_RATE up, epoch by epoch; then constant."""
+        """Rises from FIRST_RATE by epoch, then constant."""
         top, warmup = self.options.learning_rate, self.options.warmup_epochs
         epoch = step // self.steps_per_epoch + 1 if self.options.mode == "real" else warmup
         return FIRST_RATE + (top - FIRST_RATE) * min(1.0, epoch / warmup) if warmup else top
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        """Half of it cross entropy over all voxels, half 1 - Dice of kidney and tumour."""
+        """Half cross entropy over all voxels, half 1 - Dice of kidney and tumor."""
         images, labels = batch
         logits = model(images).float()
-        # voxels in one row: the cross entropy of pictures has no kernel on GPUs that is deterministic
+        # voxels in one row: cross entropy of volumes has no deterministic GPU kernel
         rows, wanted = logits.movedim(1, -1).flatten(0, -2), labels.flatten().long()
         return 0.5 * (functional.cross_entropy(rows, wanted) + self.dice_loss(logits, labels))
 
@@ -117,7 +117,7 @@ class UNet3D(TrainingBenchmark):
         return len(self.volumes)
 
     def evaluate(self, model: nn.Module) -> float:
-        """Mean Dice of kidney and tumour over the volumes, each seen through windows of a patch's size."""
+        """Mean Dice of kidney and tumor over the volumes, each predicted in windows of a patch's size."""
         total = torch.zeros((), dtype=torch.float64)
         for index in range(self.rank.rank, len(self.volumes), self.rank.size):
             image, labels = (
@@ -158,15 +158,15 @@ def network(filters: list[int]) -> nn.Module:
 
 
 def main() -> None:
-    """Read the command line and train."""
+    """Parse the command line and train."""
     parser = arguments(
         __doc__, batch_size=2, learning_rate=2.0, max_epochs=4000, eval_every=20, first_eval=1000
     )
     add = parser.add_argument
     add("--patch-size", type=int, default=128, help="voxels along each edge")
-    add("--filters", type=int, nargs="+", default=[32, 64, 128, 256, 320, 320], help="of each level")
-    add("--oversampling", type=float, default=0.4, help="share of the patches that must show foreground")
-    add("--warmup-epochs", type=int, default=1000, help="in which the learning rate rises")
+    add("--filters", type=int, nargs="+", default=[32, 64, 128, 256, 320, 320], help="filters at each level")
+    add("--oversampling", type=float, default=0.4, help="share of the patches that must contain foreground")
+    add("--warmup-epochs", type=int, default=1000, help="epochs over which the learning rate ramps up")
     train(UNet3D, parser.parse_args())
 
 

@@ -126,7 +126,7 @@ def test_one_run_a_side_is_undecided_without_an_interval_and_says_why() -> None:
 def test_one_run_on_one_side_only_is_undecided_too() -> None:
     found = verdict(side([100.0], session="s1"), side([50.0, 51.0, 49.0], system="b", session="s2"))
     assert found.verdict == "undecided"
-    assert "A has one run only" in found.reason
+    assert "A has only one run" in found.reason
 
 
 @pytest.mark.parametrize("session", ["2026-03-01T100000Z", "another"], ids=["paired", "welch"])
@@ -169,7 +169,7 @@ def test_failed_runs_never_count_and_never_as_a_number() -> None:
     [(_, why)] = hold_against(
         side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()
     ).left_out
-    assert why == "no run of B has it"
+    assert why == "B has no such run"
 
 
 def test_a_run_on_both_sides_is_an_error() -> None:
@@ -211,7 +211,7 @@ def test_reasons_say_whether_the_difference_is_beyond_the_margin() -> None:
     _, beyond = decide(Estimate(1.04, 1.03, 1.05, 10, ""), MARGIN, "higher")
     _, perhaps = decide(Estimate(1.02, 1.005, 1.05, 10, ""), MARGIN, "higher")
     assert "by more than the margin" in beyond
-    assert "perhaps within" in perhaps
+    assert "possibly within" in perhaps
 
 
 def test_the_same_runs_give_the_same_verdict_bit_for_bit() -> None:
@@ -405,7 +405,7 @@ def test_the_exit_code_tells_the_verdict(
 def test_one_reference_holds_its_systems_against_the_first(tmp_path: object) -> None:
     where = _stored(tmp_path, side([100.0, 101.0, 99.0]) + side([100.2, 101.1, 99.1], system="b"))
     ran = CliRunner().invoke(compare_command.command, ["suite", *where])
-    assert "b against a" in ran.output
+    assert "b compared with a" in ran.output
 
 
 def test_a_side_of_several_systems_is_refused_with_a_name_to_type(tmp_path: object) -> None:
@@ -419,8 +419,8 @@ def test_nothing_in_common_says_what_failed(tmp_path: object) -> None:
     failed = side([None, None], system="b", state=RunState.FAILED, cause="rank 0 exited 127")
     where = _stored(tmp_path, side([1.0, 2.0]) + failed)
     ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", *where])
-    assert isinstance(ran.exception, InputError)
-    assert "2 of 2 runs gave no result (rank 0 exited 127)" in str(ran.exception)
+    assert ran.exit_code == 3
+    assert "2 of 2 runs gave no result (rank 0 exited 127)" in " ".join(ran.output.split())
 
 
 @pytest.mark.parametrize("margin", ["0", "100%", "-2%", "a lot"])
@@ -435,7 +435,7 @@ def test_figures_too_far_apart_for_an_interval_in_numbers_are_undecided_and_writ
     [found] = compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics())
     assert found.verdict == "undecided"
     assert (found.ratio.low, found.ratio.high, found.smallest_visible) == (None, None, None)
-    assert "beyond any number" in found.reason
+    assert "exceeds any number" in found.reason
     assert json.dumps(to_plain(found), allow_nan=False)
 
 
@@ -445,4 +445,4 @@ def test_a_ratio_with_a_zero_on_one_side_is_one_of_arithmetic_means_on_both() ->
     assert (found.mean_a, found.mean_b) == (30.0, 28.0)
     assert found.ratio.value == pytest.approx(28 / 30)
     assert found.verdict == "undecided"
-    assert "the means and their ratio are arithmetic ones" in found.reason
+    assert "the means and their ratio are arithmetic" in found.reason

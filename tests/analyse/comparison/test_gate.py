@@ -31,7 +31,7 @@ def comparison(low: float | None, high: float | None, better: Better | None = "h
         method="welch",
         margin=0.02,
         verdict="undecided",
-        reason="one run a side has no spread to judge by: no interval",
+        reason="one run per side has no spread to judge by: no interval",
         smallest_visible=None,
     )
 
@@ -43,7 +43,7 @@ def comparison(low: float | None, high: float | None, better: Better | None = "h
         (0.99, 1.30, "higher", "holds"),  # better by any amount
         (0.985, 0.995, "higher", "holds"),  # slower, yet by less than the margin
         (0.90, 0.97, "higher", "worse"),
-        (0.90, 0.985, "higher", "undecided"),  # slower, perhaps by less than the margin
+        (0.90, 0.985, "higher", "undecided"),  # slower, possibly by less than the margin
         (0.90, 1.10, "higher", "undecided"),
         (0.70, 1.01, "lower", "holds"),
         (1.03, 1.10, "lower", "worse"),
@@ -73,7 +73,7 @@ def test_a_metric_without_a_direction_that_moved_is_undecided_and_says_what_to_d
     for a, b in (("new", "old"), ("old", "new")):
         said = assay("gate", f"n:{a}", "--baseline", f"n:{b}", "--runs", tmp_path / "runs")
         assert said.exit_code == 3, said.output
-        assert "no direction of this metric is declared better: declare `better:`" in said.stdout
+        assert "the metric has no declared direction: declare `better:`" in said.stdout
 
 
 def test_what_is_picked_out_of_several_rests_on_the_corrected_interval() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from assay import store
 from assay.analyse.comparison.sides import baseline_of, led_by, primary_metrics
 from assay.cli import assay as command_line
 from assay.errors import InputError
-from assay.records import Measurement, Metric, Result
+from assay.records import Measurement, Metric, Result, RunState
 from assay.report import markdown
 from assay.report.contents.contents import gather
 from assay.report.page import page
@@ -100,14 +100,36 @@ def test_where_one_side_lacks_the_primary_metric_compare_gate_report_and_until_a
     assert [(one.metric, one.reason) for one in contents.open] == [("throughput", REASON)]
     assert contents.questions == ()
     advice = recommendation(contents)
-    assert (advice.action, REASON in advice.sentence) == ("Measure it on both sides", True)
+    assert (advice.action, REASON in advice.sentence) == ("Measure on both sides", True)
     for text in (page.html(contents), markdown.text(contents)):
         assert REASON in text
         assert "undecided" in text
 
     everything = [result for runs in ONE_SIDED.values() for result in runs]
     open_, missing = undecided(Planned(primary_metric={"train": "throughput"}), everything, declared)  # type: ignore[arg-type]
-    assert (open_, missing) == ([], [f"train, b against a: not compared: {REASON}"])
+    assert (open_, missing) == ([], [f"train, b and a: not compared: {REASON}"])
+
+
+def test_where_one_side_gave_no_result_compare_gate_report_and_until_are_undecided(tmp_path: Path) -> None:
+    failed = [
+        replace(r, run=replace(r.run, state=RunState.FAILED, cause="rank 0 exited 9"))
+        for r in runs_of("b", None, 0.010)
+    ]
+    sides = {"a": runs_of("a", 100.0, 0.010), "b": failed}
+    where = kept(tmp_path, sides)
+    reason = "throughput was measured on one side only; b: 5 of 5 runs gave no result (rank 0 exited 9)"
+    for words in (["compare", "suite:a", "suite:b"], ["gate", "suite:b", "--baseline", "suite:a"]):
+        ran = CliRunner().invoke(command_line, [*words, *where])
+        assert ran.exit_code == 3, ran.output
+        assert reason in " ".join(ran.stdout.split())
+    contents = gather(sides, declared)
+    assert [one.reason for one in contents.open] == [reason]
+    assert recommendation(contents).action == "Measure on both sides"
+    everything = [result for runs in sides.values() for result in runs]
+    assert undecided(Planned(primary_metric={}), everything, declared) == (
+        [],
+        [f"train, b and a: not compared: {reason}"],
+    )  # type: ignore[arg-type]
 
 
 def test_a_metric_that_is_named_is_judged_although_another_leads(tmp_path: Path) -> None:
@@ -161,7 +183,7 @@ def test_a_metric_at_other_points_on_each_side_is_said_to_have_no_common_point(t
     kept(tmp_path, sides)
     found = assay.compare("suite:a", "suite:b", runs=tmp_path)
     assert [one.reason for one in found.open] == [
-        "throughput was measured at no point of both sides that has a ratio"
+        "throughput was measured at no common point that has a ratio"
     ]
 
 

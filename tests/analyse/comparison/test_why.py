@@ -53,8 +53,8 @@ METAL = made(system="metal")
 def test_ranks_in_several_pods_are_told_with_their_nodes_and_their_network() -> None:
     (reason,) = asked([METAL], [pods("node1", "node2")]).reasons
     assert reason == (
-        "its 2 ranks lie in 2 pods on node1, node2, which are one machine, and meet over eth0 (MTU 1450 B), "
-        "those of metal together on one node"
+        "its 2 ranks run in 2 pods on node1, node2, which are one machine, and communicate over eth0 (MTU "
+        "1450 B), those of metal together on one node"
     )
 
 
@@ -79,8 +79,8 @@ def exchanged(system: str, step_s: float, exchange_s: float, *more: dict[str, Sc
 def test_a_slower_exchange_is_held_against_how_much_longer_a_step_takes() -> None:
     (reason,) = asked(exchanged("metal", 0.5, 0.07), exchanged("pods", 0.7, 0.19)).reasons
     assert reason == (
-        "one exchange of its 100 MB of gradients, measured alone, takes 190 ms and on metal 70 ms: "
-        "120 ms more, where a step takes 200 ms longer"
+        "one exchange of its 100 MB of gradients, measured on its own, takes 190 ms, and 70 ms on metal: "
+        "120 ms more, while a step takes 200 ms longer"
     )
     assert asked(exchanged("metal", 0.5, 0.19), exchanged("pods", 0.7, 0.07)).reasons == ()
 
@@ -89,8 +89,8 @@ def test_a_quota_is_told_with_what_it_stopped_and_is_ruled_out_where_there_is_no
     stopped = replace(QUIET, quota_cores=0.5, periods=100, throttled_periods=40, throttled_s=3.3)
     found = asked([METAL], [made({**BOOT, "cpu.quota": 0.5}, system="pods", nodes=[stopped])])
     assert found.reasons == (
-        "a quota gives it 0.5 cores' worth of time on a node, metal has none",
-        "a CPU quota stopped it for 25 % of its CPU time, and on metal 0 %",
+        "a quota gives it 0.5 cores' worth of CPU time per node; metal has none",
+        "a CPU quota stopped it for 25 % of its CPU time, compared with 0 % on metal",
     )
     assert "stops by a CPU quota" in asked([METAL], [made(system="pods")]).ruled_out
 
@@ -99,7 +99,7 @@ def test_other_processes_are_a_reason_only_where_they_took_more_than_on_the_othe
     busy = replace(QUIET, busy_cpu_s=19.0, cpu_wait_s=9.0)
     here = [made(system="metal", nodes=[busy])]
     assert asked([METAL], [made(system="pods", nodes=[busy])]).reasons == (
-        "other processes contended for 48 % of the CPU time, and on metal 0.64 %",
+        "other processes contended for 48 % of the CPU time, compared with 0.64 % on metal",
     )
     assert "other processes" in asked(here, [made(system="pods", nodes=[busy])]).ruled_out
 
@@ -136,9 +136,9 @@ def report(pods_value: float) -> str:
 
 
 def test_a_report_tells_why_beside_the_verdict_of_what_is_slower_and_of_nothing_else() -> None:
-    assert "  - Its 2 ranks lie in 2 pods on node1, node2" in report(90.0)
-    assert "No more than on metal: stops by a CPU quota, other processes" in report(90.0)
-    assert "ranks lie in" not in report(100.0)
+    assert "  - Its 2 ranks run in 2 pods on node1, node2" in report(90.0)
+    assert "Not higher than on metal: stops by a CPU quota, other processes" in report(90.0)
+    assert "ranks run in" not in report(100.0)
 
 
 # Times ---------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_a_terminal_tells_it_below_the_verdicts() -> None:
     console = Console(width=200, record=True, file=StringIO())
     console.print(terminal.whys(gather(sides, table).comparisons, sides, 0.02))
     told = console.export_text()
-    assert "Why pods is slower at train on 2 workers:\n  Its 2 ranks lie in 2 pods on node1, node2" in told
+    assert "Why pods is slower at train on 2 workers:\n  Its 2 ranks run in 2 pods on node1, node2" in told
     (slower,) = why_words.plain(gather(sides, table).comparisons, sides, 0.02)
     assert (slower["a"], slower["b"], slower["benchmark"]) == ("metal", "pods", "train")
-    assert slower["why"][0].startswith("Its 2 ranks lie in 2 pods on node1, node2")
+    assert slower["why"][0].startswith("Its 2 ranks run in 2 pods on node1, node2")

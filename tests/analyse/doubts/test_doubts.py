@@ -125,7 +125,7 @@ def test_failed_runs_left_out() -> None:
         [None, None], system="b", session="s2", state=RunState.FAILED, cause="rank 1: out of memory"
     )
     found = raised(steady("a"), steady("b") + failed)["failed-runs-left-out"]
-    assert "B: 2 of 7 runs gave none (2 × rank 1: out of memory)" in found.evidence
+    assert "B: 2 of 7 runs gave no result (2 × rank 1: out of memory)" in found.evidence
     assert "failed-runs-left-out" not in raised(steady("a"), steady("b"))
 
 
@@ -174,7 +174,7 @@ def test_a_container_is_different_software_only_where_both_sides_are_of_one_kind
     pods = CLEAN | {"container": "podman", "container.image_id": "1"}
     assert "different-software" not in raised(steady("a", facts=metal), steady("b", facts=pods))
     found = raised(steady("a", facts=pods), steady("b", facts=pods | {"container.image_id": "2"}))
-    assert found["different-software"].evidence == "container.image_id 1 against 2"
+    assert found["different-software"].evidence == "container.image_id 1 and 2"
 
 
 def test_variables_that_systems_yaml_sets_are_what_is_compared() -> None:
@@ -186,7 +186,25 @@ def test_variables_that_systems_yaml_sets_are_what_is_compared() -> None:
 
 def test_different_software_names_both_versions() -> None:
     found = raised(steady("a", facts=CLEAN), steady("b", facts=CLEAN | {"package.torch": "2.7.1"}))
-    assert found["different-software"].evidence == "package.torch 2.8.0 against 2.7.1"
+    assert found["different-software"].evidence == "package.torch 2.8.0 and 2.7.1"
+
+
+@pytest.mark.parametrize(
+    ("facts", "evidence"),
+    [
+        ({"package.torch": "2.7.1"}, "A: package.torch 2.7.1 and 2.8.0"),
+        ({"kernel": "6.1"}, "A: kernel 6.1 and absent"),
+        ({"env.JOB": "7"}, None),
+        ({"host": "other"}, None),
+        ({"python.executable": "/elsewhere/python"}, None),
+    ],
+)
+def test_changed_software(facts: dict[str, object], evidence: str | None) -> None:
+    before, after = steady("a", facts=CLEAN), steady("a", facts=CLEAN | facts)
+    found = raised([*before[:3], *after[3:]], steady("b", facts=CLEAN))
+    assert (found["changed-software"].evidence if "changed-software" in found else None) == evidence
+    of_another = steady("b", facts=CLEAN | facts)
+    assert "changed-software" not in raised(before, of_another), "that is different-software"
 
 
 def test_a_fact_that_varies_from_run_to_run_is_not_a_difference_between_sides() -> None:
@@ -199,7 +217,7 @@ def test_a_fact_that_varies_from_run_to_run_is_not_a_difference_between_sides() 
 
 def test_different_parameters() -> None:
     found = raised(steady("a"), steady("b", params={"batch_size": 64}))
-    assert found["different-parameters"].evidence == "batch_size 32 against 64"
+    assert found["different-parameters"].evidence == "batch_size 32 and 64"
     assert "different-parameters" not in raised(steady("a"), steady("b"))
 
 

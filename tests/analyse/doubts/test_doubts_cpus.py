@@ -57,7 +57,7 @@ def test_one_rank_with_all_cores_against_two_that_share_them_is_doubted_with_wha
     found = doubted(size("1x1", 19.0, {**CPU, "threads": 2}), size("2x1", 19.2, {**CPU, "threads": 1}))
     assert found is not None
     assert found.evidence.startswith(
-        "1x1: 2 threads a rank, 1.9 CPUs used a rank; 2x1: 1 thread a rank, 0.96 CPUs"
+        "1x1: 2 threads per rank, 1.9 CPUs used per rank; 2x1: 1 thread per rank, 0.96 CPUs"
     )
     assert "OMP_NUM_THREADS" in found.remedy
 
@@ -65,7 +65,7 @@ def test_one_rank_with_all_cores_against_two_that_share_them_is_doubted_with_wha
 def test_a_program_that_does_not_state_its_threads_is_judged_by_what_it_used() -> None:
     found = doubted(size("1x1", 19.0, {}), size("2x1", 19.2, {}))
     assert found is not None
-    assert found.evidence.startswith("1x1: 1.9 CPUs used a rank; 2x1: 0.96 CPUs used a rank")
+    assert found.evidence.startswith("1x1: 1.9 CPUs used per rank; 2x1: 0.96 CPUs used per rank")
 
 
 @pytest.mark.parametrize("facts", [{}, {**CPU, "threads": 1}], ids=["unstated", "equal threads"])
@@ -74,7 +74,7 @@ def test_more_ranks_than_cpus_are_doubted_where_they_kept_these_busy(facts: Mapp
     assert found is not None
     assert "64x1" in found.evidence
     assert "64 ranks on 2 CPUs" in found.evidence
-    assert "no more ranks than CPUs" in found.remedy
+    assert "at most as many ranks as CPUs" in found.remedy
 
 
 def test_ranks_that_run_one_after_the_other_count_the_cpus_of_a_node_once() -> None:

@@ -45,7 +45,7 @@ def test_valid_by_short_settings_is_doubted_in_a_comparison(workload: str) -> No
     short = imported("b", workload=workload, effective_min_duration_ms=60_000)
     found = raised(imported("a"), short)["short-settings"]
     assert found.evidence == (
-        "minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000"
+        "minimum duration: effective_min_duration_ms is 60000, the rules require at least 600000"
     )
     assert "short-settings" not in raised(imported("a"), imported("b"))
 
@@ -56,7 +56,7 @@ def test_a_report_on_one_system_says_that_a_valid_short_run_is_no_result_of_mlpe
         found = gather({"a": runs}, metrics()).doubts
         [places] = [places for doubt, places in found if doubt.code == "short-settings"] or [()]
         assert bool(places) == told
-    assert "before calling them results of MLPerf" in markdown.text(gather({"a": short}, metrics()))
+    assert "before calling them MLPerf results" in markdown.text(gather({"a": short}, metrics()))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_answers_of_other_lengths_are_doubted_beyond_the_margin() -> None:
         for system, tokens in (("a", 128.0), ("b", 129.0), ("b", 64.0))
     )
     assert "different-lengths" not in raised(a, near)
-    assert raised(a, far)["different-lengths"].evidence == "answers of 128 tokens against 64, -50 %"
+    assert raised(a, far)["different-lengths"].evidence == "answers of 128 and 64 tokens, -50 %"
 
 
 @pytest.mark.parametrize(("lag_s", "late"), [(0.009, False), (0.02, True)])
@@ -144,7 +144,7 @@ def test_a_client_that_was_late_itself_is_doubted(lag_s: float, late: bool) -> N
     found = {doubt.code: doubt.evidence for claim in claims for doubt in claim.doubts}
     assert ("client-late" in found) == late
     if late:
-        assert found["client-late"].startswith("B: in 1 % of its looks the client was 20 ms late")
+        assert found["client-late"].startswith("B: in 1 % of its checks the client was 20 ms late")
 
 
 def test_other_programs_facts_of_the_same_names_raise_nothing() -> None:
@@ -166,6 +166,6 @@ def test_an_accuracy_below_99_percent_of_the_references_is_doubted() -> None:
         return {doubt.code: doubt for doubt in found.doubts}
 
     found = doubted(answered("b", 0.3716))["below-asked-accuracy"]
-    assert found.evidence == "retinanet has 0.3716, the rules ask for 0.3717"
+    assert found.evidence == "retinanet has 0.3716, the rules require 0.3717"
     assert "below-asked-accuracy" not in doubted(answered("b", 0.372))
     assert "below-asked-accuracy" not in doubted(answered("b", 0.1, samples=100)), "not the rules' data"

@@ -124,17 +124,17 @@ def test_neighbours_of_one_side_are_told_from_neighbours_of_both() -> None:
     one = raised(runs(*quiet), runs(*busy, system="b"))["busy-neighbours"].evidence
     assert "B: other processes contended for 20 % of the CPU time over 3 runs" in one
     assert "others used 0.7 of 2 CPUs and the job 1.2; some task waited for a CPU 20 % of the time" in one
-    assert one.endswith("; A: 0 %; what A met hardly matters, what B met may have slowed it")
+    assert one.endswith("; A: 0 %; the effect on A hardly matters, the effect on B may have slowed it down")
     both = raised(runs(*busy), runs(*busy, system="b"))["busy-neighbours"].evidence
-    assert both.endswith("both sides met it, and either may have lost more by it")
+    assert both.endswith("both sides were affected, and either may have lost more")
     more = [[replace(QUIET, job_cpu_s=2.0)]] * 3
     unlike = raised(runs(*busy), runs(*more, system="b"))["busy-neighbours"].evidence
-    assert unlike.endswith("both sides met it, and either may have lost more by it")  # a count is no loss
+    assert unlike.endswith("both sides were affected, and either may have lost more")  # a count is no loss
     unknown = raised(runs(*busy), runs([], [], system="b"))["busy-neighbours"].evidence
-    assert unknown.endswith("of B nothing was counted")
+    assert unknown.endswith("nothing was counted for B")
     hot, cool = [replace(QUIET, heat_events=1, heat_s=None)], [QUIET]
     uncounted = raised(runs(hot, hot), runs(cool, cool, system="b"))["heat-throttled"].evidence
-    assert uncounted.endswith("what B met hardly matters, what A met may have slowed it")
+    assert uncounted.endswith("the effect on B hardly matters, the effect on A may have slowed it down")
     assert "either may have lost more" in raised(runs(hot), runs(hot, system="b"))["heat-throttled"].evidence
 
 

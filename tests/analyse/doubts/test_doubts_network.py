@@ -126,7 +126,7 @@ def test_a_bandwidth_far_below_its_ports_rate_is_told(
 
 def test_the_rate_of_the_port_stands_in_the_evidence() -> None:
     evidence = raised(over_a_port(12.1e9, HDR))["below-link-rate"].evidence
-    assert "12.1 GB/s at 8.389 MB over a port with 25 GB/s, 48 %" in evidence
+    assert "12.1 GB/s at 8.389 MB over a port of 25 GB/s, 48 %" in evidence
 
 
 def test_a_clock_that_perftest_warned_of_is_told() -> None:

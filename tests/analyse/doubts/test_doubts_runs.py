@@ -61,7 +61,7 @@ def test_the_order_of_logs_that_others_made_is_no_time() -> None:
     found = of_values(drifting, source="set/file")
     assert "drift" not in found
     assert found["order-unknown"].evidence == (
-        "nothing says when the runs of A ran, one after the other: drift and dependence are not tested"
+        "the order in which the runs of A ran is unknown: drift and dependence are not tested"
     )
     assert "cannot-tell" not in found  # which would name what was tested
 
@@ -88,7 +88,7 @@ def test_a_drift_that_both_sides_of_a_block_share_is_none_of_the_ratio() -> None
 
 def test_a_ratio_that_drifts_over_the_blocks_is_a_drift() -> None:
     found = of_pairs([value / 100 * 0.99**i for i, value in enumerate(QUIET)])
-    assert "B against A fell by 8.8 % over 10 blocks" in found["drift"].evidence
+    assert "B relative to A fell by 8.8 % over 10 blocks" in found["drift"].evidence
 
 
 def test_dependence_is_raised_by_runs_that_resemble_the_one_before() -> None:
@@ -226,7 +226,7 @@ def test_learns_nothing(name: str, course: list[float], is_raised: bool) -> None
 def test_a_loss_that_falls_by_less_than_it_wobbles_is_doubted_from_three_runs_on() -> None:
     wobbling = [[6.9, 6.7, 7.0, 6.8], [6.8, 7.1, 6.6, 6.9], [7.0, 6.9, 7.1, 6.8]]
     found = of_side(with_series(side(QUIET[:3]), "loss", wobbling))
-    assert "loss went from 6.9 to 6.833 on average over 3 runs, no more than it wobbles by" in (
+    assert "loss went from 6.9 to 6.833 on average over 3 runs, no more than it fluctuates by" in (
         found["learns-nothing"].evidence
     )
     assert "learns-nothing" not in of_side(with_series(side(QUIET[:2]), "loss", wobbling[:2]))

@@ -127,10 +127,13 @@ def test_gradients_beyond_every_payload_are_extrapolated_and_said_to_be() -> Non
     [curve] = curves(results, metrics=metrics)
     [words] = [text for name, text in scaling_words.words(study(curve, beside=results)) if name[:4] == "comm"]
     assert words.startswith(
-        "2 workers: one exchange of 67.11 MB takes 60 ms alone, extrapolated from 16 MiB,"
+        "2 workers: one exchange of 67.11 MB takes 60 ms on its own, extrapolated from 16 MiB,"
     )
-    assert "of a step (at most: overlap hides some); the step lost 80 ms over 1 worker, 25.000 % (" in words
-    assert words.endswith("communication explains at most 75 % of that, unless computing slows it down")
+    assert (
+        "of a step (at most: overlap hides part of it); the step lost 80 ms compared with 1 worker, 25.000 % "
+        "(" in words
+    )
+    assert words.endswith("communication explains at most 75 % of that, unless computation slows it down")
 
 
 def test_of_several_all_reduces_the_one_that_reaches_the_gradients_counts() -> None:
@@ -144,7 +147,7 @@ def test_of_several_all_reduces_the_one_that_reaches_the_gradients_counts() -> N
 def test_an_exchange_longer_than_the_loss_explains_all_of_it_and_no_more() -> None:
     [found] = found_in(trained() + allreduce("2x1", {64 * MIB: 0.16}))
     assert found.explained == 1.0
-    assert scaling_words.communication(found).endswith("up to all of that, unless computing slows it down")
+    assert scaling_words.communication(found).endswith("up to all of that, unless computation slows it down")
 
 
 def test_where_nothing_is_lost_nothing_is_explained() -> None:
@@ -152,7 +155,7 @@ def test_where_nothing_is_lost_nothing_is_explained() -> None:
     [found] = found_in(training("1x1", 100.0, 64 * MIB) + two + allreduce("2x1", {64 * MIB: 0.01}))
     assert found.explained is None
     assert scaling_words.communication(found).endswith(
-        "what the step lost over 1 worker is not told from nothing"
+        "what the step lost compared with 1 worker can't be distinguished from zero"
     )
 
 
@@ -161,7 +164,7 @@ def test_the_smallest_size_has_a_share_and_no_loss() -> None:
     [found] = found_in(results + allreduce("2x1", {64 * MIB: 0.048}))
     assert found.share.value == pytest.approx(0.1)
     assert (found.lost, found.explained) == (None, None)
-    assert scaling_words.communication(found).endswith("of a step (at most: overlap hides some)")
+    assert scaling_words.communication(found).endswith("of a step (at most: overlap hides part of it)")
 
 
 def test_single_runs_give_figures_without_interval_and_explain_nothing() -> None:
@@ -170,7 +173,7 @@ def test_single_runs_give_figures_without_interval_and_explain_nothing() -> None
     assert found.explained is None
     words = scaling_words.communication(found)
     assert "12.5 % (no interval) of a step" in words
-    assert words.endswith("the step lost 80 ms over 1 worker, 25 % (no interval) of it")
+    assert words.endswith("the step lost 80 ms compared with 1 worker, 25 % (no interval) of it")
 
 
 LATENCY = {64 * MIB: 0.04}
@@ -219,7 +222,7 @@ def test_the_page_markdown_and_json_say_it() -> None:
     results = trained() + allreduce("2x1", LATENCY)
     contents = gather({"a": results}, metrics)
     for text in (page.html(contents), markdown.text(contents)):
-        assert "one exchange of 67.11 MB takes 40 ms alone" in text
+        assert "one exchange of 67.11 MB takes 40 ms on its own" in text
     [plain] = to_plain(contents.studies)
     assert plain["communication"][0]["explained"] == pytest.approx(0.5)
     without = gather({"a": trained()}, metrics)

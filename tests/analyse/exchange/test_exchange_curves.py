@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from assay.analyse.comparison.groups import group
 from assay.analyse.exchange.curves import ExchangeCurve, exchange_curves
 from assay.records import Measurement, Metric, Provenance, Result, Run, Scalar
 from stated_runs import result
@@ -56,8 +57,12 @@ def run(
     return replace(made, provenance=Provenance(tuple(nodes)) if nodes else None)
 
 
+def curves(results: Sequence[Result]) -> list[ExchangeCurve]:
+    return exchange_curves("here", group(results, metrics).values())
+
+
 def curve(results: Sequence[Result]) -> ExchangeCurve:
-    [found] = exchange_curves("here", results, metrics)
+    [found] = curves(results)
     return found
 
 
@@ -123,7 +128,7 @@ def test_where_the_limit_is_not_known_there_is_no_share(
 
 
 def test_few_sizes_are_no_curve_and_a_failed_run_is_no_part_of_one() -> None:
-    assert exchange_curves("here", [run(1, sizes=SIZES[:3])], metrics) == []
+    assert curves([run(1, sizes=SIZES[:3])]) == []
     wrong = run(3)
     wrong = replace(wrong, reading=replace(wrong.reading, problems=("4 values are wrong",)))
     assert {p.latency.n for p in curve([run(1), run(2), wrong]).points} == {2}
@@ -141,5 +146,5 @@ def test_modes_are_curves_of_their_own() -> None:
         made = run(block)
         return replace(made, run=replace(made.run, trial=replace(made.run.trial, varied={"mode": mode})))
 
-    found = exchange_curves("here", [of(m, b) for m in ("tcp", "gpudirect") for b in (1, 2)], metrics)
+    found = curves([of(m, b) for m in ("tcp", "gpudirect") for b in (1, 2)])
     assert sorted(str(one.labels["mode"]) for one in found) == ["gpudirect", "tcp"]

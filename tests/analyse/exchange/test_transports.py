@@ -86,7 +86,7 @@ def test_512_ranks_take_a_screen_and_the_odd_link_stands_first(tmp_path: Path) -
     )
     assert "node-001 -> node-002" in lines[1]
     assert "sockets" in lines[1]
-    assert lines[-1].strip().startswith("and 105 pairs more: ")
+    assert lines[-1].strip().startswith("and 105 more pairs: ")
     table = transport_words.table(found, "here")
     assert table.bodies[0].rows[0].cells == ("node-001", "node-002", "sockets", "1", "4")
     assert len(table.bodies[0].rows) == transport_words.MOST_ROWS + 1
@@ -129,7 +129,7 @@ def test_a_trial_that_was_to_use_gpudirect_and_did_not_says_so_first_and_beside_
     assert done.exit_code == 0, done.output
     shown = CliRunner().invoke(assay, ["show", "fabric", *runs], env=env).output
     first = shown.splitlines()[0]
-    assert ("asked for gpudirect, and NCCL's lines tell 16 links by" in first) is told
+    assert ("requested gpudirect, but NCCL reports 16 links by" in first) is told
     assert ("! other-transport" in shown) is told
     assert ("! other-transport" in done.output) is told
     assert "0 node-000 -> 8 node-001" in shown
@@ -139,4 +139,4 @@ def test_a_trial_that_was_to_use_gpudirect_and_did_not_says_so_first_and_beside_
     assert written.exit_code == 0, written.output
     page = (tmp_path / "page.html").read_text()
     assert "From rank to rank: here" in page
-    assert ("here, measured alone. It was asked for gpudirect" in page) is told
+    assert ("here, measured alone. It requested gpudirect" in page) is told

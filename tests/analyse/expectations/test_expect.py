@@ -112,7 +112,7 @@ def test_runs_that_were_looked_at_are_held_by_the_plans_repeated_interval_which_
     assert (found.estimate.low, found.estimate.high) == pytest.approx((math.exp(low), math.exp(high)))
     assert found.estimate.confidence == level
     assert "a 98.7 % interval, so that 95 % hold over all looks, at 3, 5, 8, 12 and 20 runs" in found.reason
-    assert "98.7 % intervals, so that 95 % hold over all looks" in printed(requirements([found]))
+    assert "98.7 % intervals, so that 95 % hold over all planned looks" in printed(requirements([found]))
     assert "over all looks" not in held(side(values), 90).reason
 
 

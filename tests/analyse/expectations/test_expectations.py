@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay import store
+from assay.analyse.comparison.groups import group
 from assay.analyse.exchange.fabrics import of_node, port_bytes_per_s
 from assay.analyse.expectations.accelerators import ACCELERATORS, of_name
 from assay.analyse.expectations.references import REFERENCES
@@ -50,7 +51,8 @@ def told(
         reading = Reading(run.reading.measurements, facts=stated)
         runs.append(Result(replace(run.run, trial=trial), reading, provenance))
     declared = {metric: Metric(metric, unit, "higher", "speed")}
-    return usage(runs, metrics=lambda _run: declared, flops=lambda _run: flops)
+    points = group(runs, lambda _run: declared).values()
+    return usage({runs[0].run.trial.system: points}, lambda _run: flops)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +114,9 @@ def test_a_training_in_fp32_is_held_against_tf32_where_the_device_has_it() -> No
 @pytest.mark.parametrize(
     ("device", "why"),
     [
-        (None, "no peak is known of a CPU"),
-        ("NVIDIA H100", "no peak is known of NVIDIA H100"),
-        (V100, "no peak of Tesla V100-SXM2-16GB is known for bf16"),
+        (None, "the peak of a CPU"),
+        ("NVIDIA H100", "the peak of NVIDIA H100 is unknown"),
+        (V100, "the peak of Tesla V100-SXM2-16GB is unknown for bf16"),
     ],
 )
 def test_an_unknown_peak_gives_no_share_and_says_why(device: str | None, why: str) -> None:
@@ -158,7 +160,7 @@ def test_an_all_reduce_over_nodes_is_held_against_what_leaves_a_node() -> None:
     [found] = told([55.21e9], V100, shape="2x8", labels={"payload_bytes": 2**28}, **known)
     assert found.share is not None
     assert found.share.value == pytest.approx(29.45 / 50, abs=1e-3)
-    assert found.of == "4 × EDR InfiniBand a node"
+    assert found.of == "4 × EDR InfiniBand per node"
     assert found.normal is not None
     assert found.normal.each is False
     [pods] = told([5.70e9], V100, shape="16x1", labels={"payload_bytes": 2**28}, **known)
@@ -171,9 +173,9 @@ def test_an_all_reduce_over_nodes_is_held_against_what_leaves_a_node() -> None:
 def test_an_all_reduce_within_a_node_or_over_unknown_networks_has_no_share() -> None:
     known = {"workload": "allreduce", "metric": "busbw", "unit": "B/s", "flops": None}
     [inside] = told([1e11], V100, shape="1x8", **known)
-    assert (inside.share, inside.why) == (None, "within one node nothing crosses the fabric")
+    assert (inside.share, inside.why) == (None, "within one node, nothing crosses the fabric")
     [blind] = told([1e10], V100, shape="2x8", nodes=({}, {}), **known)
-    assert (blind.share, blind.why) == (None, "no node says how fast its network is")
+    assert (blind.share, blind.why) == (None, "no node reports the speed of its network")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_show_says_how_much_of_the_hardware_is_used_and_whether_that_is_normal(
         text = CliRunner().invoke(command_line, [name, "suite", "--runs", str(tmp_path)]).stdout
         words = " ".join(text.split())
         assert "17.20 % (" in words, "7,005 × 24.3 GFLOP of 989.4 TFLOP/s"
-        assert "within what others reached, 2,790 to 7,160 images/s an accelerator" in words
+        assert "within published results, 2,790 to 7,160 images/s per accelerator" in words
     ran = CliRunner().invoke(command_line, ["show", "suite", "--json", "--runs", str(tmp_path)])
     first = json.loads(ran.stdout)["usage"][0]
     assert first["share"]["value"] == pytest.approx(IMAGE * 7005 / 989.4e12, rel=1e-4)

@@ -105,7 +105,8 @@ def test_unet3d_takes_what_its_layers_do() -> None:
 
 
 def used(tmp_path: Path, logs: Path) -> dict[str, Usage]:
-    found = usage(imported(tmp_path, "set", logs), metrics=read.metrics, flops=read.flops)
+    points = group(imported(tmp_path, "set", logs), read.metrics).values()
+    found = usage({"set": points}, read.flops)
     return {one.point.benchmark: one for one in found}
 
 
@@ -147,7 +148,7 @@ def test_a_language_model_without_a_stated_number_format_has_no_mfu(
     found = used(tmp_path, mlperf_logs / "v5.1")["llama31_8b"]
     assert (found.share, found.normal) == (None, None)
     assert expected_words.words([found]) == [
-        "llama31_8b: no peak of AMD Instinct MI355X is known for a number format that nothing states"
+        "llama31_8b: the peak of AMD Instinct MI355X is unknown for an unstated number format"
     ]
 
 
@@ -158,9 +159,9 @@ def test_train_samples_that_count_batches_are_resolved_by_the_known_data_set_and
     logs = mlperf_logs / "v2.1"
     assert set(used(tmp_path / "one", logs)) == {"ssd"}
     shown = CliRunner().invoke(assay, ["import", str(logs), "--runs", str(tmp_path), "--name", "hpe"])
-    assert "note: epoch_num counts epochs: ssd in v2.1, by " in shown.output
+    assert "note: epoch_num counts epochs: ssd in v2.1, according to " in shown.output
     assert "throughput-contradicts" not in shown.output
-    assert "counts batches, by the published logs" in shown.output
+    assert "counts batches, according to the published logs" in shown.output
     text = CliRunner().invoke(assay, ["show", "hpe", "--runs", str(tmp_path)]).output
     assert "mlperf.accelerator_model_name NVIDIA A100-SXM-80GB" in text
     assert "samples/s" in text

@@ -45,7 +45,7 @@ def test_between_two_batch_sizes_the_reference_is_interpolated_and_beyond_them_t
     assert (found.expected.value, found.at, found.speed) == (45, (100, 200), "as the references")
     beyond = only(side([45, 46, 44], batch=400), references)
     assert (beyond.speed, beyond.expected) == ("unknown", None)
-    assert "400 (there is: 100, 200)" in beyond.reason
+    assert "400 (available: 100, 200)" in beyond.reason
 
 
 def test_runs_that_differ_by_less_than_the_grid_are_no_alarm() -> None:

@@ -111,7 +111,7 @@ def test_a_success_that_no_target_could_check_is_doubted() -> None:
     unchecked = [replace(run(10.0 + n), target_reached=None) for n in range(5)]
     [doubt] = doubts_of_set(unchecked, system=None, system_facts={})
     assert (doubt.code, doubt.evidence) == (
-        "target-unknown", "5 of 5 runs say success; no target is known for resnet in v3.1"
+        "target-unknown", "5 of 5 runs claim success; no target is known for resnet in v3.1"
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def test_a_run_of_assay_s_own_is_refused_with_the_name_of_its_log(tmp_path: Path
     log.write_text("")
     refused = assay_score(tmp_path / "suite").exception
     assert isinstance(refused, InputError)
-    assert f"or log files: of a run of Assay's, as {log}" in str(refused)
+    assert f"or log files: it belongs to an Assay run, like {log}" in str(refused)
 
 
 def test_a_path_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_path_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
 def test_a_round_that_is_none_is_refused() -> None:
     result = assay_score(".", "--round", "3.1")
     assert result.exit_code == 2
-    assert "'3.1' is no round; write it like v3.1" in result.output
+    assert "'3.1' is not a round; write it as v3.1" in result.output
 
 
 def test_the_help_shows_each_example_on_its_own_line() -> None:
@@ -346,7 +346,7 @@ def test_a_stated_score_is_held_against_the_one_of_the_real_logs(
     assert ("score-contradicts" in codes) is not follows
     assert shown.exit_code == (0 if follows else 1)
     assert found["stated_minutes"] == float(published)
-    told = "which follows" if follows else "which does not follow"
+    told = "which matches" if follows else "which does not match"
     assert told in " ".join(stated(str(mlperf_logs / folder), "--stated", published).output.split())
 
 
@@ -377,7 +377,7 @@ def test_a_sheet_states_the_scores_of_several_sets(mlperf_logs: Path, tmp_path: 
         ("system,minutes\na,1\n", "no column benchmark"),
         ("", "no column system, benchmark, minutes; the header is empty"),
         ("system,benchmark,minutes\na,ssd,about 20\nb,ssd,\n", "minutes is 'about 20'"),
-        ("system,benchmark,minutes\nelsewhere,ssd,20\n", "no row of the sheet is of a set here"),
+        ("system,benchmark,minutes\nelsewhere,ssd,20\n", "no row of the sheet is about a set here"),
     ],
 )
 def test_a_sheet_that_can_not_be_used_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -392,7 +392,7 @@ def test_one_stated_figure_for_several_sets_is_refused(tmp_path: Path) -> None:
     for name in ("ssd", "resnet"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "result_0.txt").write_text("no log\n")
-    with pytest.raises(InputError, match="one figure is given for 2 sets"):
+    with pytest.raises(InputError, match="one value is given for 2 sets"):
         command.main([str(tmp_path), "--stated", "22.36"], standalone_mode=False)
     with pytest.raises(InputError, match="'fast' is neither minutes"):
         command.main([str(tmp_path), "--stated", "fast"], standalone_mode=False)

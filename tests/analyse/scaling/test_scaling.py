@@ -85,7 +85,7 @@ def test_threads_that_follow_from_the_shape_are_no_doubt_and_a_kernel_is() -> No
 
     assert "different-software" not in [d.code for d in curve(runs("6.1")).points[1].doubts]
     [doubt] = [d for d in curve(runs("6.2")).points[1].doubts if d.code == "different-software"]
-    assert doubt.evidence == "kernel 6.1 against 6.2"
+    assert doubt.evidence == "kernel 6.1 and 6.2"
 
 
 def test_each_system_and_swept_point_has_its_own_curve() -> None:

@@ -85,7 +85,7 @@ def test_what_is_picked_out_of_many_has_to_be_surer() -> None:
     assert (found[0].family.size, found[0].family.correction, found[0].family.alone) == (5, "holm", "slower")
     assert found[0].ratio == barely.ratio
     assert found[0].runs_needed is not None
-    assert "together with 4 others" in found[0].reason
+    assert "jointly with 4 others" in found[0].reason
 
 
 def test_the_step_down_finds_what_a_flat_correction_would_miss() -> None:
@@ -99,7 +99,7 @@ def test_the_step_down_finds_what_a_flat_correction_would_miss() -> None:
 def test_how_far_a_large_difference_reaches_beside_an_undecided_one_is_said_of_it_alone() -> None:
     large, _ = corrected([claim(normal(0.3, 0.01)), claim(normal(0.0, 0.02))])
     assert (large.verdict, large.by_margin) == ("faster", False)
-    assert "taken alone it lies wholly beyond the margin" in large.reason
+    assert "taken alone it is entirely beyond the margin" in large.reason
 
 
 def test_an_interval_excludes_1_exactly_where_the_verdict_is_faster_or_slower() -> None:
@@ -183,7 +183,7 @@ def test_a_family_with_an_end_that_no_number_holds_leaves_that_claim_open_and_th
     assert first.verdict == "undecided"
     assert first.family is not None
     assert first.family.ratio.high is None
-    assert "beyond any number" in first.reason
+    assert "exceeds any number" in first.reason
     assert {c.verdict for c in rest} == {"faster"}
 
 
@@ -217,14 +217,14 @@ def test_an_interval_that_ends_at_1_has_the_one_taken_alone_beside_it() -> None:
     assert "alone" not in figures.compared(control)
     shown = " ".join(plain(verdicts([slower, control])).split())
     assert figures.interval(slower.ratio, "–") in shown
-    assert "An end of <1 or >1 says which way and not how far" in shown
+    assert "A bound of <1 or >1 gives the direction but not the size" in shown
     row = tables.comparison([slower, control]).bodies[0].rows[0]
     assert any(cell.endswith(f"to <1.000; alone {alone}") for cell in row.cells)
 
 
 def test_no_footnote_is_said_of_ends_that_no_interval_has() -> None:
     both = corrected([claim(normal(-0.1, 0.005)), claim(normal(-0.1, 0.005))])
-    assert "An end of" not in plain(verdicts(both))
+    assert "A bound of" not in plain(verdicts(both))
 
 
 def test_a_gate_says_which_interval_an_answer_rests_on() -> None:
@@ -232,6 +232,6 @@ def test_a_gate_says_which_interval_an_answer_rests_on() -> None:
     found = judge(slower)
     assert found.answer == "undecided"
     assert "taken alone" in found.reason
-    assert "claimed together with 1 other it may be worse by less" in found.reason
+    assert "jointly with 1 other it may be worse by less" in found.reason
     assert judge(claim(normal(-0.1, 0.005))).reason.startswith("the whole interval")
     assert judge(control).reason.startswith("the interval taken alone (")

@@ -54,7 +54,7 @@ def test_the_table_of_looks_is_found_again_by_simulation() -> None:
 
 
 def test_the_document_holds_the_table_of_a_full_run_in_which_every_target_is_met() -> None:
-    document = (BENCHMARKS.parent / "docs" / "statistics.md").read_text()
+    document = (BENCHMARKS.parent / "docs" / "explanation" / "statistics.md").read_text()
     rows = [
         line.strip("| ").split(" | ") for line in document.splitlines() if line.endswith((" yes |", " – |"))
     ]

@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_rounds_and_another_gives_others() -> None:
 def test_more_rounds_than_there_are_and_a_node_named_twice_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 3 rounds"):
         rounds.pairs(["a", "b", "c", "d"], 4)
-    with pytest.raises(ValueError, match="named twice: a"):
+    with pytest.raises(ValueError, match="listed twice: a"):
         rounds.alone(["a", "b", "a"])
 
 

@@ -77,7 +77,10 @@ def test_links_that_the_rounds_do_not_separate_from_their_nodes_are_not_judged()
     assert seen.links == ()
     assert seen.link_loss is None
     assert seen.node_loss is not None
-    assert "links: 12 pairs separate 4 links from their nodes; it takes 8: run more rounds" in seen.untold
+    assert (
+        "links: 12 pairs separate 4 links from their nodes; at least 8 are needed: run more rounds"
+        in seen.untold
+    )
 
 
 def test_a_node_and_a_link_elsewhere_are_found_beside_each_other() -> None:
@@ -104,7 +107,7 @@ def test_an_uplink_is_blamed_rather_than_the_nodes_behind_it() -> None:
     assert [slow.who for slow in seen.groups] == [("r2",)]
     assert seen.groups[0].ratio == pytest.approx(0.8, abs=0.02)
     assert (seen.nodes, seen.links) == ((), ())
-    assert seen.untold == ("group r2: not slow within, so its way to the others; not which part of that",)
+    assert seen.untold == ("group r2: not slow within, so the cause is somewhere on its way to the others",)
 
 
 def test_a_rack_that_is_slow_within_too_is_told_from_a_slow_uplink() -> None:
@@ -132,7 +135,7 @@ def test_two_racks_share_every_pair_between_them_and_neither_is_blamed() -> None
     groups = racks(16, 8)
     seen = blame(matrix(16, 5), "higher", groups=groups)
     assert seen.groups == ()
-    assert "groups: 2 have pairs with others; 3 tell which is slow" in seen.untold
+    assert "groups: 2 have pairs with others; 3 are needed to identify a slow one" in seen.untold
 
 
 def test_with_two_rounds_a_slow_pair_is_named_and_neither_node_nor_link_blamed() -> None:
@@ -142,14 +145,15 @@ def test_with_two_rounds_a_slow_pair_is_named_and_neither_node_nor_link_blamed()
     assert [slow.who for slow in seen.pairs] == [pair]
     assert (seen.nodes, seen.links) == ((), ())
     assert seen.untold == (
-        "a node has 2 partners: a slow pair may be either of its nodes or the link; 3 rounds tell",
+        "a node has 2 partners: a slow pair may be due to either of its nodes or the link; 3 rounds can "
+        "distinguish them",
     )
 
 
 def test_the_one_pair_of_two_nodes_is_not_judged() -> None:
     seen = blame({("a", "b"): [10.0, 11.0]}, "higher")
     assert (seen.pairs, seen.nodes, seen.links) == ((), (), ())
-    assert seen.untold[0] == "1 alike; who of them is too slow can be told from 8 on"
+    assert seen.untold[0] == "there are 1; from 8 on, slow ones can be identified"
 
 
 def test_a_matrix_without_pairs_says_so() -> None:
@@ -159,11 +163,11 @@ def test_a_matrix_without_pairs_says_so() -> None:
 @pytest.mark.parametrize(
     ("figures", "words"),
     [
-        ({("a", "a"): [1.0]}, "no pair"),
-        ({("a", "b"): [1.0], ("b", "a"): [1.0]}, "there twice"),
-        ({("a", "b"): []}, "figures are"),
-        ({("a", "b"): [0.0]}, "figures are"),
-        ({("a", "b"): [math.nan]}, "figures are"),
+        ({("a", "a"): [1.0]}, "not a pair"),
+        ({("a", "b"): [1.0], ("b", "a"): [1.0]}, "a duplicate"),
+        ({("a", "b"): []}, "the values are"),
+        ({("a", "b"): [0.0]}, "the values are"),
+        ({("a", "b"): [math.nan]}, "the values are"),
     ],
 )
 def test_what_is_no_pair_or_no_figure_is_an_error(figures: dict[Pair, list[float]], words: str) -> None:

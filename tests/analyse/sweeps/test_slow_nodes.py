@@ -187,7 +187,7 @@ def test_too_few_nodes_are_never_judged() -> None:
     rates = sweep(FEWEST - 1, 5, slow={"node0002": 0.9})
     crowd = only(slow_nodes(rates, "higher"))
     assert (crowd.slow, crowd.named_from) == ((), None)
-    assert crowd.reason == f"{FEWEST - 1} alike; who of them is too slow can be told from {FEWEST} on"
+    assert crowd.reason == f"there are {FEWEST - 1}; from {FEWEST} on, slow ones can be identified"
 
 
 def test_a_figure_that_is_the_same_nearly_everywhere_hides_how_healthy_nodes_differ() -> None:
@@ -202,7 +202,7 @@ def test_few_runs_and_missing_baselines_are_said() -> None:
     before = {node: values for node, values in sweep(20, 5, seed=2).items() if node != "node0004"}
     warnings = only(slow_nodes(rates, "higher", before=before)).warnings
     assert warnings == (
-        "a node has 2 runs: an unlucky one names it; measure those that are named again",
+        "a node has 2 runs: one unlucky run can make it look slow; measure slow nodes again",
         "without a baseline, so not judged: node0004",
     )
 
@@ -214,12 +214,12 @@ def test_a_baseline_of_other_nodes_is_an_error() -> None:
 
 @pytest.mark.parametrize("figures", [[], [0.0], [1.0, -1.0], [math.nan], [1.0, math.nan], [math.inf]])
 def test_a_figure_that_is_none_is_an_error_and_not_a_slow_node(figures: list[float]) -> None:
-    with pytest.raises(ValueError, match="node0000: figures are"):
+    with pytest.raises(ValueError, match="node0000: the values are"):
         slow_nodes(sweep(20, 1) | {"node0000": figures}, "higher")
 
 
 def test_more_questions_than_the_rate_can_be_shared_by_are_an_error() -> None:
-    with pytest.raises(ValueError, match="21 kinds times figures"):
+    with pytest.raises(ValueError, match="21 kinds times measurements"):
         slow_nodes(sweep(20, 1), "higher", figures=21)
 
 

@@ -35,8 +35,8 @@ def test_a_ring_of_which_nothing_is_known_is_not_judged() -> None:
     found = slow_rings({unmet: [1.0], once: [0.1]}, PAIRS, "higher", names={unmet: "", once: ""})
     assert [ring.slower for ring in found] == [False, False]
     assert found[0].reason == "no two of its nodes were measured as a pair"
-    assert (found[0].ratio, found[1].reason) == (None, "B has one run only, so its spread is not known")
-    with pytest.raises(ValueError, match="not one or more above 0"):
+    assert (found[0].ratio, found[1].reason) == (None, "B has only one run, so its spread is unknown")
+    with pytest.raises(ValueError, match="all must be above 0"):
         slow_rings({RACK: [0.0]}, PAIRS, "higher", names={RACK: ""})
 
 

@@ -33,28 +33,28 @@ def namespace() -> Iterator[str]:
 VOLUME = {"mountPath": "/data"}
 FINAL: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an image name that is none": (
-        {"image": "Not/An:Image:Name"}, ["name is none", "InvalidImageName", "registry/name:tag"]),
+        {"image": "Not/An:Image:Name"}, ["name is invalid", "InvalidImageName", "registry/name:tag"]),
     "an image that is not to be pulled": (
         {"image": "assay-test/absent:1", "imagePullPolicy": "Never"},
         ["not on the node", "ErrImageNeverPull", "imagePullPolicy"]),
     "no such interpreter": (
-        {"python": "/no/such/python"}, ["has no program /no/such/python", "set `python`"]),
+        {"python": "/no/such/python"}, ["has no program /no/such/python", "`python`"]),
     "no such ConfigMap": (
-        {"volumes": [{**VOLUME, "configMap": "absent"}]}, ["configmap absent is not there", "namespace"]),
+        {"volumes": [{**VOLUME, "configMap": "absent"}]}, ["configmap absent, which", "namespace"]),
     "no such Secret": (
-        {"volumes": [{**VOLUME, "secret": "absent"}]}, ["secret absent is not there"]),
+        {"volumes": [{**VOLUME, "secret": "absent"}]}, ["secret absent, which"]),
     "no such Secret for a variable": (
-        {"envFromSecret": {"PASSWORD": "absent/key"}}, ["secret absent is not there"]),
+        {"envFromSecret": {"PASSWORD": "absent/key"}}, ["secret absent does not exist"]),
     "no such claim": (
-        {"volumes": [{**VOLUME, "persistentVolumeClaim": "absent"}]}, ["claim absent is not there"]),
+        {"volumes": [{**VOLUME, "persistentVolumeClaim": "absent"}]}, ["claim absent does not exist"]),
     "no such path on the node": (
-        {"volumes": [{**VOLUME, "hostPath": "/absent/path"}]}, ["/absent/path is not there on the node"]),
+        {"volumes": [{**VOLUME, "hostPath": "/absent/path"}]}, ["/absent/path is missing on the node"]),
     "no such service account": (
-        {"serviceAccountName": "absent"}, ["service account absent is not there"]),
+        {"serviceAccountName": "absent"}, ["service account absent does not exist"]),
     "no such priority class": (
-        {"priorityClassName": "absent"}, ["priority class absent is not there"]),
+        {"priorityClassName": "absent"}, ["priority class absent does not exist"]),
     "no such runtime class": (
-        {"runtimeClassName": "absent"}, ["runtime class absent is not there"]),
+        {"runtimeClassName": "absent"}, ["runtime class absent does not exist"]),
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_a_pod_that_its_node_rejects_is_told_as_the_clusters_fault(namespace: st
     trial = Trial(launcher(namespace, tmp_path, **placed), job(FOR_EVER))
     status = trial.to_end()
     assert status.state is JobState.LOST
-    assert "was put on a node that then rejected it" in status.cause
+    assert "was assigned to a node that then rejected it" in status.cause
     assert "NodeAffinity" in status.cause
 
 
@@ -168,7 +168,7 @@ def test_a_quota_that_no_pod_fits_is_told_at_once(tmp_path: Path) -> None:
     with cluster.namespace() as own:
         cluster.kubectl("-n", own, "create", "quota", "narrow", "--hard=requests.memory=100Mi")
         asked = {"resources": {"pod": {"memory": "1Gi"}}}
-        end = assert_final(own, tmp_path, asked, ["quota narrow", "allows less than one pod asks for"])
+        end = assert_final(own, tmp_path, asked, ["quota narrow", "allows less than one pod requests"])
         assert end.extent is Extent.SHAPE
 
 
@@ -195,7 +195,7 @@ def test_a_limit_range_is_told_at_once(tmp_path: Path) -> None:
 def test_pod_security_is_told_at_once(tmp_path: Path) -> None:
     with cluster.namespace(**{"pod-security.kubernetes.io/enforce": "restricted"}) as own:
         asked = {"volumes": [{**VOLUME, "hostPath": "/tmp"}]}
-        assert_final(own, tmp_path, asked, ["Pod Security restricted", "hostPath", "leave out"])
+        assert_final(own, tmp_path, asked, ["Pod Security restricted", "hostPath", "remove what"])
 
 
 def test_an_admission_policy_is_told_at_once(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_webhook_that_does_not_answer_is_waited_for(tmp_path: Path) -> None:
     with cluster.namespace() as own:
         with dead_webhook(own):
             trial = Trial(launcher(own, tmp_path), job(python("print(1)")))
-            trial.follow_until(lambda t: any("does not answer" in why for why in t.waited))
+            trial.follow_until(lambda t: any("does not respond" in why for why in t.waited))
             print(trial.waited)
         assert trial.to_end(60.0).state is JobState.SUCCEEDED
 

@@ -61,7 +61,7 @@ def test_a_job_succeeds_when_every_keeper_says_so() -> None:
 def test_a_success_with_bytes_lost_on_the_way_says_which() -> None:
     status = outcome(seen(end(0), end(1), lost=["bytes 5 to 9 of rank-1"]))
     assert status.state is JobState.SUCCEEDED
-    assert status.cause == "lost on the way: bytes 5 to 9 of rank-1"
+    assert status.cause == "lost in transit: bytes 5 to 9 of rank-1"
 
 
 def test_the_node_that_failed_is_the_cause_and_not_the_one_that_was_ended_for_it() -> None:
@@ -73,7 +73,7 @@ def test_the_node_that_failed_is_the_cause_and_not_the_one_that_was_ended_for_it
 def test_ranks_that_ended_while_their_job_was_deleted_make_no_result(how: str, before: str) -> None:
     status = outcome(seen(end(0), end(1, how, before), removed=True))
     assert status.state is JobState.STOPPED
-    assert "its job object was deleted, and not by this run" in status.cause
+    assert "its job object was deleted, but not by this run" in status.cause
     assert status.cause.endswith(before)
 
 
@@ -97,13 +97,13 @@ def test_a_job_that_was_placed_on_fewer_nodes_than_requested_is_no_result() -> N
     assert as_placed(good, 0) == as_placed(good, 1) == good
     refused = as_placed(good, 2)
     assert refused.state is JobState.FAILED
-    assert "2 nodes were requested and its pods ran on 1 (node1)" in refused.cause
+    assert "2 nodes were requested, but its pods ran on 1 (node1)" in refused.cause
 
 
 def test_a_keeper_that_said_nothing_makes_no_success() -> None:
     status = outcome(seen(end(0), pods=[pod("p-0", exit_code=0), pod("p-1", exit_code=0)]))
     assert status.state is JobState.LOST
-    assert "before the job said how it ended" in status.cause
+    assert "before the job reported how it ended" in status.cause
 
 
 def test_a_pod_that_ended_without_a_word_is_named_with_its_code_and_what_the_runtime_said() -> None:
@@ -125,7 +125,7 @@ def test_a_job_object_that_somebody_deleted_is_a_stop_and_no_loss() -> None:
     for more in ({"pods": [gone], "deleted": ["uid-p-0"]}, {}):
         status = outcome(seen(told, removed=True, **more))
         assert status.state is JobState.STOPPED
-        assert "its job object was deleted, and not by this run" in status.cause
+        assert "its job object was deleted, but not by this run" in status.cause
     assert outcome(seen(told, pods=[gone], removed=True, asked=True)).state is JobState.CANCELLED
 
 
@@ -185,8 +185,14 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
         ),
         (403, "Forbidden", "pods x is forbidden: exceeded quota: q, requested: cpu=4", ApiError, "used up"),
         (403, "Forbidden", 'violates PodSecurity "restricted:latest"', ApiError, "Pod Security level"),
-        (400, "", 'admission webhook "w.x.io" denied the request: no', ApiError, "cluster's own rule"),
-        (500, "InternalError", 'failed calling webhook "w": connection refused', ApiError, "does not answer"),
+        (400, "", 'admission webhook "w.x.io" denied the request: no', ApiError, "a rule of the cluster"),
+        (
+            500,
+            "InternalError",
+            'failed calling webhook "w": connection refused',
+            ApiError,
+            "does not respond",
+        ),
         (404, "NotFound", "the server could not find the requested resource", NotFoundError, "not installed"),
         (409, "AlreadyExists", 'jobs "x" already exists', ConflictError, "already exists"),
         (410, "Expired", "too old resource version", WatchExpiredError, "too old"),

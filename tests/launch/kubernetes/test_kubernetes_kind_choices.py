@@ -37,8 +37,8 @@ def launcher(system: KubernetesSystem, spool: Path) -> KubernetesLauncher:
 def test_a_manifest_that_no_cluster_was_asked_for_says_what_is_assumed(tmp_path: Path) -> None:
     shown = launcher(KubernetesSystem(image="x"), tmp_path).render(job(python("pass"), 2)).command
     assert shown.splitlines()[0] == (
-        "# kind: auto takes job: several workers need no operator, only an Indexed Job and a Service "
-        "(assumed: what every cluster offers; this one was not asked)"
+        "# kind: auto selects job: several workers need no operator, only an Indexed Job and a Service "
+        "(assumed: what every cluster offers; this one was not queried)"
     )
 
 
@@ -70,11 +70,11 @@ def test_one_cluster_has_one_connection_named_or_current(namespace: str) -> None
 @pytest.mark.kubernetes
 def test_a_cluster_is_asked_once_for_each_shape_and_each_reason_is_told_once(namespace: str) -> None:
     chosen, there = KindChoices("auto"), connect(None, namespace)
-    assert chosen.ask(Shape(1, 1), there) == "kind: auto takes pod: one worker needs nothing but a Job"
+    assert chosen.ask(Shape(1, 1), there) == "kind: auto selects pod: one worker needs only a Job"
     assert chosen.ask(Shape(1, 2), there) == ""
-    assert chosen.ask(Shape(2, 1), there).startswith("kind: auto takes job: several workers")
+    assert chosen.ask(Shape(2, 1), there).startswith("kind: auto selects job: several workers")
     assert chosen.ask(Shape(2, 1), there) == ""
-    assert chosen.comment(Shape(1, 2)) == "# kind: auto takes pod: one worker needs nothing but a Job\n"
+    assert chosen.comment(Shape(1, 2)) == "# kind: auto selects pod: one worker needs only a Job\n"
 
 
 @pytest.mark.kubernetes
@@ -104,7 +104,7 @@ def test_where_services_can_not_be_made_auto_takes_an_operator_that_is_there(
     assert ("v1", "services") not in CreatableKinds(no_services)
     made = launcher(cluster.system(namespace, imagePullPolicy=None, grace=0.5), tmp_path / "jobs")
     assert made.choose(Shape(2, 1)) == (
-        "kind: auto takes jobset: Jobs with a Service can't be made here, and JobSet is there"
+        "kind: auto selects jobset: this user can't create Jobs with a Service here, but JobSet is installed"
     )
     asked = job(python("import os; print(os.environ['RANK'])"), 2)
     assert "\nkind: JobSet\n" in made.render(asked).command

@@ -135,7 +135,7 @@ def test_a_job_object_that_comes_after_its_token_was_given_up_starts_nothing(
     assert launcher.find(asked.token) is None
     connect(None, namespace).create(on_its_way[0])
     assert eventually_none(namespace, asked.token)
-    with pytest.raises(LaunchError, match="given up before"):
+    with pytest.raises(LaunchError, match="abandoned before"):
         launcher.submit(asked)
 
 
@@ -189,7 +189,7 @@ def test_an_interpreter_that_the_image_lacks_is_the_cause(namespace: str, tmp_pa
     status, _ = run(make(namespace, tmp_path, python="/no/such/python"), job(python("pass")))
     assert status.state is JobState.FAILED
     assert "/no/such/python" in status.cause
-    assert "set `python`" in status.cause
+    assert "set the system's `python`" in status.cause
 
 
 def test_a_job_that_no_node_can_take_says_so_while_it_waits(namespace: str, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_job_that_no_node_can_take_says_so_while_it_waits(namespace: str, tmp_
         if why:
             assert status.state is JobState.PENDING
             break
-    assert "no node can take" in why
+    assert "no node can run" in why
     assert "node selector" in why or "node affinity/selector" in why
     launcher.cancel(handle)
     launcher.forget(handle)
@@ -215,8 +215,8 @@ def test_a_spread_job_that_finds_one_node_alone_does_not_start_there(namespace: 
         make(namespace, tmp_path, placement="spread", **one), job(python("print('ran')"), 2)
     )
     assert status.state is JobState.FAILED, status
-    assert "placement that was requested" in status.cause
-    assert "start_timeout of 6 s is over" in status.cause
+    assert "with the requested placement" in status.cause
+    assert "start_timeout (6 s) has elapsed" in status.cause
     assert not [name for name in streams if name.startswith("rank-")]
 
 
@@ -239,7 +239,7 @@ def test_with_room_for_one_of_two_pods_no_rank_runs_and_the_cause_is_the_missing
     finally:
         cluster.kubectl("-n", namespace, "delete", "resourcequota", "one-pod")
     assert status.state is JobState.FAILED, status
-    assert "quota one-pod of the namespace leaves no room" in status.cause
+    assert "quota one-pod is used up" in status.cause
     assert not [name for name in streams if name.startswith("rank-")]
 
 
@@ -314,7 +314,7 @@ def test_a_node_that_dies_is_named_and_what_it_had_said_is_kept(namespace: str, 
                 node.die()
         status = launcher.status(handle)
         assert status.state is JobState.LOST
-        assert "node node2 does not answer" in status.cause
+        assert "node node2 no longer responds" in status.cause
         assert running(namespace, f"{LABEL_TOKEN}={handle.token}") == []
         launcher.forget(handle)
 

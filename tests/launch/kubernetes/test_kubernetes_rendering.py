@@ -182,7 +182,7 @@ def test_a_worker_is_a_pod_with_its_accelerators(shape: str, workers: int, gpus:
 
 
 def test_kind_pod_refuses_several_workers() -> None:
-    with pytest.raises(InputError, match="2 workers and kind pod is one pod: write kind: job, or shape 1x2"):
+    with pytest.raises(InputError, match="2 workers, but kind pod is one pod: write kind: job, or shape 1x2"):
         objects("pod", "2x1")
 
 
@@ -196,7 +196,7 @@ def test_pinned_cpus_have_to_be_whole() -> None:
     assert (
         container("job", "2x2", pin_cpus=True, resources=resources)["resources"]["limits"]["cpu"] == "3000m"
     )
-    with pytest.raises(InputError, match="gives each pod 1500m CPUs; only whole ones"):
+    with pytest.raises(InputError, match="gives each pod 1500m CPUs; only whole CPUs"):
         objects("job", "2x1", pin_cpus=True, resources=resources)
 
 
@@ -338,7 +338,7 @@ def test_the_archive_tells_neither_time_nor_user() -> None:
 
 def test_files_that_no_cluster_should_keep_are_refused_with_the_way_out() -> None:
     huge = TaskFile("set.bin", random.Random(1).randbytes((MOST_PARTS + 1) * PART_BYTES))
-    with pytest.raises(InputError, match="put large files on a volume and name it under volumes"):
+    with pytest.raises(InputError, match="put large files on a volume and list it under volumes"):
         render(job(files=(huge,)), system(), KINDS["job"])
 
 
@@ -396,7 +396,7 @@ def test_a_kind_tells_its_end_and_no_end_before(kind: str, good: str, bad: str) 
 
 
 def test_a_trainjob_refuses_what_it_has_no_place_for() -> None:
-    with pytest.raises(InputError, match="no place for hostNetwork, dnsPolicy: choose kind: jobset or job"):
+    with pytest.raises(InputError, match="does not support hostNetwork, dnsPolicy: use kind: jobset or job"):
         objects("trainjob", hostNetwork=True)
 
 
@@ -407,23 +407,26 @@ def test_a_trainjob_refuses_what_it_has_no_place_for() -> None:
     ("options", "said"),
     [
         ({"pin_cpus": True}, "pin_cpus needs cpu and memory under resources"),
-        ({"resources": {"pod": {"cpu": "two"}}}, "expected a quantity of Kubernetes"),
+        ({"resources": {"pod": {"cpu": "two"}}}, "expected a Kubernetes quantity"),
         (
             {"resources": {"pod": {"cpu": 1}, "accelerator": {"cpu": 1}}},
-            "cpu stands under accelerator and under pod",
+            "cpu is under both accelerator and pod",
         ),
         ({"volumes": [{"mountPath": "/a"}]}, "/a: found no source; expected one of hostPath"),
         ({"volumes": [{"mountPath": "/a", "hostPath": "/b", "secret": "c"}]}, "found hostPath and secret"),
         ({"envFromSecret": {"A": "b"}}, "expected Secret and key, like registry/password"),
-        ({"envFromSecret": {"RANK": "b/c"}}, "RANK is set by the launcher"),
-        ({"labels": {"assay.dev/token": "x"}}, "names below assay.dev/ are Assay's own"),
-        ({"topology": {}}, "write one of required, preferred and unconstrained"),
-        ({"resourceClaims": [{"name": "a"}]}, "write one of resourceClaimTemplateName"),
+        ({"envFromSecret": {"RANK": "b/c"}}, "the launcher sets RANK"),
+        ({"labels": {"assay.dev/token": "x"}}, "names below assay.dev/ are reserved for Assay"),
+        ({"topology": {}}, "write exactly one of required, preferred, and unconstrained"),
+        ({"resourceClaims": [{"name": "a"}]}, "write either resourceClaimTemplateName"),
         ({"patch": {"containers": []}}, "a pod template has metadata and spec"),
-        ({"patch": {"spec": {"containers": [{"image": "x"}]}}}, "spec.containers[0]: its name is missing"),
+        (
+            {"patch": {"spec": {"containers": [{"image": "x"}]}}},
+            "spec.containers[0]: name, the merge key, is missing",
+        ),
         ({"patch": {"spec": {"$retainKeys": []}}}, "expected $patch: delete or $patch: replace"),
         ({"kind": "deployment"}, "mpijob"),
-        ({"nodes": ["a", "b", "a"]}, "a is named twice"),
+        ({"nodes": ["a", "b", "a"]}, "a: listed twice"),
         ({"runAsUser": "root"}, "assigned"),
     ],
 )

@@ -62,8 +62,8 @@ def registry(namespace: str) -> str:
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        ("localhost:5001/absent:1", ["there is no such image", "localhost:5001/absent:1", "name, tag"]),
-        ("localhost:5001/secret/image:1", ["does not let the cluster have", "imagePullSecrets"]),
+        ("localhost:5001/absent:1", ["the image does not exist", "localhost:5001/absent:1", "name and tag"]),
+        ("localhost:5001/secret/image:1", ["denies the cluster access", "imagePullSecrets"]),
     ],
 )
 def test_an_image_that_can_not_be_had_is_told_at_once(
@@ -78,7 +78,7 @@ def test_a_registry_that_does_not_answer_is_waited_for(namespace: str, tmp_path:
     trial = Trial(launcher(namespace, tmp_path, **asked), job(FOR_EVER, timeout_s=600))
     status = trial.to_end()
     assert any("can't be pulled" in why and "refused" in why for why in trial.waited), trial.waited
-    assert "start_timeout of 15 s is over" in status.cause
+    assert "start_timeout (15 s) has elapsed" in status.cause
     assert status.state is JobState.LOST
 
 
@@ -92,7 +92,7 @@ EXIT_9 = ["python3", "-c", "import sys; sys.exit(9)"]
 def test_an_operator_that_does_not_run_is_named(namespace: str, tmp_path: Path) -> None:
     with scaled_to_nothing("mpi-operator", "mpi-operator"):
         trial = Trial(launcher(namespace, tmp_path, kind="mpijob"), job(python("print(1)")))
-        trial.follow_until(lambda t: any("nobody takes the MPIJob up" in why for why in t.waited))
+        trial.follow_until(lambda t: any("no controller handles the MPIJob" in why for why in t.waited))
         assert "look whether the MPI Operator runs" in trial.waited[-1]
     trial.launcher.cancel(trial.handle)
     assert trial.to_end().state is JobState.CANCELLED
@@ -147,9 +147,7 @@ def test_a_container_that_ends_again_and_again_is_told(namespace: str, tmp_path:
         "startupProbe": {"exec": {"command": ["false"]}, "periodSeconds": 60},
     }
     asked = {"patch": {"spec": {"initContainers": [container]}}}
-    assert_final(
-        namespace, tmp_path, asked, ["ends again and again", "kubectl logs --previous"], patience_s=60
-    )
+    assert_final(namespace, tmp_path, asked, ["keeps crashing", "kubectl logs --previous"], patience_s=60)
 
 
 def test_a_name_that_is_never_known_is_told_as_such(namespace: str, tmp_path: Path) -> None:

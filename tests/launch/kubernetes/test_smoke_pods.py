@@ -69,11 +69,11 @@ def test_the_resource_is_the_systems_own_else_an_announced_one() -> None:
 @pytest.mark.parametrize(
     ("told", "asked", "state", "words"),
     [
-        (None, False, "ok", "not announced: no node has nvidia.com/gpu, and the system asks for none"),
+        (None, False, "ok", "not announced: no node has nvidia.com/gpu, and the system requests none"),
         (None, True, "fail", "not announced: no node has nvidia.com/gpu"),
         ({"smoke.vector_add": True, "smoke.device": "NVIDIA H100"}, True, "ok", "H100 added two vectors"),
         ({"smoke.error": "RuntimeError: no NVIDIA driver"}, True, "fail", "no NVIDIA driver"),
-        ({}, True, "fail", "it told nothing"),
+        ({}, True, "fail", "it reported nothing"),
     ],
 )
 def test_a_gpu_pod_is_judged_by_what_it_added(
@@ -186,7 +186,7 @@ def test_announced_devices_that_are_not_there_are_seen_from_pods(tmp_path: Path)
     with cluster.namespace() as space, announced("nvidia.com/gpu"):
         checks = doctor(space, tmp_path, "--deep")
         assert checks["GPU pod"].state == "fail"
-        assert "added nothing" in checks["GPU pod"].evidence
+        assert "failed to add two vectors" in checks["GPU pod"].evidence
         assert cluster.objects(space, "jobs") == []
 
 

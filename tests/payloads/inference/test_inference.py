@@ -153,7 +153,7 @@ def test_a_valid_short_run_falls_short_of_the_official_settings(ran: Path) -> No
     facts = read(ran / "single", PERFORMANCE["single"]).facts
     (unmet,) = unmet_settings("SingleStream", facts)
     assert unmet.startswith(
-        "minimum duration: effective_min_duration_ms is 100, the rules ask for at least 600000"
+        "minimum duration: effective_min_duration_ms is 100, the rules require at least 600000"
     )
 
 
@@ -319,8 +319,8 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
     [
         (None, "No such file"),
         (b"no arrays", "found neither a directory nor an .npz file"),
-        ({"labels": [1]}, "has no images; it holds labels"),
-        ({"labels": [1], "images": [[1], [2]]}, "labels are (1,), expected one to each of 2 images"),
+        ({"labels": [1]}, "has no images; it has labels"),
+        ({"labels": [1], "images": [[1], [2]]}, "labels are (1,), expected one for each of 2 images"),
     ],
 )
 def test_data_of_another_form_is_refused_with_the_files_name(
@@ -431,7 +431,7 @@ def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path:
     ("failure", "told"),
     [
         ("RuntimeError", "RuntimeError: the device is gone\n"),
-        ("MemoryError", "MemoryError: the device is gone; ask for a smaller batch_size"),
+        ("MemoryError", "MemoryError: the device is gone; use a smaller batch_size"),
     ],
 )
 def test_a_backend_that_crashes_ends_the_run_with_its_cause(
@@ -456,7 +456,7 @@ def test_a_backend_that_crashes_ends_the_run_with_its_cause(
     [
         (
             {"scenario": "SingleStream", "target_qps": 5},
-            "sends as fast as it is answered; leave out target_qps",
+            "sends queries as fast as they are answered; leave out target_qps",
         ),
         ({"mode": "accuracy"}, "needs data with labels"),
         ({"backend": "onnxruntime", "compile": True}, "neither compile nor bf16"),
@@ -468,7 +468,7 @@ def test_parameters_that_do_not_fit_together_are_refused(params: dict[str, Any],
 
 
 def test_more_than_one_rank_is_refused_when_it_is_planned() -> None:
-    with pytest.raises(InputError, match="found shape 2x1; LoadGen drives one process: use 1x1"):
+    with pytest.raises(InputError, match="found shape 2x1; LoadGen drives one process: use shape 1x1"):
         INFERENCE.task(INFERENCE.params(), Shape(2, 1), 1)
 
 
@@ -476,14 +476,14 @@ def test_a_log_that_is_cut_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "rank-0.log").write_text("")
     reading = read(tmp_path, {})
     assert reading.measurements == ()
-    assert reading.problems == ("no log holds a line of the program: it printed nothing, or elsewhere",)
+    assert reading.problems == ("no log has a line of the program: it printed nothing, or printed elsewhere",)
 
 
 # The document --------------------------------------------------------------------------------------------
 
 
 def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = (ROOT / "docs" / "inference.md").read_text()
+    document = (ROOT / "docs" / "how-to" / "inference.md").read_text()
     suite, systems = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("suite.yaml").write_text(suite)

@@ -299,9 +299,9 @@ def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Pat
     data = import_module("assay_payloads.inference.loadgen_data")
     made_coco.make(tmp_path, train=1, validation=3, side=SIDE)
     read, exact = data.labelled(tmp_path, 16), truth(tmp_path)
-    with pytest.raises(ValueError, match="2 answers to 2 samples; expected one to each of 3"):
+    with pytest.raises(ValueError, match="2 answers to 2 samples; expected one for each of 3"):
         worth(tmp_path, exact[:2], read)
-    with pytest.raises(ValueError, match="the answer to sample 0 holds boxes of sample 2"):
+    with pytest.raises(ValueError, match="the answer to sample 0 has boxes of sample 2"):
         worth(tmp_path, exact[::-1], read)
 
 

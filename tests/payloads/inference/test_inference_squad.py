@@ -202,7 +202,9 @@ def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(
 def test_a_model_of_images_refuses_questions(trained: Path) -> None:
     bench = import_module("assay_payloads.inference.loadgen").Bench
     options = Namespace(model="mobilenet", size=None, data=trained / "squad")
-    with pytest.raises(ValueError, match=r"squad: asks for spans of a text; mobilenet answers with classes"):
+    with pytest.raises(
+        ValueError, match=r"squad: requires spans of a text, but mobilenet answers with classes"
+    ):
         bench(None, options)
 
 
@@ -351,8 +353,8 @@ def test_f1_is_that_of_the_words_without_capitals_articles_and_asciis_punctuatio
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (np.zeros((47, 2), np.float32), "sample 1 holds 94 finite logits; expected 96"),
-        (np.full((48, 2), np.nan, np.float32), "sample 1 holds 0 finite logits; expected 96"),
+        (np.zeros((47, 2), np.float32), "sample 1 has 94 finite logits; expected 96"),
+        (np.full((48, 2), np.nan, np.float32), "sample 1 has 0 finite logits; expected 96"),
     ],
 )
 def test_answers_that_are_not_logits_of_each_token_are_no_accuracy(
@@ -368,7 +370,7 @@ def test_answers_that_are_not_logits_of_each_token_are_no_accuracy(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("[]", "holds no answer"),
+        ("[]", "has no answers"),
         ('[{"qsl_idx": 0}]', "can't be read as LoadGen's accuracy log: 'data'"),
         ('[{"qsl_idx": 0, "data": "4', "can't be read as LoadGen's accuracy log"),
     ],
@@ -392,7 +394,7 @@ def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int)
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([], "expected `data`, a list, as SQuAD v1.1 has it; found list"),
+        ([], "expected `data`, a list, as in SQuAD v1.1; found list"),
         ({"version": "1.1", "rows": []}, "expected `data`, a list, .* found the keys version, rows"),
         (document([]), "has no questions"),
         (document([("Ada met", [])]), "has no questions"),
@@ -402,7 +404,7 @@ def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int)
         ),
         (
             document([("Ada met", [{"question": "Who?", "answers": []}])]),
-            r"qas\[0\]: has no answer; expected SQuAD v1.1, in which each question has one",
+            r"qas\[0\]: has no answer; expected SQuAD v1.1, where every question has one",
         ),
         (
             document([("Ada met", [question("Who?", "", "Ada", at=1)])]),
@@ -440,13 +442,13 @@ def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"dev-v1\.1\.json: can't be read as JSON"):
         labelled(tmp_path, 48)
     (tmp_path / "dev-v1.1.json").unlink()
-    with pytest.raises(ValueError, match=r"dev-v1\.1\.json: is missing; expected dev-v1\.1\.json of SQuAD"):
+    with pytest.raises(ValueError, match=r"dev-v1\.1\.json: is missing; expected dev-v1\.1\.json from SQuAD"):
         labelled(tmp_path, 48)
 
 
 @pytest.mark.usefixtures("_tokenizers")
 def test_samples_too_short_for_a_question_and_a_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match="samples of 8 tokens have no room for a text beside a question of 6"
+        ValueError, match="samples of 8 tokens have no room for a text next to a question of 6"
     ):
         samples(tmp_path, ("Ada", [question("it " * 6, "Ada", "Ada")]), length=8)

@@ -234,8 +234,8 @@ def test_lengths_of_a_table_go_together(tmp_path: Path) -> None:
     [
         ("input_tokens\n3\n", "no rows with the columns input_tokens and output_tokens"),
         ("input_tokens,output_tokens\n", "no rows with"),
-        ("input_tokens,output_tokens\n3,4\n5,0\n", "table.csv:3: input_tokens and output_tokens are whole"),
-        ("input_tokens,output_tokens\n3\n", "table.csv:2: input_tokens and output_tokens are whole numbers"),
+        ("input_tokens,output_tokens\n3,4\n5,0\n", "table.csv:3: input_tokens and output_tokens must be"),
+        ("input_tokens,output_tokens\n3\n", "table.csv:2: input_tokens and output_tokens must be integers"),
     ],
 )
 def test_a_table_that_holds_no_lengths_is_refused_where_it_is_wrong(
@@ -269,7 +269,7 @@ def test_without_a_count_of_tokens_the_run_fails_and_says_what_to_do(tmp_path: P
     with serving(Answers(usage=False)) as server:
         ran = load(tmp_path, server.url)
     assert ran.code == 1
-    assert "states no usage" in ran.errors
+    assert "reports no usage" in ran.errors
     assert "tokens: pieces" in ran.errors
     assert '"unit"' not in ran.log
 
@@ -301,15 +301,15 @@ def later(how: Answers) -> Any:
         (Answers(status=503, says='{"error": "full"}'), 'HTTP 503 Service Unavailable: {"error": "full"}'),
         (Answers(status=429, says="slow down"), "HTTP 429 Too Many Requests: slow down"),
         (Answers(kind="application/json", says="{}"), "answered with application/json, not with a stream"),
-        (Answers(reset_after=0), "the connection broke before an answer came: Connection reset by peer"),
+        (Answers(reset_after=0), "the connection broke before an answer arrived: Connection reset by peer"),
         (Answers(reset_after=3), "the stream broke after 3 pieces: Connection reset by peer"),
         (Answers(break_after=3), "the stream broke after 3 pieces"),
         (Answers(break_after=3, chunked=False), "the stream ended after 3 pieces without saying why"),
         (Answers(stop_after=3), "the stream ended after 3 pieces without saying why"),
         (Answers(error_after=2, says="out of blocks"), "the server ended the stream with an error"),
-        (Answers(usage=False), "the server stated no usage"),
-        (Answers(cut_to=0), "the answer held no text; its reason to end: stop"),
-        (Answers(first_s=9.0), "no whole answer within 2 s"),
+        (Answers(usage=False), "the server reported no usage"),
+        (Answers(cut_to=0), "the answer contained no text; its finish reason: stop"),
+        (Answers(first_s=9.0), "no complete answer within 2 s"),
     ],
 )
 def test_a_request_that_fails_ends_the_run_with_its_cause_and_no_figure(
@@ -319,7 +319,7 @@ def test_a_request_that_fails_ends_the_run_with_its_cause_and_no_figure(
         ran = load(tmp_path, server.url, timeout_s=2.0)
     assert ran.code == 1
     assert cause in ran.errors
-    assert "requests failed, allowed are 0.00%" in ran.errors
+    assert "requests failed, but only 0.00% are allowed" in ran.errors
     assert "Traceback" not in ran.errors
     assert '"unit"' not in ran.log
     assert any(cause in request["error"] for request in ran.requests)
@@ -386,7 +386,7 @@ def test_no_server_and_no_http_are_told_apart(tmp_path: Path) -> None:
         nobody = load(tmp_path, f"http://127.0.0.1:{port}/v1", timeout_s=0.3)
     refused = load(tmp_path, f"http://127.0.0.1:{port}/v1")
     assert (nobody.code, refused.code) == (1, 1)
-    assert "the first requests failed: no whole answer within 0.3 s" in nobody.errors
+    assert "the first requests failed: no complete answer within 0.3 s" in nobody.errors
     assert f"can't connect to 127.0.0.1:{port}: Connection refused" in refused.errors
 
 
@@ -591,7 +591,7 @@ def test_equal_servers_do_not_give_identical_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("service_s", "told"), [(9.0, "no rate keeps the bounds"), (0.0, "start from a higher")]
+    ("service_s", "told"), [(9.0, "no rate meets the bounds"), (0.0, "start from a higher")]
 )
 def test_a_search_without_an_end_says_so(service_s: float, told: str) -> None:
     queue = Queue(llm_load, service_s, requests=100)
@@ -603,7 +603,7 @@ def test_a_server_that_dies_in_a_search_ends_it(tmp_path: Path) -> None:
     with serving(later(Answers(status=500, says="dead"))) as server:
         ran = load(tmp_path, server.url, scenario="search", ttft_bound_s=1.0, percent=50.0)
     assert ran.code == 1
-    assert re.search(r"the server answers no more, after [\d.]+ requests/s: HTTP 500", ran.errors)
+    assert re.search(r"the server stopped answering after [\d.]+ requests/s: HTTP 500", ran.errors)
     assert '"unit"' not in ran.log
 
 
@@ -666,7 +666,7 @@ def test_each_system_names_its_own_server_and_every_request_is_kept(
     assert not any(SECRET.encode() in content for content in files)
 
 
-DOCUMENT = (ROOT / "docs" / "llm-serving.md").read_text()
+DOCUMENT = (ROOT / "docs" / "how-to" / "llm-serving.md").read_text()
 
 
 def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -798,15 +798,15 @@ def test_a_real_server_that_is_killed_ends_the_run_with_its_cause(
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"url": "gpu7:8000"}, "write it like http://gpu7:8000/v1"),
-        ({"url": "http://gpu7:80000/v1"}, "write it like http://gpu7:8000/v1"),
-        ({"url": "http://gpu7:8000/v1/chat/completions"}, "names the endpoint too"),
+        ({"url": "gpu7:8000"}, "write one like http://gpu7:8000/v1"),
+        ({"url": "http://gpu7:80000/v1"}, "write one like http://gpu7:8000/v1"),
+        ({"url": "http://gpu7:8000/v1/chat/completions"}, "includes the endpoint"),
         ({"url": "http://me:pass@gpu7/v1"}, "api_key_env"),
-        ({"scenario": "search"}, "give ttft_bound_s, tpot_bound_s or both"),
-        ({"tokens": "none", "tpot_bound_s": 0.1}, "needs tokens that are counted"),
+        ({"scenario": "search"}, "give ttft_bound_s, tpot_bound_s, or both"),
+        ({"tokens": "none", "tpot_bound_s": 0.1}, "needs a token count"),
         ({"ttft_bound_s": 1.0, "requests": 458}, "at least 459"),
         ({"input_tokens": "about 20"}, "pattern"),
-        ({"output_tokens": "uniform 9 2"}, "9 is above 2"),
+        ({"output_tokens": "uniform 9 2"}, "9 is greater than 2"),
         ({"output_tokens": 0}, "greater than or equal to 1"),
     ],
 )
@@ -834,7 +834,7 @@ def test_the_client_alone_refuses_an_address_that_is_none(url: str) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "give --url or OPENAI_BASE_URL, like http://gpu7:8000/v1" in ran.stderr
+    assert "set --url or OPENAI_BASE_URL, like http://gpu7:8000/v1" in ran.stderr
     assert "secret" not in ran.stderr
 
 

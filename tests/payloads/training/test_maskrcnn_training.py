@@ -184,7 +184,7 @@ def test_graphs_are_refused_because_the_images_decide_what_is_computed(
 ) -> None:
     monkeypatch.delenv("RANK", raising=False)
     given = {"batch_size": 1, "global_batch_size": None, "cuda_graphs": True}
-    with pytest.raises(SystemExit, match="--cuda-graphs needs steps that are all alike"):
+    with pytest.raises(SystemExit, match="--cuda-graphs needs identical steps"):
         import_module("assay_payloads.training.maskrcnn").MaskRcnn(
             import_module("assay_payloads.measuring.rank").Rank(), Namespace(**given)
         )

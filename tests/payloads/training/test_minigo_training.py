@@ -211,9 +211,9 @@ def test_what_is_wrong_with_a_file_of_games_is_said_with_its_name(tmp_path: Path
     torch.save(made_games(), first)
     assert len(files.read(0, POINTS).turn) == 40
     torch.save(made_games(training="other"), second)
-    with pytest.raises(wrong, match=r"generation-0001-rank-0000.pt is of another training"):
+    with pytest.raises(wrong, match=r"generation-0001-rank-0000.pt is from another training"):
         files.read(1, POINTS)
-    with pytest.raises(wrong, match=r"boards of 9 points; --board-size asks for 81"):
+    with pytest.raises(wrong, match=r"boards with 9 points, but --board-size requires 81"):
         files.read(0, 81)
     first.write_bytes(first.read_bytes()[:500])
     with pytest.raises(wrong, match=r"generation-0000-rank-0000.pt can't be read"):

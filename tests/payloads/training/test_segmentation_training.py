@@ -137,10 +137,10 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     labels = [made_a2d2.file(tmp_path, number, "label") for number in range(4)]
     data = module.Frames(labels, colours(tmp_path), (64, 96))
     Image.new("RGB", (96, 64), (1, 2, 3)).save(labels[0])
-    with pytest.raises(unreadable, match=rf"{labels[0].name}: 100% of its pixels have colours that are not"):
+    with pytest.raises(unreadable, match=rf"{labels[0].name}: 100% of its pixels have colors that are not"):
         data[0]
     Image.new("RGB", (48, 32), made_a2d2.SKY).save(labels[1])
-    with pytest.raises(unreadable, match=rf"{labels[1].name} has 48 × 32 pixels and its image 96 × 64"):
+    with pytest.raises(unreadable, match=rf"{labels[1].name} has 48 × 32 pixels, but its image 96 × 64"):
         data[1]
     data.where(2).unlink()
     with pytest.raises(unreadable, match=rf"{data.where(2).name} can't be read: FileNotFoundError"):

@@ -128,8 +128,8 @@ def _spoilt(directory: Path, trouble: str) -> None:
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        ("class", "annotation 1: category_id 99 is none of its 2 categories"),
-        ("image", "annotation 1: image_id 99 is none of its images"),
+        ("class", "annotation 1: category_id 99 is not one of its 2 categories"),
+        ("image", "annotation 1: image_id 99 is not one of its images"),
         ("box", r"annotation 1: bbox is \[1, 2, 3\]; expected"),
         ("empty", "no box of class blue"),
         ("cut", "can't be read as COCO's annotations"),
@@ -167,5 +167,5 @@ def test_a_backbone_of_another_network_is_refused(tmp_path: Path) -> None:
     torch.save(ResNet(BasicBlock, [1, 1, 1, 1]).state_dict(), tmp_path / "small.pth")
     unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     options = Namespace(image_size=48, blocks=RESNET34, backbone=tmp_path / "small.pth")
-    with pytest.raises(unreadable, match=r"small\.pth doesn't hold this network's weights"):
+    with pytest.raises(unreadable, match=r"small\.pth does not contain this network's weights"):
         import_module("assay_payloads.training.ssd").detector(options, 2)

@@ -108,7 +108,7 @@ def test_a_program_that_fails_is_said_and_left_out_and_the_others_are_compared(
     programs = [printing("ours", 20.0), printing("theirs", 10.0), printing("broken", 5.0, code=1)]
     training_speed.measure("made", programs, 3, sample="images")
     out = capsys.readouterr().out
-    assert "failed, and left out: broken" in out
+    assert "failed and skipped: broken" in out
     line = next(line for line in out.splitlines() if line.startswith("theirs"))
     assert line.split()[1:] == ["10", "2.00", "-"], "equal figures hide their spread: no interval"
     assert not any(line.startswith("broken") for line in out.splitlines())
@@ -167,7 +167,7 @@ def test_the_training_scripts_are_fetched_once(archive: Path) -> None:
 def test_an_archive_that_changed_is_not_run(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive.write_bytes(archive.read_bytes() + b"more")
     assert torchvision_references.references() is None
-    assert "nothing of it is run" in capsys.readouterr().out
+    assert "none of it is run" in capsys.readouterr().out
     assert not (archive.parent / "cache").exists()
 
 

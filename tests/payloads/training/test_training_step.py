@@ -119,7 +119,7 @@ def test_caches_are_cleared_or_the_run_ends(
     feed.clear_caches(rank)
     assert switch.read_text() == "3"
     monkeypatch.setattr(feed, "DROP_CACHES", tmp_path / "absent" / "drop_caches")
-    with pytest.raises(SystemExit, match="which some node refuses: it takes root there"):
+    with pytest.raises(SystemExit, match="which failed on some node: it needs root there"):
         feed.clear_caches(rank)
 
 
@@ -143,7 +143,7 @@ def test_options_that_no_run_can_be_made_of_are_named(payload: Loader, rank: Any
 
     assert "--mode real reads a data set: name its directory with --data" in refused("--mode=real")
     absent = tmp_path / "absent"
-    assert f"--data {absent} is no directory" in refused("--mode=real", f"--data={absent}")
+    assert f"--data {absent} is not a directory" in refused("--mode=real", f"--data={absent}")
     assert "--window must be at least 1" in refused("--window=0")
     assert "--learning-rate" in refused("--learning-rate=0")
     assert "data-only has none" in refused("--mode=data-only", f"--data={tmp_path}", "--profile=2")

@@ -76,17 +76,17 @@ def spoil(directory: Path, name: str, change: Callable[[list[bytes]], list[bytes
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        (f"{TRAIN}.de", lambda lines: lines[:-1], "has 512 lines and {name} 511; line n of one has to"),
+        (f"{TRAIN}.de", lambda lines: lines[:-1], "has 512 lines, but {name} has 511; line n of one must"),
         (f"{TRAIN}.en", lambda lines: [], "{path} is empty; expected text"),
         (
             f"{TRAIN}.en",
             lambda lines: [lines[0], b"\n", *lines[2:]],
             "{path}:2 is empty; expected a sentence",
         ),
-        (f"{TRAIN}.de", lambda lines: [lines[0], b"f\xfcnf\n", *lines[2:]], "{path}:2 is no UTF-8"),
+        (f"{TRAIN}.de", lambda lines: [lines[0], b"f\xfcnf\n", *lines[2:]], "{path}:2 is not UTF-8"),
         (f"{TRAIN}.de", lambda lines: [lines[0], b"nein\n", *lines[2:]], "{path}:2: piece 'nein' is not in"),
         (VOCABULARY, lambda lines: [*lines, b"a\n", b"b\n", b"c\n"], "--vocabulary-size 24 is too small"),
-        (f"{NEWSTEST}.de", lambda lines: lines[1:], "has 32 lines and {name} 31"),
+        (f"{NEWSTEST}.de", lambda lines: lines[1:], "has 32 lines, but {name} has 31"),
     ],
 )
 def test_a_file_that_is_not_as_it_should_be_is_named(

@@ -117,7 +117,7 @@ SHAPE = (1, 8, 8, 8)
     [
         (
             lambda directory: (directory / "case_00002_y.npy").unlink(),
-            r"case_00002_y.npy is missing; the other",
+            r"case_00002_y.npy is missing, but the other",
         ),
         (
             save("case_00002_y.npy", (1, 8, 8, 9)),
@@ -132,7 +132,7 @@ SHAPE = (1, 8, 8, 8)
             r"case_00002_x.npy can't be read",
         ),
         (save("case_00002_y.npy", (1, 16, 16, 16), 3), r"case_00002_y.npy has the label 3; expected 0 to 2"),
-        (save("case_00002_y.npy", (1, 16, 16, 16)), r"case_00002_y.npy has neither kidney nor tumour"),
+        (save("case_00002_y.npy", (1, 16, 16, 16)), r"case_00002_y.npy has neither kidney nor tumor"),
     ],
 )
 def test_what_is_wrong_with_a_volume_is_said_with_its_file(

@@ -1,1 +1,1 @@
-"""B against A: sides, groups, pairs, the verdict and what can explain it."""
+"""B compared with A: sides, groups, pairs, the verdict and possible explanations."""

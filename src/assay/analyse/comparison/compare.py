@@ -1,8 +1,8 @@
-"""B against A: the ratio of geometric means at every common point, its interval, and one verdict from it.
+"""B compared with A: the ratio of geometric means at every common point, its interval, and one verdict.
 
-The run is the unit of replication. Welch's t on the logarithms, or paired t on the log-ratios of blocks
-where, and only where, both sides were run in the same shuffled blocks; of session means once both sides have
-several sessions, paired where these are the same sessions.
+The run is the unit of replication: Welch's t on the logarithms, or paired t on the log-ratios of blocks
+if, and only if, both sides were run in the same shuffled blocks. Once both sides have several sessions, the
+session is the unit: its mean counts once, paired if both sides have the same sessions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from assay.records import Better, Comparison, Doubt, Estimate, Point, Result, Ru
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that came of holding B against A.
+    """The result of comparing B with A.
 
-    left_out  points that only one side has, or that have no ratio, each with the reason in words
+    left_out  points that only one side has, or that have no ratio, each with the reason as text
     """
 
     comparisons: tuple[Comparison, ...]
@@ -44,14 +44,14 @@ def compare(
     metrics: Metrics,
     confidence: float = 0.95,
 ) -> tuple[Comparison, ...]:
-    """One comparison a common metric and point: by benchmark, its metrics as declared, then by size.
+    """One comparison per common metric and point: by benchmark, its metrics as declared, then by size.
 
     margin      share that counts as equal: 0.02
     names       of A and B, as they are shown
-    metrics     what a run's workload declares: it tells which direction is better
-    confidence  of each interval; where one looks repeatedly, 1 − `sequential.nominal_p`
+    metrics     what a run's workload declares, including which direction is better
+    confidence  of each interval; for repeated looks, 1 − `sequential.nominal_p`
 
-    Points that can't be compared are left out; `hold_against` tells which and why.
+    Points that can't be compared are left out; `hold_against` returns them with the reasons.
     Raises InputError when a run is on both sides.
     """
     return hold_against(a, b, margin=margin, names=names, metrics=metrics, confidence=confidence).comparisons
@@ -69,7 +69,7 @@ def hold_against(
 ) -> Outcome:
     """The same as `compare`, with the points that could not be compared.
 
-    layouts  hold shapes of equally many ranks against each other too, where each side has one: 16x1, 2x8
+    layouts  also compare shapes with the same number of ranks, if each side has one: 16x1 with 2x8
     """
     shared = {r.run.id for r in a} & {r.run.id for r in b}
     if shared:
@@ -90,14 +90,14 @@ Groups = Mapping[Key, Group]
 
 
 def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
-    """Both sides' runs at every point that both have, in A's unit."""
+    """Both sides' runs at every common point, in A's unit."""
     for key, found in a.items():
         if key in b:
             yield found, b[key].in_unit(found.point.unit)
 
 
 def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> Iterator[Comparison]:
-    """The comparisons, those that are sizes of one curve with what they are worth together."""
+    """The comparisons; those that are sizes of one curve with their number of independent claims."""
     curves: dict[bands.Curve, list[Ratio]] = {}
     for c, r in zip(comparisons, found, strict=True):
         curve = bands.curve_of(c)
@@ -112,14 +112,14 @@ def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> 
 
 
 def _laid_out_as(a: Groups, b: Groups) -> Groups:
-    """B under A's keys also where shapes differ but have equally many ranks, and each side has one such."""
+    """B under A's keys even if shapes differ but have the same ranks, and each side has one such shape."""
     alone_a, alone_b = (_alone(key for key in of if key not in other) for of, other in ((a, b), (b, a)))
     renamed = {theirs: ours for at, theirs in alone_b.items() if (ours := alone_a.get(at)) is not None}
     return {renamed.get(key, key): found for key, found in b.items()}
 
 
 def _alone(keys: Iterable[Key]) -> dict[Key, Key]:
-    """Keys by what they are with ranks in place of the shape; without those that then coincide."""
+    """Keys with the number of ranks in place of the shape, without those that then coincide."""
     found: dict[Key, list[Key]] = {}
     for key in keys:
         ranks = str(Shape.parse(key.place.shape).ranks)
@@ -128,7 +128,7 @@ def _alone(keys: Iterable[Key]) -> dict[Key, Key]:
 
 
 def _with_shapes(names: tuple[str, str], a: Group, b: Group) -> tuple[str, str]:
-    """The sides' names, with their shapes where these differ."""
+    """The sides' names, with their shapes if these differ."""
     if a.point.shape == b.point.shape:
         return names
     return f"{names[0]} as {a.point.shape}", f"{names[1]} as {b.point.shape}"
@@ -136,8 +136,8 @@ def _with_shapes(names: tuple[str, str], a: Group, b: Group) -> tuple[str, str]:
 
 def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point, str], ...]:
     return (
-        *((a[key].point, f"no run of {names[1]} has it") for key in a if key not in b),
-        *((b[key].point, f"no run of {names[0]} has it") for key in b if key not in a),
+        *((a[key].point, f"{names[1]} has no such run") for key in a if key not in b),
+        *((b[key].point, f"{names[0]} has no such run") for key in b if key not in a),
         *((sides[0].point, why) for sides in _shared(a, b) if (why := why_no_ratio(*sides))),
     )
 
@@ -184,7 +184,7 @@ def _compare_point(
 
 
 def _visible(interval: LogInterval) -> float | None:
-    """Half-width as a ratio − 1; None without an interval, and for a half beyond any number."""
+    """Half-width as a ratio − 1; None without an interval, or if it exceeds any number."""
     above = None if interval.half is None else ratio_end(interval.half)
     return None if above is None or interval.half is None else math.expm1(interval.half)
 
@@ -194,14 +194,14 @@ def _results(side: Group) -> list[Result]:
 
 
 def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
-    """What would decide; the spread is that of what is replicated."""
+    """The number of runs that would decide; the spread is that of the unit of replication."""
     a, b = found.replicates
     spread = power.of_pairs(a, b) if found.paired else power.of_sides(a, b)
     return power.runs_needed(spread, margin, found.confidence, of=found.replication)
 
 
 def _rank(found: Ratio) -> Estimate | None:
-    """Only beside an interval of the means: none where the spread is hidden or there is no pair."""
+    """The rank estimate, next to an interval of the means; None if the spread is hidden or no pair exists."""
     a, b = found.replicates
     if found.interval.half is None:
         return None
@@ -211,9 +211,9 @@ def _rank(found: Ratio) -> Estimate | None:
 
 
 def more_would_decide(verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST) -> bool:
-    """Whether the interval is too wide to say: it holds 1, and more runs make it narrower.
+    """Whether the interval is too wide for a verdict: it contains 1, and more runs make it narrower.
 
-    More runs beside the same neighbours do not.
+    More runs with the same neighbors do not.
     """
     low, high = estimate.low, estimate.high
     if lost != NOTHING_LOST:
@@ -222,13 +222,13 @@ def more_would_decide(verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING
 
 
 def beyond(estimate: Estimate, margin: float) -> bool:
-    """Whether the whole interval lies outside the margin."""
+    """Whether the whole interval is outside the margin."""
     low, high = estimate.low, estimate.high
     return low is not None and high is not None and (low > 1 + margin or high < 1 / (1 + margin))
 
 
 def surely_beyond(estimate: Estimate, margin: float, better: Better | None, lost: Lost) -> bool:
-    """Whether it lies outside the margin whatever the sides may have lost to others."""
+    """Whether it is outside the margin whatever the sides may have lost to others."""
     return not lost_time.too_much(lost) and beyond(allowing_for(lost, estimate, better), margin)
 
 
@@ -239,37 +239,39 @@ def decide(
     lost: Lost = NOTHING_LOST,
     names: tuple[str, str] = ("A", "B"),
 ) -> tuple[Verdict, str]:
-    """The verdict on B from the interval, and why, as text.
+    """The verdict on B from the interval, and the reason as text.
 
-    lost  shares of their time that A and B may have lost to others, for which the interval is stretched
+    lost  shares of their time that A and B may have lost to others, by which the interval is stretched
 
-    Inside [1/(1 + margin), 1 + margin] it is `equivalent`; else, where the interval excludes 1, `faster` or
-    `slower`; else, and where there is no interval or too much may be lost, `undecided`.
+    Inside [1/(1 + margin), 1 + margin] the verdict is `equivalent`; otherwise, if the interval excludes 1,
+    `faster` or `slower`; otherwise, or if there is no interval or too much may be lost, `undecided`.
     """
     stretched = allowing_for(lost, estimate, better)
     low, high = stretched.low, stretched.high
     if low is None or high is None:
-        return "undecided", "an end of the interval is beyond any number: more runs"
+        return "undecided", "an end of the interval exceeds any number: more runs"
     if lost_time.too_much(lost):
         limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
-        return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again alone"
+        return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again on an idle machine"
     least, most = 1 / (1 + margin), 1 + margin
     reach, remedy = f"the interval {_written(low)} to {_written(high)}", "more runs"
     if lost != NOTHING_LOST:
         reach += f", stretched because {lost_time.words(lost, names)},"
-        remedy = "run again alone"
+        remedy = "run again on an idle machine"
     if least <= low and high <= most:
-        return "equivalent", f"{reach} lies within the margin of ±{percent(margin)}"
+        return "equivalent", f"{reach} is within the margin of ±{percent(margin)}"
     if low <= 1 <= high:
         if high / low > most / least:
             return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: {remedy}"
-        beyond_it = f"holds 1 and reaches beyond the margin of ±{percent(margin)}"
+        beyond_it = f"contains 1 and extends beyond the margin of ±{percent(margin)}"
         return "undecided", f"{reach} {beyond_it}: {remedy}"
     if better is None:
-        return "undecided", f"{reach} excludes 1, but no direction of this metric is declared better"
+        return "undecided", f"{reach} excludes 1, but the metric has no declared direction"
     verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"
     by_margin = beyond(estimate, margin)
-    by = f"by more than the margin of ±{percent(margin)}" if by_margin else "though perhaps within the margin"
+    by = (
+        f"by more than the margin of ±{percent(margin)}" if by_margin else "though possibly within the margin"
+    )
     return verdict, f"{reach} excludes 1, {by}"
 
 

@@ -1,8 +1,8 @@
-"""Whether something is still as good as its baseline, but for a margin: the question that CI asks.
+"""Whether a candidate is still as good as its baseline, except for a margin: the question that CI asks.
 
-Answered from the intervals that `compare` makes, one side of them: a candidate may be better by any amount.
-"All hold" needs no correction, for each has to hold by itself; "one is worse" is picked out of several and
-rests on the interval that allows for that (Holm).
+The answer comes from one side of the intervals that `compare` computes: a candidate may be better by any
+amount. "All hold" needs no correction, because each has to hold by itself; "one is worse" is picked out of
+several and rests on the interval that allows for that (Holm).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Answer = Literal["holds", "worse", "undecided"]
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """One comparison, the candidate as B, and whether it is worse by more than the margin."""
+    """One comparison, with the candidate as B, and whether it is worse by more than the margin."""
 
     comparison: Comparison
     answer: Answer
@@ -29,10 +29,10 @@ class GateVerdict:
 
 
 def judge(comparison: Comparison) -> GateVerdict:
-    """`holds`: the interval excludes that it is worse by more than the margin; `worse`: it excludes less.
+    """`holds`: the interval excludes a loss above the margin; `worse`: it excludes any smaller loss.
 
-    A metric without a better direction holds where it moved by no more than the margin either way, and is
-    else undecided: nobody knows which way is worse.
+    A metric without a direction holds if it moved by no more than the margin either way, and is
+    otherwise undecided, because neither way is known to be worse.
     """
     c = comparison
     alone, together = (
@@ -42,7 +42,9 @@ def judge(comparison: Comparison) -> GateVerdict:
     least, most = 1 / (1 + c.margin), 1 + c.margin
     width = f"the margin of {percent(c.margin)}"
     remedy = (
-        f"{words(c.lost_to_others, (c.a, c.b))}: run again alone" if any(c.lost_to_others) else "more runs"
+        f"{words(c.lost_to_others, (c.a, c.b))}: run again on an idle machine"
+        if any(c.lost_to_others)
+        else "more runs"
     )
     if alone is None or too_much(c.lost_to_others):
         return GateVerdict(c, "undecided", c.reason)
@@ -51,17 +53,15 @@ def judge(comparison: Comparison) -> GateVerdict:
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
         return GateVerdict(c, "holds", f"{own} is not worse by more than {width}")
     if c.point.better is None:
-        unknown = "no direction of this metric is declared better: declare `better:`"
+        unknown = "the metric has no declared direction: declare `better:`"
         return GateVerdict(c, "undecided", f"{own} is not within {width}, and {unknown}")
     if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
         return GateVerdict(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
     if c.family is not None and ((below and alone[1] < least) or (above and alone[0] > most)):
         others = counted(c.family.size - 1, "other")
-        less = (
-            f"{own} is worse by more than {width}, but claimed together with {others} it may be worse by less"
-        )
+        less = f"{own} is worse by more than {width}, but jointly with {others} it may be worse by less"
         return GateVerdict(c, "undecided", f"{less}: {remedy}")
-    return GateVerdict(c, "undecided", f"{own} reaches beyond {width}: {remedy}")
+    return GateVerdict(c, "undecided", f"{own} extends beyond {width}: {remedy}")
 
 
 def overall(judged: Sequence[GateVerdict], missing: int) -> Answer:

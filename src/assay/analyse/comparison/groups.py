@@ -1,4 +1,4 @@
-"""Results grouped into points: what is held equal when runs are compared, and each run's one value there."""
+"""Results grouped into points: what is held constant in a comparison, and each run's one value there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar, Shape
+from assay.records import Measurement, Metric, Point, Result, Run, Scalar, Shape
 from assay.units import convert, factor
 
 _Setting = tuple[tuple[str, Scalar], ...]
 Metrics = Callable[[Run], Mapping[str, Metric]]
-"""What a run's workload declares, by name, the primary metric first; empty where it is not known."""
+"""What a run's workload declares, by name, the primary metric first; empty if it is unknown."""
 
 
 class Place(NamedTuple):
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Equal for two points whose values may be set against each other; units agree up to a factor."""
+    """Equal for two points whose values are comparable; units may differ by a factor."""
 
     place: Place
     metric: str
@@ -46,8 +46,8 @@ class Sample(NamedTuple):
 class Group:
     """The runs at one point.
 
-    samples   one a run that counts, in the order of the results
-    left_out  runs at this place that ended without a result: failed, or their log has a problem
+    samples   one per run that counts, in the order of the results
+    left_out  runs at this place that ended without a result: failed, or with a problem in their log
     lacking   runs that count and were made at these labels but did not report this metric
     """
 
@@ -58,7 +58,7 @@ class Group:
 
     @cached_property
     def values(self) -> list[float]:
-        """One value a run, in the point's unit."""
+        """One value per run, in the point's unit."""
         return [sample.value for sample in self.samples]
 
     def in_unit(self, unit: str) -> Group:
@@ -77,13 +77,8 @@ class Group:
         return Group(point, samples, self.left_out, self.lacking)
 
 
-def counts(result: Result) -> bool:
-    """Whether it is a replication: the run finished and its log has no problem."""
-    return result.run.state is RunState.FINISHED and not result.reading.problems
-
-
 def cause(result: Result) -> str:
-    """Why a run does not count, in words; "" for one that does."""
+    """Why a run does not count, as text; "" if it counts."""
     return result.run.cause or "; ".join(result.reading.problems)
 
 
@@ -94,13 +89,13 @@ def place_of(run: Run) -> Place:
 
 @dataclass
 class _Gathering:
-    """A group while its runs are being gathered."""
+    """A group while its runs are being collected."""
 
     point: Point
     by_run: dict[int, tuple[Result, list[float]]] = field(default_factory=dict)
 
     def add(self, number: int, result: Result, measurement: Measurement) -> None:
-        """A value of the run that is the so-manieth of the results."""
+        """Add a value of the run at this index of the results."""
         value = measurement.value
         if measurement.unit != self.point.unit:
             value = convert(value, measurement.unit, self.point.unit)
@@ -108,15 +103,15 @@ class _Gathering:
 
 
 def nodes_used(result: Result) -> int | None:
-    """How many nodes its ranks ran on; None where that is not known of every rank."""
+    """The number of nodes that its ranks ran on; None if unknown for any rank."""
     places = set(result.run.places)
     return len(places) if places and "" not in places else None
 
 
 def mixed(results: Iterable[Result]) -> set[Place]:
-    """Places where the runs of one system that count were on different numbers of nodes."""
+    """Places where the runs of one system that count used different numbers of nodes."""
     used: dict[tuple[str, Place], set[int]] = {}
-    for result in filter(counts, results):
+    for result in (r for r in results if r.counts):
         if (nodes := nodes_used(result)) is not None:
             used.setdefault((result.run.trial.system, place_of(result.run)), set()).add(nodes)
     return {place for (_, place), numbers in used.items() if len(numbers) > 1}
@@ -127,13 +122,13 @@ def group(
 ) -> dict[Key, Group]:
     """The runs by point: by benchmark, its metrics as declared, then by size and labels.
 
-    Runs on two nodes and runs on one are never one point: where a system has both at a place, `nodes` is one
+    Runs on two nodes and runs on one are never one point: if a system has both at a place, `nodes` is one
     of the labels there.
 
-    among  all runs that decide where that is; None: the results. What is to be compared takes both sides'
+    among  all runs that determine where that is, for a comparison both sides'; None: the results
 
     A metric that a run printed several times under the same labels counts once, as the geometric mean of
-    what was printed (the arithmetic mean where a value is not positive): the run is the unit.
+    the printed values (the arithmetic mean if one is not positive): the run is the unit.
     """
     declared: dict[tuple[str, str], Mapping[str, Metric]] = {}
     found: dict[Key, _Gathering] = {}
@@ -144,7 +139,7 @@ def group(
     places_mixed = mixed(results if among is None else among)
     for number, result in enumerate(results):
         place = place_of(result.run)
-        if not counts(result):
+        if not result.counts:
             if result.run.state.final:
                 left_out.setdefault(place, []).append(result)
             continue
@@ -156,7 +151,7 @@ def group(
             labels = {**result.run.trial.varied, **measurement.labels}
             if place in places_mixed and (nodes := nodes_used(result)) is not None:
                 labels["nodes"] = nodes
-            written = repr(labels)  # many runs have few labels, and JSON takes ten times as long
+            written = repr(labels)  # many runs have few distinct labels, and JSON takes ten times as long
             text = texts[written] if written in texts else texts.setdefault(written, _plain(labels))
             key = Key(place, measurement.metric, _base_unit(measurement.unit), text)
             if key not in found:
@@ -179,10 +174,10 @@ def group(
 
 
 def _setting(result: Result) -> _Setting:
-    """Labels that all figures of a run share, where others made it.
+    """Labels that all measurements of an imported run share.
 
-    They may say what it was run with, as a column of a spreadsheet does: a run at batch size 8 does not lack
-    a figure at 16. Of our own runs `varied` says that.
+    They may be parameters of the run, such as a column of a spreadsheet: a run at batch size 8 does not lack
+    a measurement at 16. For our own runs, `varied` has the parameters.
     """
     if result.run.source is None:
         return ()
@@ -196,7 +191,7 @@ def _setting(result: Result) -> _Setting:
 
 
 def _order(point: Point, rank: Mapping[tuple[str, str], int]) -> tuple[object, ...]:
-    """Where a point stands among others; what is not declared comes last, by name."""
+    """The sort key of a point; undeclared metrics come last, by name."""
     shape = Shape.parse(point.shape)
     place = rank.get((point.benchmark, point.metric), len(rank))
     labels = [

@@ -12,7 +12,7 @@ Obstacle = Literal["no interval", "lost time", "no direction", "too wide"]
 
 
 def obstacle(c: Comparison) -> Obstacle | None:
-    """What leaves it undecided; None where it is decided."""
+    """What leaves it undecided; None if it is decided."""
     if c.verdict != "undecided":
         return None
     stretched = allowing_for(c.lost_to_others, c.deciding, c.point.better)
@@ -26,10 +26,10 @@ def obstacle(c: Comparison) -> Obstacle | None:
 
 
 def more_runs_may_decide(c: Comparison) -> bool:
-    """Whether any ratio that the interval holds would be decided if it were known exactly.
+    """Whether some ratio within the interval would give a verdict if it were known exactly.
 
-    Neighbours that may have cost more than the difference prevent it, and so does a metric that moved by more
-    than the margin while no direction of it is better.
+    Neighbors that may have cost more than the difference prevent that, and so does a metric without a
+    direction that moved by more than the margin.
     """
     lost, better, low, high = c.lost_to_others, c.point.better, c.deciding.low, c.deciding.high
     if too_much(lost):

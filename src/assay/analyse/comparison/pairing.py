@@ -1,4 +1,4 @@
-"""Which runs of two groups are pairs: decided by how they were run, never by what they gave."""
+"""Which runs of two groups are pairs: determined by how they were run, never by their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.analyse.comparison.groups import Sample
 class Pairing:
     """Runs of A and B from the same shuffled blocks.
 
-    pairs    a run of each side by block, in the order of sessions and blocks
+    pairs    a run of each side per block, in the order of sessions and blocks
     dropped  blocks that lack one side
     """
 
@@ -21,11 +21,11 @@ class Pairing:
 
 
 def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
-    """The pairs, where both sides ran in the same shuffled blocks of the same sessions; else None.
+    """The pairs, if both sides ran in the same shuffled blocks of the same sessions; else None.
 
-    Two systems did where their plan interleaved them. Two sizes or points of one system always did: every
-    plan shuffles them within each block. The numbers of logs that others made are no blocks. Nor
-    are there pairs where a run is outside its block: to leave that block out would be to choose by failures.
+    Two systems did if their plan interleaved them. Two sizes or points of one system always did: every
+    plan shuffles them within each block. Repeat numbers of imported logs are not blocks. There are also
+    no pairs if a run is outside its block: leaving that block out would mean selecting by failures.
     """
     runs = [sample.result.run for sample in (*a, *b)]
     one_system = len({run.trial.system for run in runs}) == 1
@@ -36,7 +36,7 @@ def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
     by_block_a, by_block_b = _by_block(a), _by_block(b)
     if {session for session, _ in by_block_a} != {session for session, _ in by_block_b}:
         return None
-    if len(by_block_a) < len(a) or len(by_block_b) < len(b):  # a side with two runs in a block is no design
+    if len(by_block_a) < len(a) or len(by_block_b) < len(b):  # two runs of a side in a block: not a design
         return None
     both = sorted(by_block_a.keys() & by_block_b.keys())
     dropped = len(a) + len(b) - 2 * len(both)

@@ -1,4 +1,4 @@
-"""Which runs are compared with which, and on which metric: decided here, whoever asks.
+"""Which runs are compared with which, and on which metric: decided here for every caller.
 
 `assay compare`, `assay gate`, `assay report` and a run until decided take their sides, their baseline and
 their primary metrics from here, so that they can't disagree about the same runs.
@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.groups import Metrics, counts
+from assay.analyse.comparison.groups import Metrics, cause
 from assay.analyse.statistics.families import claimed_together
 from assay.errors import InputError
 from assay.records import Comparison, Metric, Point, Result, Run, Shape
+from assay.units import counted
 
-MOST_PAIRED = 4  # systems that are compared pair by pair; of more, a ranking says more in less
+MOST_PAIRED = 4  # systems that are compared pair by pair; with more, a ranking is shorter and clearer
 Runs = Sequence[Result]
 
 
 @dataclass(frozen=True)
 class SidePair:
-    """Two sides: `b` is compared with `a`, under these names of A and B."""
+    """Two sides: `b` is compared with `a`, under these names."""
 
     a: Runs
     b: Runs
@@ -31,7 +32,7 @@ class SidePair:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """A benchmark of which two sides share metrics, but not the one that the verdict rests on.
+    """A benchmark that two sides ran, without a comparison of the metric that the verdict rests on.
 
     reason  why its primary metric is not compared, as text
     """
@@ -43,15 +44,15 @@ class OpenQuestion:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.benchmark}, {self.b} against {self.a}: not compared: {self.reason}"
+        return f"{self.benchmark}, {self.b} and {self.a}: not compared: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Everything that came of comparing pairs.
+    """The result of comparing pairs of sides.
 
     comparisons   each metric at each point that both sides of a pair have, by pair
-    primary       of them, those that the verdict rests on, corrected as one family
+    primary       those that the verdict rests on, corrected as one family
     not_compared  points without a comparison, each with the reason as text
     open          what has no verdict, although other metrics were compared
     sides         all runs of each side, by its name in the comparisons
@@ -68,13 +69,13 @@ class Judgement:
 
 
 def baseline_of(systems: Iterable[str], stated: str | None) -> str:
-    """What the other systems are compared with: the stated one if it is among them, else the first."""
+    """The system that the others are compared with: the stated one if it is among them, else the first."""
     known = list(systems)
     return stated if stated in known else known[0]
 
 
 def are_ranked(systems: Collection[str], stated: str | None) -> bool:
-    """Whether these are too many to compare with a baseline that nobody stated."""
+    """Whether there are too many sides for a baseline that nobody stated."""
     return len(systems) > MOST_PAIRED and stated not in systems
 
 
@@ -86,12 +87,12 @@ def against(sides: Mapping[str, Runs], baseline: str) -> list[SidePair]:
 
 
 def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) -> list[SidePair]:
-    """What two references name, system by system; one system each may have different names.
+    """The sides that two references name, system by system; single systems may have different names.
 
-    a, b        the references, as they were written
+    a, b        the references, as written
     of_a, of_b  the runs of each of their systems
 
-    Raises InputError where they hold different systems.
+    Raises InputError if they contain different systems.
     """
     if len(of_a) == len(of_b) == 1:
         (name_a, side_a), (name_b, side_b) = *of_a.items(), *of_b.items()
@@ -100,14 +101,14 @@ def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) 
         return [SidePair(of_a[system], of_b[system], (f"{a}:{system}", f"{b}:{system}")) for system in of_a]
     several, systems = (a, list(of_a)) if len(of_a) > 1 else (b, list(of_b))
     raise InputError(
-        f"{several} holds the systems {', '.join(systems)}: name one of them, like {several}:{systems[0]}"
+        f"{several} contains the systems {', '.join(systems)}: name one of them, like {several}:{systems[0]}"
     )
 
 
 def layouts(reference: str, system: str, runs: Runs) -> list[SidePair]:
-    """Each two shapes of one system with equally many accelerators, fewer workers first: 2x8, 16x1.
+    """Each pair of shapes of one system with the same number of accelerators, fewer workers first: 2x8, 16x1.
 
-    Raises InputError where there are no two such shapes.
+    Raises InputError if there are no two such shapes.
     """
     by_shape: dict[Shape, list[Result]] = {}
     for result in runs:
@@ -116,7 +117,7 @@ def layouts(reference: str, system: str, runs: Runs) -> list[SidePair]:
     alike = [(a, b) for a, b in combinations(ordered, 2) if a.ranks == b.ranks]
     if not alike:
         shapes = ", ".join(map(str, ordered))
-        raise InputError(f"{reference}: no two of its shapes have equally many accelerators: {shapes}")
+        raise InputError(f"{reference}: no two of its shapes have the same number of accelerators: {shapes}")
     return [SidePair(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
 
 
@@ -124,7 +125,7 @@ def layouts(reference: str, system: str, runs: Runs) -> list[SidePair]:
 
 
 def led_by(stated: Mapping[str, str], metrics: Metrics) -> Metrics:
-    """The same declarations, led by the metric that a suite states as primary of a benchmark.
+    """The same declarations, with the metric that a suite states as primary of a benchmark first.
 
     stated  benchmark → metric
     """
@@ -142,14 +143,14 @@ def primary_metrics(
 ) -> dict[str, str]:
     """Benchmark → the metric that its verdict rests on, whichever of the sides measured it.
 
-    It is the stated one, else the first that the workload declares, else the first by name; of those that
-    any run measured at all. A stated one stays where nothing of its benchmark was measured.
+    It is the stated one, else the first that the workload declares, else the first by name, among those that
+    any run measured. A stated one is kept even if nothing of its benchmark was measured.
     """
     first = dict(stated or {})
     measured: dict[str, set[str]] = {}
     rank: dict[tuple[str, str], int] = {}
     known: set[tuple[str, str]] = set()
-    for result in filter(counts, runs):
+    for result in (r for r in runs if r.counts):
         trial = result.run.trial
         measured.setdefault(trial.benchmark, set()).update(m.metric for m in result.reading.measurements)
         if (trial.benchmark, trial.digest) not in known:
@@ -173,8 +174,8 @@ def judge(
     """Each pair compared, and the claims about the primary metrics corrected as one family.
 
     margin   share that counts as equal: 0.02
-    primary  benchmark → the metric that its verdict rests on; what it lacks is compared and not judged
-    layouts  compare shapes of equally many ranks with each other, too
+    primary  benchmark → the metric that its verdict rests on; others are compared but not judged
+    layouts  also compare shapes with the same number of ranks
 
     Raises InputError when a run is on both sides of a pair.
     """
@@ -190,7 +191,10 @@ def judge(
         not_compared += outcome.left_out
         for c in outcome.comparisons:
             sides |= {c.a: pair.a, c.b: pair.b}
-        open_ += _open(pair, outcome.comparisons, primary)
+        questions = list(_open(pair, outcome.comparisons, primary))
+        for question in questions:
+            sides |= {question.a: pair.a, question.b: pair.b}
+        open_ += questions
 
     def leads(c: Comparison) -> bool:
         return primary.get(c.point.benchmark) == c.point.metric
@@ -202,26 +206,46 @@ def judge(
 def _open(
     pair: SidePair, comparisons: Sequence[Comparison], primary: Mapping[str, str]
 ) -> Iterator[OpenQuestion]:
-    """Benchmarks of the pair with comparisons, and none of the primary metric."""
+    """Benchmarks that both sides ran and whose primary metric is not compared, although it could be.
+
+    That is where other metrics are compared, or where one side gave no result at all.
+    """
     compared: dict[str, set[str]] = {}
     for c in comparisons:
         compared.setdefault(c.point.benchmark, set()).add(c.point.metric)
-    for benchmark, names in compared.items():
+    of_a, of_b = ([r for r in side if not r.counts] for side in (pair.a, pair.b))
+    for benchmark in dict.fromkeys([*compared, *(r.run.trial.benchmark for r in (*of_a, *of_b))]):
         metric = primary.get(benchmark)
-        if metric is not None and metric not in names:
+        if metric is None or metric in compared.get(benchmark, ()):
+            continue
+        if benchmark in compared or _one_gave_nothing(pair, benchmark, metric):
             yield OpenQuestion(benchmark, metric, *pair.names, _why(pair, benchmark, metric))
+
+
+def _one_gave_nothing(pair: SidePair, benchmark: str, metric: str) -> bool:
+    """Whether one side measured it, and all runs of the other failed or have not ended."""
+    sides = [[r for r in side if r.run.trial.benchmark == benchmark] for side in (pair.a, pair.b)]
+    silent = [bool(side) and not any(r.counts for r in side) for side in sides]
+    return any(silent) and any(_measured(side, benchmark, metric) for side in sides)
 
 
 def _why(pair: SidePair, benchmark: str, metric: str) -> str:
     measured = sum(_measured(side, benchmark, metric) for side in (pair.a, pair.b))
-    words = {0: "on neither side", 1: "on one side only", 2: "at no point of both sides that has a ratio"}
-    return f"{metric} was measured {words[measured]}"
+    words = {0: "on neither side", 1: "on one side only", 2: "at no common point that has a ratio"}
+    failed = []
+    for name, side in zip(pair.names, (pair.a, pair.b), strict=True):
+        runs = [r for r in side if r.run.trial.benchmark == benchmark]
+        lost = [r for r in runs if not r.counts]
+        if lost and not _measured(side, benchmark, metric):
+            why = cause(lost[0]) or f"not finished: {lost[0].run.state}"
+            failed.append(f"; {name}: {len(lost)} of {counted(len(runs), 'run')} gave no result ({why})")
+    return f"{metric} was measured {words[measured]}{''.join(failed)}"
 
 
 def _measured(side: Runs, benchmark: str, metric: str) -> bool:
     return any(
         measurement.metric == metric
-        for result in filter(counts, side)
-        if result.run.trial.benchmark == benchmark
+        for result in side
+        if result.counts and result.run.trial.benchmark == benchmark
         for measurement in result.reading.measurements
     )

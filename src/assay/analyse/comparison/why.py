@@ -1,7 +1,7 @@
-"""What was seen beside two sides that can make one of them slower: where its ranks lay, what they met.
+"""Observations that can explain why one of two sides is slower: where its ranks ran, and what affected them.
 
-A reason stands beside a verdict and changes nothing in it. It tells what differs between the sides and costs
-time, in the units of what was measured; of which troubles the slower side met no more is told by name.
+A reason accompanies a verdict and never changes it. It states what differs between the sides and costs
+time, in the units of the measurement; problems that affected the slower side no more are listed by name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.analyse.comparison.groups import Group, Sample, counts
+from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.doubts import kernel_counts
 from assay.analyse.doubts.case import counted, listed, percent, probed
 from assay.analyse.exchange import communication
@@ -22,15 +22,15 @@ from assay.units import human
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
     ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", kernel_counts.throttled_share),
     ("other processes contended for {} of the CPU time", "other processes", kernel_counts.neighbours_share),
-    ("the host withheld {} of its CPU time", "CPU time withheld by the host", kernel_counts.stolen_share),
-    ("its CPUs were slowed down for heat {} of the time", "heat", kernel_counts.heat_share),
+    ("the host stole {} of its CPU time", "CPU time stolen by the host", kernel_counts.stolen_share),
+    ("its CPUs were thermally throttled for {} of the time", "heat", kernel_counts.heat_share),
     ("it waited for swapped memory {} of the time", "swapping", kernel_counts.swap_share),
 )
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reasons in words, without a full stop; and what was counted on both sides and explains nothing."""
+    """Reasons as text, without a period; and what was counted on both sides and explains nothing."""
 
     reasons: tuple[str, ...]
     ruled_out: tuple[str, ...]
@@ -41,9 +41,10 @@ def why(
 ) -> Explanation:
     """Why `b` can be slower than `a` at a point.
 
-    a, b    all runs of each side, of every benchmark: an exchange that was measured alone explains others
+    a, b    all runs of each side, of every benchmark: an exchange measured on its own explains other
+    benchmarks
     point   whose benchmark and shape are meant, whatever its metric
-    margin  a trouble that costs less than half of it more on b than on a explains nothing
+    margin  a problem whose extra cost on b is less than half of it explains nothing
     """
     sides = _Pair(names, a, b, _at(a, point), _at(b, point), point)
     found = [*_places(sides), *_exchange(sides), *_allowed(sides)]
@@ -53,7 +54,7 @@ def why(
         if mean_a is None or mean_b is None:
             continue
         if mean_b - mean_a > margin / 2:
-            found.append(f"{words.format(percent(mean_b))}, and on {names[0]} {percent(mean_a)}")
+            found.append(f"{words.format(percent(mean_b))}, compared with {percent(mean_a)} on {names[0]}")
         else:
             ruled_out.append(name)
     return Explanation(tuple(found), tuple(ruled_out))
@@ -70,13 +71,13 @@ class _Pair:
 
 
 def _at(results: Sequence[Result], point: Point) -> list[Result]:
-    """Its runs there; those of equally many ranks where it was cut into other workers."""
-    found = [r for r in results if counts(r) and r.run.trial.benchmark == point.benchmark]
+    """Its runs there, or those with the same number of ranks if they have other workers."""
+    found = [r for r in results if r.counts and r.run.trial.benchmark == point.benchmark]
     there = [r for r in found if str(r.run.trial.shape) == point.shape]
     return there or [r for r in found if r.run.trial.shape.ranks == Shape.parse(point.shape).ranks]
 
 
-# Where the ranks lay -------------------------------------------------------------------------------------
+# Where the ranks ran -------------------------------------------------------------------------------------
 
 
 def _places(sides: _Pair) -> Iterator[str]:
@@ -88,13 +89,13 @@ def _places(sides: _Pair) -> Iterator[str]:
     if there > here:
         ranks = b.run.trial.shape.ranks
         yield (
-            f"its {ranks} ranks lie in {_described(b)}, those of {sides.names[0]} "
+            f"its {ranks} ranks run in {_described(b)}, those of {sides.names[0]} "
             f"{'together on one node' if here == 1 else f'in {_described(a)}'}"
         )
 
 
 def _described(result: Result) -> str:
-    """`2 pods on node1, node2, which are one machine, and meet over eth0 (MTU 1500 B)`."""
+    """`2 pods on node1, node2, which are one machine, and communicate over eth0 (MTU 1500 B)`."""
     tables = probed(result)
     pods = all("kubernetes.pod" in table for table in tables)
     nodes = sorted({str(table.get("kubernetes.node", table.get("host"))) for table in tables})
@@ -111,7 +112,7 @@ def _described(result: Result) -> str:
     }
     if len(ports) == 1:
         ((port, mtu),) = ports
-        words += f" and meet over {port} (MTU {mtu} B)"
+        words += f" and communicate over {port} (MTU {mtu} B)"
     return words.removesuffix(",")
 
 
@@ -123,7 +124,7 @@ def _first_probed(results: Sequence[Result]) -> Result | None:
 
 
 def _exchange(sides: _Pair) -> Iterator[str]:
-    """An exchange of the gradients that takes longer, held against how much longer a step takes."""
+    """A gradient exchange that takes longer, compared with how much longer a step takes."""
     a, b = (
         communication.measured(_group(sides.point, here), every)
         for here, every in ((sides.here_a, sides.all_a), (sides.here_b, sides.all_b))
@@ -134,9 +135,9 @@ def _exchange(sides: _Pair) -> Iterator[str]:
     longer_s = one_side(b.step).value - one_side(a.step).value
     if exchange_b > exchange_a and longer_s > 0:
         yield (
-            f"one exchange of its {human(float(b.gradient_bytes), 'B')} of gradients, measured alone, takes "
-            f"{human(exchange_b, 's')} and on {sides.names[0]} {human(exchange_a, 's')}: "
-            f"{human(exchange_b - exchange_a, 's')} more, where a step takes {human(longer_s, 's')} longer"
+            f"one exchange of its {human(float(b.gradient_bytes), 'B')} of gradients, measured on its own, "
+            f"takes {human(exchange_b, 's')}, and {human(exchange_a, 's')} on {sides.names[0]}: "
+            f"{human(exchange_b - exchange_a, 's')} more, while a step takes {human(longer_s, 's')} longer"
         )
 
 
@@ -144,18 +145,18 @@ def _group(point: Point, results: Sequence[Result]) -> Group:
     return Group(replace(point, labels={}), tuple(Sample(result, 1.0) for result in results))
 
 
-# What they were allowed, what they met -------------------------------------------------------------------
+# What they were allowed, and what affected them ----------------------------------------------------------
 
 
 def _allowed(sides: _Pair) -> Iterator[str]:
-    """Fewer CPUs, or a quota, where the other side has more, or none."""
+    """Fewer CPUs than on the other side, or a quota that is lower or only on this side."""
     cpus_a, cpus_b = (_least(here, "cpu.allowed") for here in (sides.here_a, sides.here_b))
     if cpus_a is not None and cpus_b is not None and cpus_b < cpus_a:
         yield f"it may use {counted(int(cpus_b), 'CPU')}, {sides.names[0]} {cpus_a:g}"
     quota_a, quota_b = (_least(here, "cpu.quota") for here in (sides.here_a, sides.here_b))
     if quota_b is not None and (quota_a is None or quota_b < quota_a):
         has = "has none" if quota_a is None else f"has {quota_a:g}"
-        yield f"a quota gives it {quota_b:g} cores' worth of time on a node, {sides.names[0]} {has}"
+        yield f"a quota gives it {quota_b:g} cores' worth of CPU time per node; {sides.names[0]} {has}"
 
 
 def _least(results: Sequence[Result], fact: str) -> float | None:
@@ -164,7 +165,7 @@ def _least(results: Sequence[Result], fact: str) -> float | None:
 
 
 def _mean(results: Sequence[Result], share: Callable[[NodeCounts], float | None]) -> float | None:
-    """Of each run's worst node; a side that has no quota was never stopped by one."""
+    """The mean over the runs' worst nodes; a side without a quota was never stopped by one."""
     if share is kernel_counts.throttled_share and results and _least(results, "cpu.quota") is None:
         return 0.0 if all(map(probed, results)) else None
     costs = [

@@ -1,9 +1,9 @@
-"""Reasons not to take a figure at face value, each with its evidence in figures and what to do about it.
+"""Reasons not to take a result at face value, each with its evidence and what to do about it.
 
-A kind of doubt is one record: its code, how grave it is, what it means, what it may do and the remedy. The
-record is defined next to the function that finds the evidence, in the module of its subject, and listed here.
-Kinds that are looked for in every case are `CASE_KINDS`; the others are raised where logs are read, sets are
-scored and sizes are compared, by `DoubtKind.doubt`.
+A kind of doubt is one record: its code, its severity, what it means, its effect and the remedy. The record
+is defined next to the function that finds the evidence, in the module of its subject, and listed here.
+`CASE_KINDS` are checked in every case; `DoubtKind.doubt` raises the others where logs are read, sets are
+scored and sizes are compared.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     serving.DIFFERENT_LENGTHS,
     serving.CLIENT_LATE,
     sides.DIFFERENT_SOFTWARE,
+    sides.CHANGED_SOFTWARE,
     sequence.DRIFT,
     sequence.DEPENDENCE,
     sequence.TWO_MODES,
@@ -92,7 +93,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     sequence.ORDER_UNKNOWN,
     sequence.CANNOT_TELL,
 )
-"""What is looked for in every case. Among doubts that are as grave, the earlier comes first."""
+"""The doubts checked in every case. Among doubts of equal severity, the earlier one comes first."""
 
 KINDS: dict[str, DoubtKind] = {
     kind.code: kind
@@ -130,13 +131,13 @@ KINDS: dict[str, DoubtKind] = {
 """Every kind of doubt by its code."""
 
 Runs = tuple[object, ...]
-"""What doubts about runs look at, as a key while the runs live."""
+"""What doubts about runs examine, used as a key while the runs are alive."""
 
 _ORDER = {kind.code: at for at, kind in enumerate(CASE_KINDS)}
 
 
 def rank(code: str) -> int:
-    """Where a doubt comes among others: the gravest first."""
+    """The sort key of a doubt: the gravest first."""
     return list(SEVERITIES).index(KINDS[code].severity)
 
 
@@ -148,7 +149,7 @@ def of_subject(subject: Subject) -> list[DoubtKind]:
 def of(case: Case, about_runs: dict[Runs, tuple[Doubt, ...]] | None = None) -> tuple[Doubt, ...]:
     """Every doubt that the case raises, the gravest first.
 
-    about_runs  kept from case to case where several figures rest on the same runs: these are looked at once
+    about_runs  cache shared by cases whose results rest on the same runs, so that the runs are examined once
     """
     known = {} if about_runs is None else about_runs
     runs = _runs(case)

@@ -1,4 +1,4 @@
-"""How often each doubt is raised by results that MLPerf accepted: four whole rounds of training.
+"""How often each doubt is raised by results that MLPerf accepted, over four whole rounds of training.
 
 Counted by `python benchmarks/accepted.py` over the closed and open results of each round as imported. A
 result is one system's runs of one benchmark at one size.
@@ -26,15 +26,15 @@ RAISED: Mapping[str, tuple[int, ...]] = {
     "copied-values": (0, 0, 0, 2),
 }
 REASONS: Mapping[str, str] = {
-    "one-session": "A submission is one series of runs: what another day gives is not in it.",
+    "one-session": "A submission is one series of runs: it does not show what another day would give.",
     "cannot-tell": "A note. MLPerf asks for 3, 5 or 10 runs, which hide most drifts and correlations.",
-    "placeholder": "True of these logs: submitters left `submission_org` or the platform unfilled.",
-    "failed-runs-left-out": "The rules allow a run that misses its target and take it for the slowest; "
-    "a mean of the others is faster than that.",
+    "placeholder": "Correct for these logs: submitters left placeholders for themselves or the platform.",
+    "failed-runs-left-out": "The rules allow a run that misses its target and count it as the slowest; "
+    "the mean of the other runs is faster than that.",
     "too-few-runs": "The rules ask for three runs of GPT-3; elsewhere four of five runs reached the target.",
-    "drift": "Of one figure 1.25 % is chance, and a result has up to four. The others rise or fall steadily, "
-    "by 0.1 to 12 %.",
-    "one-far-off": "Times have heavier tails than normal runs, of which 1.25 % is chance. Each of these "
-    "runs moves the mean by 0.2 % or more, beside what its length explains.",
+    "drift": "For one metric 1.25 % is chance, and a result has up to four. The others rise or fall "
+    "steadily, by 0.1 to 12 %.",
+    "one-far-off": "Times have heavier tails than normal runs, for which 1.25 % is chance. Each of these "
+    "runs moves the mean by 0.2 % or more, apart from what its length explains.",
 }
-"""Of what more than 3 % of the results raise: why it is raised, and rightly."""
+"""Doubts that more than 3 % of the results raise: why they are raised, and correctly."""

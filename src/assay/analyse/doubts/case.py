@@ -1,4 +1,4 @@
-"""The claim that doubts are about, the kinds of doubt that it can raise, and how evidence is worded."""
+"""The claim that doubts are about, the kinds of doubt that it can raise, and helpers to word evidence."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from assay.units import significant
 
 MOST_SHOWN = 6
 UNSTEADY = object()
-"""Stands for a fact that varies within a side."""
+"""Marks a fact that varies within a side."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one side of a claim rests on, under its name."""
+    """The evidence for one side of a claim, with the side's name."""
 
     name: str
     group: Group
 
     @cached_property
     def sessions(self) -> list[str]:
-        """Sessions that its runs come from, as `suite/session`."""
+        """Sessions of its runs, as `suite/session`."""
         return sorted({f"{s.result.run.suite}/{s.result.run.session}" for s in self.group.samples})
 
 
 @dataclass(frozen=True)
 class Case:
-    """A claim that doubts are held against: about one set of runs, or about two against each other.
+    """The claim to be doubted: about one set of runs, or about two sets compared with each other.
 
-    estimate  the interval that the claim rests on; a ratio where there are two sides
-    margin    what counts as equal; None where nothing is compared
+    estimate  the interval that the claim rests on; a ratio if there are two sides
+    margin    the difference that still counts as equal; None if nothing is compared
     paired    the sides were run in the same shuffled blocks
     dropped   blocks left out because they lack a side
     """
@@ -48,31 +48,31 @@ class Case:
 
     @property
     def is_count(self) -> bool:
-        """Whether the figure counts passes over the data: it takes the values of the evaluations' grid."""
+        """Whether the metric counts passes over the data, and so takes only values on a grid."""
         return self.sides[0].group.point.unit == "epochs"
 
     @cached_property
     def successions(self) -> tuple[Succession, ...]:
-        """What the estimate rests on, in order: the pairs where sides are paired, else each side's runs.
+        """The sequences behind the estimate, in order: the pairs if sides are paired, else each side's runs.
 
-        Empty where a value is not above 0 and has no logarithm.
+        Empty if a value is not above 0 and so has no logarithm.
         """
         if any(min(side.group.values, default=0) <= 0 for side in self.sides):
             return ()
         if self.paired and len(self.sides) == 2:
             a, b = self.sides
             if len(a.group.samples) != len(b.group.samples):
-                return ()  # not one block holds both: there is nothing paired to look at
-            return (of_pairs(f"{b.name} against {a.name}", a.group.samples, b.group.samples),)
+                return ()  # no block holds both sides, so there are no pairs
+            return (of_pairs(f"{b.name} relative to {a.name}", a.group.samples, b.group.samples),)
         return tuple(of_side(side.name, side.group.samples) for side in self.sides)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseDoubtKind(DoubtKind):
-    """A kind of doubt that is looked for in every case.
+    """A kind of doubt that is checked in every case.
 
-    evidence  what speaks against the claim, in figures; None if nothing does
-    looks_at  `runs`: the evidence is the same for every figure of the same runs, so one look serves them all
+    evidence  finds what speaks against the claim, as text; None if nothing does
+    looks_at  `runs`: the evidence is the same for every result of the same runs, so they are examined once
     """
 
     evidence: Callable[[Case], str | None]
@@ -85,7 +85,7 @@ class CaseDoubtKind(DoubtKind):
 
 
 def percent(share: float) -> str:
-    """A share as a person reads it: `2 %`, `0.35 %`."""
+    """A share as a percentage: `2 %`, `0.35 %`."""
     return f"{significant(100 * share, 2)} %" if abs(share) < 1 else f"{100 * share:.0f} %"
 
 
@@ -101,7 +101,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def steady_facts(results: Sequence[Result]) -> dict[str, object]:
-    """Each fact's one value over all nodes of all runs; a mark where it varies. Empty where none is known."""
+    """Each fact's one value over all nodes of all runs, or a mark if it varies; empty if none is known."""
     found: dict[str, object] = {}
     distinct = {id(r.provenance): r.provenance for r in results if r.provenance is not None}
     for provenance in distinct.values():
@@ -113,7 +113,7 @@ def steady_facts(results: Sequence[Result]) -> dict[str, object]:
 
 
 def probed(result: Result) -> Sequence[Mapping[str, Scalar]]:
-    """The probe's tables of a run, one a node, without those of nodes where it failed."""
+    """The probe's tables of a run, one per node, without nodes where the probe failed."""
     if result.provenance is None:
         return ()
     return [table for table in result.provenance.nodes if len(table) > 1 or "unreadable" not in table]

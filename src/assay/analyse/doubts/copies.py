@@ -1,4 +1,4 @@
-"""Doubts about figures that can hardly be what two sides measured: copies, other units, shares of a whole."""
+"""Doubts about values that two sides can hardly have measured: copies, other units, shares of a whole."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from assay.analyse.statistics.ratio import mean
 from assay.records import Shape
 from assay.units import factor, significant
 
-BY_CHANCE = 1e-5  # figures measured apart that agree as often as these are rarer than this
-COARSE = 5e-4  # of a figure: a millisecond in two seconds
+BY_CHANCE = 1e-5  # values measured independently agree this often by chance; rarer agreement is doubted
+COARSE = 5e-4  # of a value: a millisecond in two seconds
 _WHOLE = {"%": 100.0, "percent": 100.0, "pct": 100.0, "fraction": 1.0, "ratio": 1.0, "share": 1.0}
-"""Units of shares, in lower case, and what the whole is in each."""
-_DIGITS = 12  # a conversion of units leaves its rounding behind these
+"""Units of shares, in lower case, and the whole in each unit."""
+_DIGITS = 12  # a unit conversion leaves its rounding error beyond these digits
 
 
 def copied_values(case: Case) -> str | None:
-    """Times or rates of which so many are the same to their last digit that they were not all measured."""
+    """Times or rates with so many identical values that they can't all have been measured."""
     if not _is_time_or_rate(case.sides[0].group.point.unit):
         return None
     for side in case.sides:
@@ -40,32 +40,32 @@ COPIED_VALUES = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "Of the times or rates of one side, or of both together, at most half are distinct, so few "
-        "that runs measured apart would agree like that in fewer than 1 of 100,000 cases."
+        "At most half of the times or rates of one side, or of both sides together, are distinct: so few "
+        "that independent measurements would agree like that in fewer than 1 of 100,000 cases."
     ),
     effect=(
-        "A side compared with itself is as fast, whatever the systems are, and a run that counts twice "
+        "A side compared with itself is as fast, whatever the systems are, and a run counted twice "
         "makes the interval too narrow."
     ),
-    remedy="Look for files or rows that were copied or taken in twice, and count each run once.",
+    remedy="Look for files or rows that were copied or imported twice, and count each run once.",
     rates=(
         "The chance is a bound for values spread evenly over the steps of their resolution, or of a timer "
-        "that they are all multiples of. Of the 202 sets of MLPerf Training v4.0 it is raised in the two "
-        "that hold every run twice."
+        "that they are all multiples of. Of the 202 sets of MLPerf Training v4.0, it is raised for the two "
+        "that contain every run twice."
     ),
     evidence=copied_values,
 )
 
 
 def _agreeing(runs: str, distinct: int) -> str:
-    return f"the {runs} hold {distinct} different values, equal to their last digit"
+    return f"the {runs} have {distinct} distinct values, identical to the last digit"
 
 
 def _repeated(values: Sequence[float]) -> int:
-    """How many distinct values there are, where that is at most half and too few for chance; else 0.
+    """The number of distinct values, if it is at most half and too low to be chance; else 0.
 
-    Bound on n values that fall evenly on k steps of their resolution and meet only d of them:
-    C(n, d) (d / k)^(n − d). One value alone is a figure without spread, not a copy.
+    Bound for n values that fall evenly on k steps of their resolution and take only d distinct values:
+    C(n, d) (d / k)^(n − d). A single distinct value means a metric without spread, not a copy.
     """
     exact = [float(f"{value:.{_DIGITS}g}") for value in values]
     n, distinct = len(exact), sorted(set(exact))
@@ -78,15 +78,15 @@ def _repeated(values: Sequence[float]) -> int:
 
 
 def _decimal_place(values: Sequence[float]) -> float:
-    """The one that all of them are written to."""
+    """The resolution to which all of them are written."""
     places = (Decimal(repr(value)).normalize().as_tuple().exponent for value in values if value)
     return float(10.0 ** min((place for place in places if isinstance(place, int)), default=0))
 
 
 def _grid(distinct: Sequence[float]) -> float:
-    """The step of a timer or of evaluations that all values are multiples apart by; 0 where they are not.
+    """The step of a timer or of evaluations that all values are multiples of; 0 if there is none.
 
-    A rate from a coarse timer has many decimals all the same. Two values show no grid: then a coarse one.
+    A rate from a coarse timer still has many decimals. Two values can't show a grid: a coarse one is assumed.
     """
     if len(distinct) == 2:
         return COARSE * abs(distinct[1])
@@ -96,7 +96,7 @@ def _grid(distinct: Sequence[float]) -> float:
 
 
 def suspect_unit(case: Case) -> str | None:
-    """Means about a thousand, a million or a billion times apart at one size: one may lack a prefix."""
+    """Means that differ by about a factor of a thousand, a million or a billion: one may lack a prefix."""
     if len(case.sides) < 2 or not _equally_many(case.sides) or not case.estimate.value > 0:
         return None
     apart = math.log10(case.estimate.value) / 3
@@ -104,8 +104,8 @@ def suspect_unit(case: Case) -> str | None:
     if not nearest or abs(nearest) > 3 or abs(apart - nearest) * 3 > math.log10(2):
         return None
     a, b = (significant(mean(side.group.values), 4) for side in case.sides)
-    figures = f"{a} against {b} {case.sides[0].group.point.unit}".rstrip()
-    return f"{figures}: about {1000 ** abs(nearest):,} times apart"
+    figures = f"{a} and {b} {case.sides[0].group.point.unit}".rstrip()
+    return f"{figures}: a factor of about {1000 ** abs(nearest):,} apart"
 
 
 SUSPECT_UNIT = CaseDoubtKind(
@@ -113,10 +113,10 @@ SUSPECT_UNIT = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "At one size, the sides' means are a thousand, a million or a billion times apart, within a factor "
-        "of 2."
+        "At one size, the sides' means differ by a factor of a thousand, a million or a billion, give or "
+        "take a factor of 2."
     ),
-    effect="One side's values may be in another unit than it says: the ratio would be that of the units.",
+    effect="One side's values may be in a unit other than stated: the ratio would be that of the units.",
     remedy=(
         "Check the units of both sides, where one may lack a prefix such as k or M, and import the wrong "
         "side again."
@@ -126,7 +126,7 @@ SUSPECT_UNIT = CaseDoubtKind(
 
 
 def share_of_whole(case: Case) -> str | None:
-    """Shares that are equal as a ratio while what they lack to the whole is not."""
+    """Shares whose ratio is within the margin while that of their complements is not."""
     whole = _WHOLE.get(case.sides[0].group.point.unit.casefold())
     if len(case.sides) < 2 or case.margin is None or whole is None:
         return None
@@ -139,8 +139,8 @@ def share_of_whole(case: Case) -> str | None:
     if 1 / (1 + case.margin) <= b / a <= 1 + case.margin:
         return None
     return (
-        f"what is missing to 100 % is {significant(a, 3)} against {significant(b, 3)} %, "
-        f"{significant(b / a, 3)} times as much, where the margin is ±{percent(case.margin)}"
+        f"the difference to 100 % is {significant(a, 3)} % and {significant(b, 3)} %, "
+        f"{significant(b / a, 3)} times as much, with a margin of ±{percent(case.margin)}"
     )
 
 
@@ -149,15 +149,15 @@ SHARE_OF_WHOLE = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "The ratio of two shares lies within the margin; that of what they lack to 100 % does not. Shares "
-        "are in %, percent, pct, fraction, ratio or share."
+        "The ratio of two shares is within the margin; the ratio of their differences to 100 % is not. "
+        "Shares are values in %, percent, pct, fraction, ratio or share."
     ),
     effect=(
-        "An availability of 98 % instead of 99.5 % is 1.5 % less and four times the downtime; an error rate "
-        "is hidden in the same way by an accuracy."
+        "An availability of 98 % instead of 99.5 % is 1.5 % lower but four times the downtime; an accuracy "
+        "hides an error rate in the same way."
     ),
     remedy=(
-        "Judge what is missing to 100 %: import 100 % less the value as a separate metric, where less is "
+        "Judge the difference to 100 %: import 100 % minus the value as a separate metric, where lower is "
         "better."
     ),
     evidence=share_of_whole,

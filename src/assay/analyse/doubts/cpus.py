@@ -10,17 +10,17 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, probed
 from assay.records import Result, Shape
 from assay.units import significant
 
-MORE = 1.25  # of the CPUs that a rank used: less is the waiting that a larger size has anyway
-BUSY = 0.5  # of its CPUs that a job kept busy: with less, ranks that share them hardly waited for each other
+MORE = 1.25  # factor in CPUs used per rank: a smaller one is the waiting that a larger size has anyway
+BUSY = 0.5  # share of its CPUs that a job kept busy: below, ranks hardly waited for each other
 
 
 @dataclass(frozen=True)
 class _Rank:
-    """What one rank of a shape wanted and got, means over runs; None where it is not known.
+    """The CPU demand and supply of one rank of a shape, means over runs; None if unknown.
 
-    threads  that its program stated
-    used     CPUs' worth of time
-    cpus     that all ranks of its shape shared
+    threads  as the program states them
+    used     CPUs, averaged over time
+    cpus     shared by all ranks of its shape
     """
 
     shape: Shape
@@ -30,20 +30,20 @@ class _Rank:
 
     @property
     def crowd(self) -> float:
-        """Ranks to a CPU where they kept the CPUs busy and are more than these; else 1."""
+        """Ranks per CPU if they kept the CPUs busy and outnumber them; else 1."""
         if self.used is None or not self.cpus or self.used * self.shape.ranks < BUSY * self.cpus:
             return 1.0
         return max(1.0, self.shape.ranks / self.cpus)
 
     def __str__(self) -> str:
         crowded = f"{self.shape.ranks} ranks on {counted(self.cpus or 0, 'CPU')}" if self.crowd > 1 else ""
-        wanted = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} a rank"
-        got = "" if self.used is None else f"{significant(self.used, 2)} CPUs used a rank"
+        wanted = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} per rank"
+        got = "" if self.used is None else f"{significant(self.used, 2)} CPUs used per rank"
         return f"{self.shape}: {', '.join(filter(None, (crowded, wanted, got)))}"
 
 
 def unequal_cpus(case: Case) -> str | None:
-    """Ranks of one size had more threads, used more CPUs, or shared each with fewer others, on CPUs alone."""
+    """Ranks of one size had more threads, used more CPUs, or shared CPUs with fewer others, without GPUs."""
     if len(case.sides) < 2:
         return None
     results = [[sample.result for sample in side.group.samples] for side in case.sides]
@@ -54,11 +54,11 @@ def unequal_cpus(case: Case) -> str | None:
         return None
     if a.threads is not None and b.threads is not None:
         unequal = a.threads != b.threads
-    else:  # a rank that used several CPUs, and fewer of them in the larger size
+    else:  # a rank used several CPUs, and fewer in the larger size
         unequal = a.used is not None and b.used is not None and a.used > MORE * max(1.0, b.used)
     if not unequal and max(a.crowd, b.crowd) <= MORE * min(a.crowd, b.crowd):
         return None
-    return f"{a}; {b}: efficiency counts ranks, and they did not have the same CPUs"
+    return f"{a}; {b}: efficiency counts ranks, but they did not have the same CPUs"
 
 
 UNEQUAL_CPUS = CaseDoubtKind(
@@ -66,20 +66,20 @@ UNEQUAL_CPUS = CaseDoubtKind(
     subject="sides",
     severity="biased",
     means=(
-        "Two sizes of one curve, on CPUs: a rank of one has another number of threads than a rank of the "
-        "other (as its program states), or, where that is not known, the ranks of the smallest size used "
-        "more than one CPU each, and over 25 % more than those of the larger. Or one size has more ranks "
-        "than its nodes have CPUs, and they kept half of these or more busy."
+        "On CPUs, for two sizes of one curve: the ranks have different numbers of threads (as the program "
+        "states) or, if that is unknown, the ranks of the smallest size used more than one CPU each, and "
+        "over 25 % more than those of the larger size. Or one size has more ranks than its nodes have CPUs, "
+        "and kept half of these CPUs or more busy."
     ),
     effect=(
-        "Efficiency is the speed-up over the ratio of ranks. Where one rank has all cores already, two that "
-        "share them bring no more: the curve shows how cores are divided, not how a program scales. Without "
-        "`OMP_NUM_THREADS` each rank gets its share of the cores, so this is the usual case."
+        "Efficiency is the speed-up divided by the ratio of ranks. If one rank already has all cores, two "
+        "ranks that share them are no faster: the curve shows how cores are divided, not how a program "
+        "scales. Without `OMP_NUM_THREADS` each rank gets its share of the cores, so this is the usual case."
     ),
     remedy=(
-        "Set `OMP_NUM_THREADS` in the system's `env` to the cores over the ranks of the largest size, as "
-        "`assay init` does: each rank then has as many threads in every size. Measure sizes with no more "
-        "ranks than CPUs."
+        "Set `OMP_NUM_THREADS` in the system's `env` to the number of cores divided by the ranks of the "
+        "largest size, as `assay init` does: each rank then has the same number of threads at every size. "
+        "Measure only sizes with at most as many ranks as CPUs."
     ),
     evidence=unequal_cpus,
     looks_at="runs",
@@ -99,13 +99,13 @@ def _rank(results: Sequence[Result]) -> _Rank:
 
 
 def _cpus(result: Result) -> int:
-    """The CPUs that a run's ranks shared; 0 where nobody looked. Pods of one node can have the same."""
+    """The CPUs that a run's ranks shared; 0 if unknown. Pods of one node can have the same CPUs."""
     sets = {node.cpu_set or str(at): node.cpus for at, node in enumerate(result.run.nodes)}
     return sum(sets.values())
 
 
 def _used(result: Result) -> float | None:
-    """CPUs' worth of time that each rank of a run used."""
+    """Average number of CPUs that each rank of a run used."""
     nodes = result.run.nodes
     if not nodes or any(node.job_cpu_s is None for node in nodes):
         return None
@@ -115,7 +115,7 @@ def _used(result: Result) -> float | None:
 
 
 def _on_cpus(result: Result) -> bool:
-    """Whether it computed on CPUs: as its program states, else where the probe found no GPU."""
+    """Whether the run computed on CPUs: as the program states, or else if the probe found no GPU."""
     device = result.reading.facts.get("device")
     if device is not None:
         return device == "cpu"

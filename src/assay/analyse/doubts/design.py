@@ -1,4 +1,4 @@
-"""Doubts about how the runs were arranged: how many, in which order, of how many sessions, how many lost."""
+"""Doubts about how the runs were arranged: their number, order and sessions, and lost runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
 from assay.analyse.statistics.intervals import constant
 from assay.units import all_of, significant
 
-FEW_RUNS = 5  # with fewer a side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
+FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 
 
 def too_few_runs(case: Case) -> str | None:
-    """Fewer than five runs a side: valid intervals, but wide, and one odd run can't be told from the rest."""
+    """Fewer than five runs per side: valid intervals, but wide, and an outlier can't be recognized."""
     few = [side for side in case.sides if len(side.group.samples) < FEW_RUNS]
     if not few:
         return None
     evidence = " and ".join(f"{side.name} has {counted(len(side.group.samples), 'run')}" for side in few)
-    return f"{evidence}: too few to see whether one of them is off"
+    return f"{evidence}: too few to recognize an outlier"
 
 
 TOO_FEW_RUNS = CaseDoubtKind(
@@ -31,16 +31,16 @@ TOO_FEW_RUNS = CaseDoubtKind(
     severity="weak",
     means="A side has fewer than five runs that count.",
     effect=(
-        "The interval is valid but wide: with three runs a side, a spread of 1 % and a margin of 2 %, equal "
-        "systems are shown to be equal in 14 % of cases only. One odd run can't be told from the rest."
+        "The interval is valid but wide: with three runs per side, a spread of 1 % and a margin of 2 %, "
+        "equal systems are shown to be equal in only 14 % of cases. An outlier can't be recognized."
     ),
-    remedy="Raise `repeats` to five or more and run the suite again; it resumes where it was.",
+    remedy="Raise `repeats` to five or more and run the suite again; it resumes where it stopped.",
     evidence=too_few_runs,
 )
 
 
 def wider_than_margin(case: Case) -> str | None:
-    """An interval so wide that it could not lie within the margin; no matter where it lies outside."""
+    """An interval so wide that it can't fit within the margin, unless it is entirely outside it."""
     low, high = case.estimate.low, case.estimate.high
     if case.margin is None or low is None or high is None:
         return None
@@ -49,7 +49,7 @@ def wider_than_margin(case: Case) -> str | None:
         return None
     return (
         f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
-        "so many runs can't show that the sides are equal"
+        "these runs can't show that the sides are equal"
     )
 
 
@@ -57,10 +57,10 @@ WIDER_THAN_MARGIN = CaseDoubtKind(
     code="wider-than-margin",
     subject="runs",
     severity="weak",
-    means="The interval of the ratio is wider than the margin on both sides of 1, and reaches into it.",
-    effect="So many runs of such a spread can't show that the sides are equal, whatever the truth is.",
+    means="The interval of the ratio is wider than the margin on both sides of 1, and overlaps it.",
+    effect="With this many runs and this spread, the sides can't be shown to be equal, even if they are.",
     remedy=(
-        "Make more runs or quieter ones (longer trials, nothing else on the machine), or accept a wider "
+        "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider "
         "margin."
     ),
     evidence=wider_than_margin,
@@ -68,7 +68,7 @@ WIDER_THAN_MARGIN = CaseDoubtKind(
 
 
 def not_interleaved(case: Case) -> str | None:
-    """Sides that were not run in the same shuffled blocks: whatever changed in between falls on one side."""
+    """Sides that were not run in the same shuffled blocks: any change in between affects one side."""
     if len(case.sides) < 2 or case.paired or _paired_but_for_later_runs(case):
         return None
     a, b = case.sides
@@ -79,8 +79,8 @@ def not_interleaved(case: Case) -> str | None:
     )
     runs = shown_at(min(len(side.group.samples) for side in case.sides))
     return (
-        f"{evidence}: a drift of the machine in between looks like a difference "
-        f"(one of ±1 spread leaves {percent(COVERED_UNDER_DRIFT[runs])} coverage at {runs} runs a side)"
+        f"{evidence}: a drift of the machine in between looks like a difference (a drift of ±1 spread "
+        f"reduces coverage to {percent(COVERED_UNDER_DRIFT[runs])} with {runs} runs per side)"
     )
 
 
@@ -90,17 +90,17 @@ NOT_INTERLEAVED = CaseDoubtKind(
     severity="biased",
     means="The two sides did not run in the same shuffled blocks.",
     effect=(
-        "Whatever changed in between (temperature, neighbours, a file cache, the day) falls on one side "
-        "and looks like a difference. Under a drift of one spread either way the 95 % interval covers the "
-        "truth in 87, 72, 44 and 1 % of cases at 3, 5, 10 and 40 runs a side; with blocks in 95 %."
+        "Any change in between (temperature, neighbors, a file cache, the day) affects only one side and "
+        "looks like a difference. Under a drift of one spread in either direction, the 95 % interval covers "
+        "the truth in 87, 72, 44 and 1 % of cases with 3, 5, 10 and 40 runs per side; with blocks, in 95 %."
     ),
-    remedy="Run one suite that names both systems: every block then holds both, in random order.",
+    remedy="Run one suite that names both systems: every block then contains both, in random order.",
     evidence=not_interleaved,
 )
 
 
 def outside_block(case: Case) -> str | None:
-    """Runs that were repeated, or first begun, after their block: at another time, beside others."""
+    """Runs that were repeated, or first started, after their block: at another time, with other neighbors."""
     later = [(side, sum(s.result.run.outside_block for s in side.group.samples)) for side in case.sides]
     parts = [
         f"{number} of {counted(len(side.group.samples), 'run')} of {side.name}"
@@ -109,7 +109,7 @@ def outside_block(case: Case) -> str | None:
     ]
     if len(case.sides) < 2 or not parts:
         return None
-    return f"{' and '.join(parts)} ran outside the blocks, after a failure, so that no blocks are paired"
+    return f"{' and '.join(parts)} ran outside the blocks after a failure, so no blocks are paired"
 
 
 OUTSIDE_BLOCK = CaseDoubtKind(
@@ -117,31 +117,31 @@ OUTSIDE_BLOCK = CaseDoubtKind(
     subject="runs",
     severity="weak",
     means=(
-        "Runs of a side were repeated with `--failed`, or were first begun when a later block had begun "
+        "Runs of a side were repeated with `--failed`, or started only after a later block had begun "
         "because a failure had held them up."
     ),
     effect=(
-        "They ran at another time than their block, perhaps beside other neighbours. They are no pairs with "
+        "They ran at another time than their block, perhaps with other neighbors. They can't be paired with "
         "its runs, so the sides are compared unpaired and the interval is often wider. What changed in "
-        "between falls on the side that has more of them."
+        "between affects the side that has more of them."
     ),
     remedy=(
-        "Where that matters, run the suite again in a new session (`assay run SUITE --new`): its blocks are "
-        "whole, and paired."
+        "If that matters, run the suite again in a new session (`assay run SUITE --new`): its blocks are "
+        "complete and paired."
     ),
     evidence=outside_block,
 )
 
 
 def _paired_but_for_later_runs(case: Case) -> bool:
-    """Whether some blocks hold both sides, and only runs outside their block prevent pairs."""
+    """Whether some blocks contain both sides, and only runs outside their block prevent pairs."""
     a, b = ([s for s in side.group.samples if not s.result.run.outside_block] for side in case.sides)
     design = pairing(a, b) if a and b else None
     return design is not None and bool(design.pairs)
 
 
 def one_session(case: Case) -> str | None:
-    """All runs of a side share one session's luck: allocation, temperature, day."""
+    """All runs of a side share the conditions of one session: allocation, temperature, day."""
     if any(len(side.sessions) != 1 for side in case.sides):
         return None
     sessions = sorted({session for side in case.sides for session in side.sessions})
@@ -156,9 +156,9 @@ ONE_SESSION = CaseDoubtKind(
     severity="weak",
     means="All runs of a side come from one session: one allocation, one temperature, one day.",
     effect=(
-        "Runs of a session are more alike than sessions are. In published ResNet-50 results the spread "
-        "within a session is 0.05 %, so that 0.5 % between two sessions looks certain. The claim holds for "
-        "this session."
+        "Runs within a session are more alike than runs of different sessions. In published ResNet-50 "
+        "results the spread within a session is 0.05 %, so that 0.5 % between two sessions looks certain. "
+        "The claim holds for this session."
     ),
     remedy=(
         "Repeat the suite on other days or nodes, and compare sessions; until then the claim holds for this "
@@ -169,40 +169,41 @@ ONE_SESSION = CaseDoubtKind(
 
 
 def pooled_sessions(case: Case) -> str | None:
-    """Runs of several sessions treated as if they were independent.
+    """Runs of several sessions treated as independent.
 
-    Not where both sides have several: then sessions are replicated, each with the mean of its runs.
+    Not raised if both sides have several sessions: then sessions are replicates, each with the mean of its
+    runs.
     """
     pooled = [side for side in case.sides if len(side.sessions) > 1]
     if not pooled or len(pooled) == 2:
         return None
     evidence = "; ".join(f"{side.name}: {listed(side.sessions)}" for side in pooled)
-    return f"runs of several sessions count as independent ({evidence}), though those of a session are alike"
+    return f"runs of several sessions count as independent ({evidence}), but runs of one session are alike"
 
 
 POOLED_SESSIONS = CaseDoubtKind(
     code="pooled-sessions",
     subject="runs",
     severity="weak",
-    means="Runs of several sessions count as if they were independent.",
+    means="Runs of several sessions are counted as if they were independent.",
     effect=(
-        "Those of one session are alike, so there are fewer independent runs than are counted and the "
+        "Runs of one session are alike, so there are fewer independent runs than counted and the "
         "interval is too narrow."
     ),
-    remedy="Give both sides several sessions, or compare session by session too (`suite/session:system`).",
+    remedy="Give both sides several sessions, or also compare session by session (`suite/session:system`).",
     evidence=pooled_sessions,
 )
 
 
 def failed_runs_left_out(case: Case) -> str | None:
-    """Runs at this point that gave no result: the ones that did may be the lucky ones."""
+    """Runs at this point without a result: the runs with a result may be the lucky ones."""
     parts = []
     for side in case.sides:
         lost = len(side.group.left_out) + side.group.lacking
         if lost:
             tried = lost + len(side.group.samples)
             parts.append(
-                f"{side.name}: {lost} of {counted(tried, 'run')} gave none"
+                f"{side.name}: {lost} of {counted(tried, 'run')} gave no result"
                 f"{_why(side.group)}{_had_they_been_slowest(side.group, lost / tried)}"
             )
     if not parts:
@@ -216,32 +217,31 @@ FAILED_RUNS_LEFT_OUT = CaseDoubtKind(
     severity="biased",
     means="Some runs at this point failed, or did not report the metric, and are left out.",
     effect=(
-        "The runs that went well may be the lucky ones: a system that fails under load looks faster than "
-        "it is."
+        "The successful runs may be the lucky ones: a system that fails under load looks faster than it is."
     ),
     remedy=(
-        "Read the causes with `assay show` and fix them. `assay run SUITE --failed`, with the same options, "
-        "then repeats what failed in its newest session; finished trials and earlier attempts are kept."
+        "Read the causes with `assay show` and fix them. Then `assay run SUITE --failed`, with the same "
+        "options, repeats what failed in its newest session; finished trials and earlier attempts are kept."
     ),
     evidence=failed_runs_left_out,
 )
 
 
 def _had_they_been_slowest(group: Group, lost: float) -> str:
-    """By how much the mean of all runs would be worse, were the lost ones a normal spread's worst."""
+    """By how much the mean of all runs would be worse if the lost runs were the worst of a normal spread."""
     if len(group.samples) < 2 or min(group.values) <= 0:
         return ""
     normal = NormalDist()
     cut = normal.inv_cdf(lost)
-    mean = normal.pdf(cut) / (1 - lost)  # of what is left above the cut, in spreads of all
+    mean = normal.pdf(cut) / (1 - lost)  # of the part above the cut, in spreads of the whole
     left = math.sqrt(1 + cut * mean - mean**2)
     seen = stdev(map(math.log, group.values))
     worse = math.expm1(seen * mean / left)
-    return f"; had these been its worst, its mean would be {percent(worse)} worse" if worse > 0 else ""
+    return f"; if these were its worst, its mean would be {percent(worse)} worse" if worse > 0 else ""
 
 
 def dropped_blocks(case: Case) -> str | None:
-    """Blocks that lack a side, left out of the pairs."""
+    """Blocks that lack a side and are left out of the pairs."""
     if not case.dropped:
         return None
     return f"{counted(case.dropped, 'block')} without one of the sides left out of the pairs"
@@ -252,19 +252,22 @@ DROPPED_BLOCKS = CaseDoubtKind(
     subject="runs",
     severity="weak",
     means="Blocks that lack a run of one side are left out of the pairs.",
-    effect="Fewer pairs; and if it is always the same side that fails, the blocks that remain are chosen.",
+    effect=(
+        "There are fewer pairs, and if it is always the same side that fails, the other blocks are a biased "
+        "sample."
+    ),
     remedy=(
-        "Complete the blocks: `assay run SUITE` resumes an unfinished session, `assay run SUITE --failed` "
-        "repeats what failed in the newest one."
+        "Complete the blocks: `assay run SUITE` resumes an unfinished session, and `assay run SUITE "
+        "--failed` repeats what failed in the newest one."
     ),
     evidence=dropped_blocks,
 )
 
 
 def identical_values(case: Case) -> str | None:
-    """Several runs with one and the same value: the figure's resolution hides their spread.
+    """Several runs with the same value: the metric's resolution hides their spread.
 
-    A count of epochs takes few values by its nature.
+    A count of epochs naturally takes few values.
     """
     if case.is_count:
         return None
@@ -282,22 +285,20 @@ def identical_values(case: Case) -> str | None:
         f"{significant(side.group.values[0], 6)} {side.group.point.unit}".rstrip()
         for side in alike
     )
-    return (
-        f"{evidence}: a spread of zero is more likely a coarse step, of a timer, a rounded print or a search"
-    )
+    return f"{evidence}: zero spread is more likely the coarse step of a timer, a rounded print or a search"
 
 
 IDENTICAL_VALUES = CaseDoubtKind(
     code="identical-values",
     subject="runs",
     severity="weak",
-    means="All runs of a side gave one and the same value, which is no count of epochs.",
+    means="All runs of a side gave the same value, and it is not a count of epochs.",
     effect=(
-        "Their spread is hidden by a coarse step, of a timer, a rounded print or a search, so there is no "
+        "A coarse step of a timer, a rounded print or a search hides their spread, so there is no "
         "honest interval."
     ),
     remedy=(
-        "Print more digits, search in finer steps or measure for longer. A count that can't vary needs no "
+        "Print more digits, search in finer steps, or measure for longer. A count that can't vary needs no "
         "interval."
     ),
     evidence=identical_values,

@@ -1,4 +1,4 @@
-"""How often the tests among the doubts see a trouble, by number of runs, and how often they see none there.
+"""How often the tests among the doubts detect a problem, by number of runs, and how often they are wrong.
 
 Simulated by `python benchmarks/doubts.py`, which prints this table; a test repeats it with fewer sets.
 """
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 RUNS = (3, 5, 10, 40)
 COVERED_UNDER_DRIFT = {3: 0.87, 5: 0.72, 10: 0.44, 40: 0.01}
-"""By unpaired intervals, of runs that drift by one spread either way: `python benchmarks/statistics`."""
+"""With unpaired intervals and runs that drift by one spread either way: `python benchmarks/statistics`."""
 
 
 @dataclass(frozen=True)
 class DetectionRates:
-    """One test's rates by number of runs, for pairs or one side alone.
+    """One test's rates by number of runs, for pairs or for one side alone.
 
-    trouble      what is looked for, against the run-to-run spread
-    power        share of troubled sets in which it is seen
-    slight       a lesser trouble, and how often that is seen
-    false_alarm  share of sets of normal runs in which nothing is wrong that raise it
-    heavy_tails  the same of t3 runs
-    clean        what those runs are
+    trouble      what the test looks for, relative to the run-to-run spread
+    power        share of sets with the problem in which it is detected
+    slight       a lesser problem, and how often it is detected
+    false_alarm  share of sets of normal runs without a problem that raise the doubt
+    heavy_tails  the same for t3 runs
+    clean        what the runs without a problem are
     """
 
     trouble: str
@@ -33,7 +33,7 @@ class DetectionRates:
     clean: str = "independent"
 
     def troubles(self) -> list[tuple[str, Mapping[int, float]]]:
-        """Each trouble with the share of sets in which it is seen, the lesser one first."""
+        """Each problem with the share of sets in which it is detected, the lesser one first."""
         return [*([] if self.slight is None else [self.slight]), (self.trouble, self.power)]
 
 
@@ -67,14 +67,14 @@ POWER: dict[str, DetectionRates] = {
         {3: 0.014, 5: 0.037, 10: 0.111, 40: 0.407},
     ),
     "warm-up": DetectionRates(
-        "a first quarter slower by 5 spreads of a window",
+        "a first quarter that is slower by 5 spreads of a window",
         {3: 0.938, 5: 1.0, 10: 1.0, 40: 1.0},
-        ("a first quarter slower by 2 spreads of a window", {3: 0.372, 5: 0.911, 10: 1.0, 40: 1.0}),
+        ("a first quarter that is slower by 2 spreads of a window", {3: 0.372, 5: 0.911, 10: 1.0, 40: 1.0}),
         {3: 0.013, 5: 0.012, 10: 0.013, 40: 0.013},
         {3: 0.011, 5: 0.008, 10: 0.011, 40: 0.011},
     ),
     "learns-nothing": DetectionRates(
-        "a loss that only wobbles",
+        "a loss that only fluctuates",
         {3: 0.801, 5: 0.807, 10: 0.797, 40: 0.798},
         None,
         {3: 0.013, 5: 0.001, 10: 0.0, 40: 0.0},
@@ -85,5 +85,5 @@ POWER: dict[str, DetectionRates] = {
 
 
 def shown_at(n: int) -> int:
-    """The tabulated number of runs that stands for n: the largest not above it, else the smallest."""
+    """The tabulated number of runs to use for n: the largest that is not above it, else the smallest."""
     return max((size for size in RUNS if size <= n), default=RUNS[0])

@@ -1,4 +1,4 @@
-"""Doubts about runs of inference: what they were set to, what a figure means."""
+"""Doubts about inference runs: how they were configured, and what a result means."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind
 from assay.analyse.mlperf.inference_rules import asked_accuracy, check_inference, task_of, unmet_settings
 from assay.records import Doubt, DoubtKind, InferenceRun, Scalar
 
-LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported, and our own
-# Workload → its scenario of Poisson arrivals, the fact that holds their rate, and who sends.
+LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported ones and our own
+# Workload → its scenario with Poisson arrivals, the fact that holds the rate, and the sender.
 _ARRIVALS = {
     **dict.fromkeys(LOADGENS, ("Server", "effective_target_qps", "LoadGen")),
     "llm-serving": ("server", "rate", "the client"),
@@ -19,7 +19,7 @@ _FOLLOW_THE_RATE = ("throughput", "token_throughput", "inferred_token_throughput
 
 
 def short_settings(case: Case) -> str | None:
-    """Runs that LoadGen calls VALID by settings that ask for less than the rules."""
+    """Runs that LoadGen calls VALID although their settings require less than the rules do."""
     found = dict.fromkeys(
         unmet
         for workload in LOADGENS
@@ -37,18 +37,18 @@ SHORT_SETTINGS = CaseDoubtKind(
     code="short-settings",
     subject="inference",
     severity="invalid",
-    means="LoadGen calls a run valid, but its settings ask for less than the official ones.",
+    means="LoadGen calls a run valid, but its settings require less than the official ones.",
     effect=(
-        "VALID means that the run met its own settings. A shorter run, or one of fewer queries, is not a "
-        "result of MLPerf."
+        "VALID means that the run met its own settings. A run that is shorter or has fewer queries is not an "
+        "MLPerf result."
     ),
-    remedy="Repeat the runs with the official settings (mlperf.conf) before calling them results of MLPerf.",
+    remedy="Repeat the runs with the official settings (mlperf.conf) before calling them MLPerf results.",
     evidence=short_settings,
 )
 
 
 def below_asked_accuracy(case: Case) -> str | None:
-    """Runs of the rules' own model and data that answer less well than the closed division asks for."""
+    """Runs of the rules' own model and data whose accuracy is below what the closed division requires."""
     found = []
     for side in case.sides:
         if side.group.point.metric != "accuracy":
@@ -57,7 +57,7 @@ def below_asked_accuracy(case: Case) -> str | None:
             facts = sample.result.reading.facts
             asked = asked_accuracy(facts) if sample.result.run.trial.workload == "inference" else None
             if asked is not None and sample.value < asked:
-                found.append(f"{facts['model']} has {sample.value:.4f}, the rules ask for {asked:.4f}")
+                found.append(f"{facts['model']} has {sample.value:.4f}, the rules require {asked:.4f}")
     if not found:
         return None
     return "; ".join(dict.fromkeys(found))
@@ -68,20 +68,20 @@ BELOW_ASKED_ACCURACY = CaseDoubtKind(
     subject="inference",
     severity="invalid",
     means=(
-        "The accuracy is below the share of the reference's that the benchmark asks for (99 % unless its "
-        "name says 99.9), or outside its bounds."
+        "The accuracy is below the share of the reference accuracy that the benchmark requires (99 % unless "
+        "its name says 99.9), or outside its bounds."
     ),
     effect=(
-        "The closed division counts a speed only with that accuracy: a model that answers worse may be "
-        "faster by what it leaves out."
+        "The closed division counts a speed only with that accuracy: a less accurate model may be "
+        "faster because of what it leaves out."
     ),
-    remedy="Take the reference's weights and preprocessing, or a precision that keeps its accuracy.",
+    remedy="Use the reference weights and preprocessing, or a precision that keeps the accuracy.",
     evidence=below_asked_accuracy,
 )
 
 
 def rate_was_set(case: Case) -> str | None:
-    """Throughput at a rate of arrivals follows that rate: it only says that the system kept up."""
+    """Throughput at a fixed arrival rate equals that rate: it only shows that the system kept up."""
     if not all(side.group.point.metric in _FOLLOW_THE_RATE for side in case.sides):
         return None
     told: dict[str, None] = {}
@@ -100,20 +100,20 @@ RATE_WAS_SET = CaseDoubtKind(
     code="rate-was-set",
     subject="inference",
     severity="invalid",
-    means="Throughput at a rate of arrivals (LoadGen's Server scenario, llm-serving's) follows that rate.",
-    effect="A side that was sent more looks faster; equal figures only say that both kept up.",
-    remedy="Find the largest rate that each side keeps within its latency bound, and compare those.",
+    means="Throughput at a fixed arrival rate (LoadGen's Server scenario, llm-serving's) equals that rate.",
+    effect="The side with the higher rate looks faster; equal values only show that both sides kept up.",
+    remedy="Find the highest rate that each side sustains within its latency bound, and compare those.",
     evidence=rate_was_set,
 )
 
 
 def _stated(case: Case, workload: str) -> list[dict[str, Scalar]]:
-    """Facts of every run of the workload in the case."""
+    """Facts of all of this workload's runs in the case."""
     return [facts for _, facts in _runs(case, workload)]
 
 
 def _runs(case: Case, workload: str) -> list[tuple[Mapping[str, Any], dict[str, Scalar]]]:
-    """Parameters and facts of every run of the workload in the case."""
+    """Parameters and facts of all of this workload's runs in the case."""
     return [
         (sample.result.run.trial.params, dict(sample.result.reading.facts))
         for side in case.sides
@@ -126,16 +126,14 @@ NO_ACCURACY = DoubtKind(
     code="no-accuracy",
     subject="inference",
     severity="invalid",
-    means=(
-        "The run lies in MLPerf's tree of results, and its accuracy run is missing or states no accuracy."
-    ),
+    means=("The run is in MLPerf's result tree, and its accuracy run is missing or states no accuracy."),
     effect=(
-        "Speed is only a result of MLPerf with the accuracy that was reached at the same settings: a faster "
-        "model that answers worse looks better."
+        "A speed is an MLPerf result only together with the accuracy reached at the same settings: a faster "
+        "but less accurate model looks better."
     ),
     remedy=(
         "Make an accuracy run with the same settings, and keep its accuracy.txt next to its logs: without "
-        "it a speed is no result of MLPerf."
+        "it, a speed is not an MLPerf result."
     ),
 )
 
@@ -144,9 +142,11 @@ LATENCY_ABOVE_BOUND = DoubtKind(
     code="latency-above-bound",
     subject="inference",
     severity="invalid",
-    means="A 99th percentile of latency is above the bound that the rules set for the benchmark.",
-    effect="LoadGen only checks the bound that it was given: with a wider one a server takes more queries.",
-    remedy="Find the largest rate that keeps the benchmark's own bound, and compare that.",
+    means="A 99th-percentile latency is above the bound that the rules set for the benchmark.",
+    effect=(
+        "LoadGen checks only the bound that it was given: with a wider one, a server handles more queries."
+    ),
+    remedy="Find the highest rate that meets the benchmark's own bound, and compare that.",
 )
 
 
@@ -155,8 +155,8 @@ OTHER_DATA_SET = DoubtKind(
     subject="inference",
     severity="invalid",
     means="The run used a data set of another size than the benchmark's.",
-    effect="A part of the data fits into caches and may be easier: its figures are not the benchmark's.",
-    remedy="Repeat it on the whole data set of the rules before calling it a result of MLPerf.",
+    effect="Part of the data fits into caches and may be easier: the values are not the benchmark's.",
+    remedy="Repeat it on the rules' complete data set before calling it an MLPerf result.",
 )
 
 
@@ -166,8 +166,8 @@ DEFAULT_SEEDS = DoubtKind(
     severity="weak",
     means="The run did not use the seeds that its round publishes.",
     effect=(
-        "The order and the choice of queries decide caches and lengths, so the run is not comparable with "
-        "the round's."
+        "The order and the choice of queries determine caching and lengths, so the run is not comparable "
+        "with the round's."
     ),
     remedy="Use the seeds that the round publishes: the order of queries matters.",
 )
@@ -178,7 +178,7 @@ TEST_MODE = DoubtKind(
     subject="inference",
     severity="invalid",
     means="The run was made with settings of an audit test.",
-    effect="Such settings change what is sent, so its figures are not performance.",
+    effect="Such settings change what is sent, so the values are not performance results.",
     remedy="Repeat it without the settings of an audit test.",
 )
 
@@ -187,9 +187,9 @@ LOGGED_ERRORS = DoubtKind(
     code="logged-errors",
     subject="inference",
     severity="invalid",
-    means="The detail log holds errors.",
-    effect="Figures of a run that LoadGen complained about may count less, or other, work than they say.",
-    remedy="Read the errors in the detail log before using the figures.",
+    means="The detail log contains errors.",
+    effect="A run that LoadGen reported errors for may have done less work, or other work, than stated.",
+    remedy="Read the errors in the detail log before you use the values.",
 )
 
 
@@ -197,9 +197,9 @@ LOGS_DISAGREE = DoubtKind(
     code="logs-disagree",
     subject="inference",
     severity="invalid",
-    means="Summary and detail log state different figures.",
-    effect="They are of two runs, or one was changed.",
-    remedy="Find out whether both logs are of the same run, and score both files of the run that is meant.",
+    means="Summary and detail log state different values.",
+    effect="They are from two runs, or one of them was changed.",
+    remedy="Find out whether both logs are from the same run, and score both files of the intended run.",
 )
 
 
@@ -209,11 +209,11 @@ NO_VALIDITY = DoubtKind(
     severity="weak",
     means="The program states no validity.",
     effect="Nobody checked whether the run was long enough or had enough queries for its percentile.",
-    remedy="Take the figures from LoadGen's own logs.",
+    remedy="Use the values from LoadGen's own logs.",
 )
 
 
-_OF_CHECKS: Sequence[tuple[DoubtKind, str]] = (  # what a failed check of this name raises
+_OF_CHECKS: Sequence[tuple[DoubtKind, str]] = (  # the doubt that a failed check of this name raises
     (NO_ACCURACY, "accuracy run"),
     (BELOW_ASKED_ACCURACY, "accuracy target"),
     (LATENCY_ABOVE_BOUND, "latency bound"),
@@ -226,7 +226,7 @@ _OF_CHECKS: Sequence[tuple[DoubtKind, str]] = (  # what a failed check of this n
 
 
 def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
-    """What speaks against a run's figures as a result of MLPerf; empty if it is no result at all."""
+    """What speaks against a run's values as an MLPerf result; empty if it is no result at all."""
     if run.problem:
         return ()
     checks = check_inference(run)

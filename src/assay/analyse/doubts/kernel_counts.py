@@ -1,11 +1,12 @@
-"""Doubts about what happened on the nodes while the runs ran, from what their kernels counted meanwhile.
+"""Doubts about what happened on the nodes during the runs, from the kernels' counters.
 
-Each trouble is counted as a share, and raises its doubt where the mean over a side's runs is above half of
-the margin. Of a run's nodes the worst counts, because the others wait for it.
+Each problem is counted as a share, and raises its doubt if the mean over a side's runs is above half of
+the margin. The worst of a run's nodes counts, because the others wait for it.
 
-These counts give no bound on what a side lost: ranks that wait for each other lose more than the share, and
-nobody knows in which part of the run it was measured. So a doubt says what was counted and which side met
-more. What a verdict allows for is `lost_to_others`, a rule that docs/statistics.md tests by simulation.
+These counters do not bound what a side lost: ranks that wait for each other lose more than the share, and
+it is unknown in which part of the run the measurement was taken. So a doubt reports what was counted and
+which side was affected more. Verdicts allow for `lost_to_others`, a rule that docs/explanation/statistics.md
+tests by simulation.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percen
 from assay.records import DEFAULT_MARGIN, NodeCounts, Result
 from assay.units import human
 
-# A count in steps of 10 ms, cut off at both ends, is off by 8 ms or less in 95 % of cases; a CPU's busy time
-# is the sum of five
+# A count in steps of 10 ms, cut off at both ends, has an error of at most 8 ms in 95 % of cases; a CPU's
+# busy time is the sum of five.
 COUNT_ERROR_S, BUSY_ERROR_S = 0.008, 0.018
-SWAP_WAIT_S = 1e-4  # for one page from a flash disk, where the kernel does not count the waiting itself
+SWAP_WAIT_S = 1e-4  # for one page from a flash disk, if the kernel does not count the waiting itself
 PAGE_BYTES = 4096
 
 _RULE = (
-    " Raised where the mean over a side's runs is above half of the margin (above 1 % where nothing is "
-    "compared); of a run's nodes the worst counts."
+    " Raised if the mean over a side's runs is above half of the margin (above 1 % if nothing is "
+    "compared); the worst of a run's nodes counts."
 )
 _SIDES = (
-    " How much a side lost by it is not known: where both met it, either may have lost more, even if both "
-    "met as much."
+    " How much a side lost is unknown: if both sides were affected, either may have lost more, even if both "
+    "have the same share."
 )
 _VERDICT = (
-    " Verdicts allow for it: they have to hold whatever either side lost, up to the time that it may have "
-    "waited, and above 20 % of its time there is no verdict but `undecided` (docs/statistics.md)."
+    " Verdicts allow for it: they must hold whatever either side lost, up to the time that it may have "
+    "waited, and above 20 % of its time the only verdict is `undecided` (docs/explanation/statistics.md)."
 )
 
 Share = Callable[[NodeCounts], float | None]
-"""Share of a run that a trouble may have cost on a node; None where its kernel does not count it."""
+"""Share of a run that a problem may have cost on a node; None if the kernel does not count it."""
 
 
 @dataclass(frozen=True)
 class _Encounter:
-    """What one side's runs met: the mean share over those that counted it, and the worst of them."""
+    """What affected one side's runs: the mean share over runs with a count, and the worst of them."""
 
     name: str
     share: float
@@ -55,7 +56,7 @@ class _Encounter:
 
 def throttled(case: Case) -> str | None:
     """A CPU quota stopped the job."""
-    return _evidence(case, "for {} of its CPU time a quota stopped it", throttled_share, _stops)
+    return _evidence(case, "a quota stopped it for {} of its CPU time", throttled_share, _stops)
 
 
 CPU_THROTTLED = CaseDoubtKind(
@@ -63,20 +64,21 @@ CPU_THROTTLED = CaseDoubtKind(
     subject="meanwhile",
     severity="biased",
     means=(
-        "The kernel stopped the job because a cgroup had used up its CPU quota: time stopped, as a share of "
+        "The kernel stopped the job because a cgroup had used up its CPU quota: stopped time, as a share of "
         "the CPU time that the job would otherwise have had." + _RULE
     ),
     effect=(
-        "The figure is that of the quota, not of the machine. A job is stopped for tens of milliseconds at a "
-        "time, on each node at another moment: every collective waits for the one that is stopped." + _SIDES
+        "The result is that of the quota, not of the machine. A job is stopped for tens of milliseconds at a "
+        "time, at a different moment on each node: every collective waits for the one that is stopped."
+        + _SIDES
     ),
     remedy=(
-        "Raise the limit to whole cores for every thread, or remove it; else use fewer threads "
+        "Raise the limit to whole cores for every thread, or remove it; otherwise use fewer threads "
         "(`OMP_NUM_THREADS`)."
     ),
     rates=(
-        "A count of the kernel's, not a test: without a quota, or below it, it is 0. It is the whole "
-        "group's, so another process in the same container counts too."
+        "This is a kernel counter, not a test: without a quota, or below it, it is 0. It covers the whole "
+        "cgroup, so another process in the same container counts too."
     ),
     evidence=throttled,
     looks_at="runs",
@@ -93,24 +95,27 @@ BUSY_NEIGHBOURS = CaseDoubtKind(
     subject="meanwhile",
     severity="biased",
     means=(
-        "Other processes used CPUs that the job may run on, while it ran: busy time of those CPUs less the "
-        "job's own CPU time, as a share of all CPU time that was used there, and no more than the share of "
-        "time in which some task waited for a CPU, where the kernel counts it (pressure stall information, "
-        "or the waiting times of its run queues)." + _RULE
+        "Other processes used CPUs that the job may run on, while it ran: the busy time of those CPUs minus "
+        "the job's own CPU time, as a share of all CPU time used there, but at most the share of time in "
+        "which some task waited for a CPU, if the kernel counts it (pressure stall information, or the "
+        "waiting times of its run queues)." + _RULE
     ),
     effect=(
-        "A job that wants more CPUs loses more to the same neighbours: two threads that want two CPUs of two "
+        "A job that wants more CPUs loses more to the same neighbors: two threads that want two CPUs both "
         "wait, while one thread finds the other CPU free, and threads or ranks that wait for each other lose "
         "the time of the slowest. What the job wanted is not counted, so a side that got less CPU time than "
         "it wanted may look slower than it is." + _SIDES + _VERDICT + " Caches, memory bandwidth and clock "
-        "that neighbours take are not in it."
+        "speed that neighbors take are not included."
     ),
-    remedy="Find what else runs there (`top`, other pods, other jobs of the node), and run again alone.",
+    remedy=(
+        "Find what else runs there (`top`, other pods, other jobs of the node), and run again on an idle "
+        "machine."
+    ),
     rates=(
-        "The kernel counts in steps of 10 ms, so 18 ms a CPU (two standard deviations of the sum) are taken "
-        "off first: a run of 1 s shows neighbours from 2.8 % on, one of 60 s from 1.03 %. Assay itself uses "
-        "0.4 % of one CPU while it follows a run, 1.3 % with its live line: on a machine of one CPU that "
-        "alone is above 1 %, and the run may lose it."
+        "The kernel counts in steps of 10 ms, so 18 ms per CPU (two standard deviations of the sum) are "
+        "subtracted first: a run of 1 s shows neighbors from 2.8 %, one of 60 s from 1.03 %. Assay itself "
+        "uses 0.4 % of one CPU while it follows a run, 1.3 % with its live line: on a machine with one CPU, "
+        "that alone exceeds 1 %, and the run may lose it."
     ),
     evidence=busy_neighbours,
     looks_at="runs",
@@ -119,9 +124,7 @@ BUSY_NEIGHBOURS = CaseDoubtKind(
 
 def stolen(case: Case) -> str | None:
     """The host of a virtual machine gave its CPUs to others."""
-    return _evidence(
-        case, "{} of its CPU time was withheld by the host of its virtual CPUs", stolen_share, _withheld
-    )
+    return _evidence(case, "the host of its virtual CPUs stole {} of its CPU time", stolen_share, _withheld)
 
 
 STOLEN_TIME = CaseDoubtKind(
@@ -129,18 +132,18 @@ STOLEN_TIME = CaseDoubtKind(
     subject="meanwhile",
     severity="biased",
     means=(
-        "The machine is virtual, and its host withheld CPU time that it wanted: stolen time, as a share of "
-        "the time that its CPUs wanted." + _RULE
+        "The machine is virtual, and its host did not give it CPU time that it wanted: steal time, as a "
+        "share of the time that its CPUs wanted." + _RULE
     ),
     effect=(
-        "The figure is that of the machine's share of its host at that hour; the next hour has another."
+        "The result depends on the machine's share of its host at that time, which changes from hour to hour."
         + _SIDES
         + _VERDICT
     ),
-    remedy="Take a machine with its own CPUs (dedicated, not burstable), and run again.",
+    remedy="Use a machine with its own CPUs (dedicated, not burstable), and run again.",
     rates=(
-        "A count of the kernel's in steps of 10 ms; 8 ms a CPU are taken off first. A host that does not "
-        "tell its guest steals unseen."
+        "This is a kernel counter in steps of 10 ms; 8 ms per CPU are subtracted first. If a host does not "
+        "report steal time to its guest, it goes unnoticed."
     ),
     evidence=stolen,
     looks_at="runs",
@@ -148,8 +151,8 @@ STOLEN_TIME = CaseDoubtKind(
 
 
 def heat(case: Case) -> str | None:
-    """A CPU slowed down for heat."""
-    return _evidence(case, "for {} of the time its CPUs were slowed down for heat", heat_share, _heat)
+    """A CPU was thermally throttled."""
+    return _evidence(case, "its CPUs were thermally throttled for {} of the time", heat_share, _heat)
 
 
 HEAT_THROTTLED = CaseDoubtKind(
@@ -157,15 +160,15 @@ HEAT_THROTTLED = CaseDoubtKind(
     subject="meanwhile",
     severity="biased",
     means=(
-        "A package of the job's CPUs was slowed down for heat while it ran: time slowed down, as a share of "
-        "the run. Where the kernel counts only how often, once is enough." + _RULE
+        "A package of the job's CPUs was thermally throttled while it ran: throttled time, as a share of "
+        "the run. If the kernel counts only events, one event is enough." + _RULE
     ),
     effect=(
-        "The clock was lower than it will be in a cooler hour, and most at the end of a session, so the "
-        "order of the runs decides who suffers." + _SIDES
+        "The clock was lower than it is when the room is cooler, and lowest at the end of a session, so the "
+        "order of the runs decides which side is affected." + _SIDES
     ),
     remedy="Fix the cooling, lower the room's temperature, or let the node cool down between runs.",
-    rates="A count of the CPU's own (Intel; others don't tell it). None on a CPU that is cool enough.",
+    rates="A CPU counter (Intel only; others don't report it). It stays at 0 on a CPU that is cool enough.",
     evidence=heat,
     looks_at="runs",
 )
@@ -173,7 +176,7 @@ HEAT_THROTTLED = CaseDoubtKind(
 
 def swapping(case: Case) -> str | None:
     """The node read memory back from its swap."""
-    return _evidence(case, "for {} of the time it waited for memory, with swap in use", swap_share, _swapped)
+    return _evidence(case, "it waited for memory for {} of the time, with swap in use", swap_share, _swapped)
 
 
 SWAPPING = CaseDoubtKind(
@@ -182,17 +185,18 @@ SWAPPING = CaseDoubtKind(
     severity="biased",
     means=(
         "The node read memory back from its swap while the job ran, and some task waited for memory for this "
-        "share of the time (without pressure stall information: 0.1 ms a page read back)." + _RULE
+        "share of the time (without pressure stall information: 0.1 ms per page read back)." + _RULE
     ),
     effect=(
-        "A wait for the disk stands in the figure; which run meets it depends on what ran before." + _SIDES
+        "The result includes a wait for the disk; which run is affected depends on what ran before." + _SIDES
     ),
     remedy=(
-        "Free memory, take a smaller batch or fewer workers, or switch swap off so that a job too large "
-        "fails instead."
+        "Free memory, use a smaller batch or fewer workers, or switch swap off so that a job that is too "
+        "large fails instead."
     ),
     rates=(
-        "The wait is any task's of the node, not only the job's. Nothing read back from swap raises nothing."
+        "The wait is that of any task on the node, not only the job's. If nothing is read back, nothing is "
+        "raised."
     ),
     evidence=swapping,
     looks_at="runs",
@@ -203,14 +207,14 @@ SWAPPING = CaseDoubtKind(
 
 
 def throttled_share(node: NodeCounts) -> float | None:
-    """Of the CPU time that the job would have had: for what part it was stopped."""
+    """The share of the CPU time that the job would have had for which it was stopped."""
     if node.throttled_s is None or not node.job_cpu_s:
         return None
     return node.throttled_s / (node.throttled_s + node.job_cpu_s)
 
 
 def others_cpus(node: NodeCounts) -> float | None:
-    """CPUs' worth of time that processes other than the job's used, less what the counting may be off by."""
+    """Average number of CPUs used by processes other than the job's, minus the counting error."""
     if node.busy_cpu_s is None or node.job_cpu_s is None:
         return None
     own = node.job_cpu_s + (node.beside_cpu_s or 0.0)
@@ -219,7 +223,7 @@ def others_cpus(node: NodeCounts) -> float | None:
 
 
 def neighbours_share(node: NodeCounts) -> float | None:
-    """What others used of the CPU time that they and the job used on the job's CPUs.
+    """The share of the CPU time on the job's CPUs, as used by the job and others, that others used.
 
     Never more than the share of time in which the job can have waited for a CPU.
     """
@@ -233,8 +237,8 @@ def neighbours_share(node: NodeCounts) -> float | None:
 def time_to_neighbours(node: NodeCounts) -> float | None:
     """Share of the time in which the job may have waited for a CPU that others used.
 
-    Then others used at least one of its CPUs, all of them were busy, and some task waited: it is no more than
-    the least of the three. Ranks or threads that wait for each other lose all of it.
+    In that time others used at least one of its CPUs, all of them were busy, and some task waited: the result
+    is the minimum of the three. Ranks or threads that wait for each other lose all of it.
     """
     others = others_cpus(node)
     return None if others is None else min(1.0, others, _waiting_share(node))
@@ -243,7 +247,7 @@ def time_to_neighbours(node: NodeCounts) -> float | None:
 def _waiting_share(node: NodeCounts) -> float:
     """Share of the time in which a task of the job can have waited for a CPU, as far as the kernel counts it.
 
-    Without a count of the waiting it is the share in which all CPUs can have been busy.
+    Without a count of waiting, this is the share in which all CPUs can have been busy.
     """
     waits = [wait for wait in (node.cpu_wait_s, node.queue_wait_s) if wait is not None]
     all_busy_s = math.inf if node.busy_cpu_s is None else node.busy_cpu_s / node.cpus
@@ -251,7 +255,7 @@ def _waiting_share(node: NodeCounts) -> float:
 
 
 def stolen_share(node: NodeCounts) -> float | None:
-    """Of the CPU time that the virtual machine wanted, what its host withheld."""
+    """The share of the CPU time that the virtual machine wanted and its host did not give it."""
     if node.stolen_cpu_s is None or not node.busy_cpu_s:
         return None
     stolen_s = max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus)
@@ -259,21 +263,21 @@ def stolen_share(node: NodeCounts) -> float | None:
 
 
 def time_stolen(node: NodeCounts) -> float | None:
-    """Share of the time in which the host may have withheld a CPU: as if never two at once."""
+    """Share of the time in which the host may have stolen a CPU, assuming never two at once."""
     if node.stolen_cpu_s is None:
         return None
     return min(1.0, max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus) / node.elapsed_s)
 
 
 def heat_share(node: NodeCounts) -> float | None:
-    """Share of the time in which a package was slowed down; all of it where only the times are counted."""
+    """Share of the time in which a package was throttled; all of it if only events are counted."""
     if node.heat_s is None:
         return None if node.heat_events is None else float(node.heat_events > 0)
     return min(1.0, node.heat_s / node.elapsed_s)
 
 
 def swap_share(node: NodeCounts) -> float | None:
-    """Share of the time in which some task waited for memory, where anything came back from swap."""
+    """Share of the time in which some task waited for memory, if anything was read back from swap."""
     if node.swapped_in_bytes is None:
         return None
     estimated_s = node.swapped_in_bytes / PAGE_BYTES * SWAP_WAIT_S
@@ -284,8 +288,8 @@ def swap_share(node: NodeCounts) -> float | None:
 def lost_to_others(results: Sequence[Result], margin: float) -> float:
     """Share of its time that a side may have lost to others who used its CPUs: the mean over its runs.
 
-    0 where nothing was counted, or no more than half of the margin went to others: that much is the noise of
-    the system itself, and says nothing of which side is faster.
+    0 if nothing was counted, or if at most half of the margin went to others: that much is the noise of
+    the system itself, and does not show which side is faster.
     """
     lost = 0.0
     for share, time in ((neighbours_share, time_to_neighbours), (stolen_share, time_stolen)):
@@ -295,7 +299,7 @@ def lost_to_others(results: Sequence[Result], margin: float) -> float:
     return min(1.0, lost)
 
 
-# Words ---------------------------------------------------------------------------------------------------
+# Text ----------------------------------------------------------------------------------------------------
 
 
 def _stops(node: NodeCounts) -> str:
@@ -325,7 +329,7 @@ def _swapped(node: NodeCounts) -> str:
 
 
 def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
-    """What each side met, in figures, and whether both did; None where no side met what could matter."""
+    """The share on each side, and whether both are affected; None if no side is affected enough to matter."""
     matters = (case.margin or DEFAULT_MARGIN) / 2
     sides = [met for side in case.sides if (met := _met(side.name, _results(side), share)) is not None]
     if max((met.share for met in sides), default=0.0) < matters:
@@ -346,11 +350,11 @@ def _between(case: Case, sides: list[_Encounter], matters: float) -> str:
     """What it means for a comparison."""
     unknown = {side.name for side in case.sides} - {met.name for met in sides}
     if unknown:
-        return f"of {', '.join(sorted(unknown))} nothing was counted"
+        return f"nothing was counted for {', '.join(sorted(unknown))}"
     least, most = sorted(sides, key=lambda met: met.share)
     if least.share >= matters or most.share - least.share <= matters:
-        return "both sides met it, and either may have lost more by it"
-    return f"what {least.name} met hardly matters, what {most.name} met may have slowed it"
+        return "both sides were affected, and either may have lost more"
+    return f"the effect on {least.name} hardly matters, the effect on {most.name} may have slowed it down"
 
 
 def _results(side: Side) -> list[Result]:
@@ -358,7 +362,7 @@ def _results(side: Side) -> list[Result]:
 
 
 def _met(name: str, results: Iterable[Result], share: Share) -> _Encounter | None:
-    """A side's runs by their worst nodes; None where none of them counted it."""
+    """A side's runs by their worst nodes; None if none of them counted it."""
     costs: list[float] = []
     worst: tuple[float, NodeCounts, str] | None = None
     for result in results:

@@ -1,4 +1,4 @@
-"""Doubts about the machines, from what the probe and the program stated of them."""
+"""Doubts about the machines, from what the probe and the program reported about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, counted, probed
 from assay.records import Result, Scalar
 
-HOT_C = 83.0  # NVIDIA's data-centre GPUs begin to slow down between 83 and 90 °C, by model
+HOT_C = 83.0  # NVIDIA's data-center GPUs begin to throttle between 83 and 90 °C, depending on the model
 _CLOCKS = re.compile(
     r"gpu\.\d+\.(power_limit_w|clock_max_hz|memory_clock_max_hz|pcie_generation_max|pcie_width)"
     r"|cpu\.(governor|boost|frequency_max_hz|smt)"
@@ -21,7 +21,7 @@ _VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda
 
 
 def clock_changed(case: Case) -> str | None:
-    """Clocks or power settings that were not the same in all runs, a CPU that throttled, a GPU begun hot."""
+    """Clocks or power settings that varied between runs, a CPU that throttled, or a GPU that started hot."""
     for side in case.sides:
         found = [*_throttled(side), *_varying(side), *_hot(side)]
         if found:
@@ -35,14 +35,14 @@ CLOCK_CHANGED = CaseDoubtKind(
     severity="biased",
     means=(
         "Governor, boost, clock limits, power limit or PCIe width of one node were not the same in all "
-        "runs of a side, a CPU slowed down for heat between two runs of a session (the kernel's count, where "
-        "none was taken while the runs ran), or a GPU began a run at 83 °C or more."
+        "runs of a side, a CPU was throttled between two runs of a session (by the kernel's count, if "
+        "nothing was counted during the runs), or a GPU started a run at 83 °C or more."
     ),
     effect=(
-        "The runs were made by machines of different speed; a hot GPU lowers its clock while it is measured."
+        "The runs were made at different machine speeds; a hot GPU lowers its clock during the measurement."
     ),
     remedy=(
-        "Fix governor, boost, clocks and power limit (`assay doctor` names the commands), let GPUs cool "
+        "Fix governor, boost, clocks and power limit (`assay doctor` lists the commands), let GPUs cool "
         "between runs, and run again."
     ),
     evidence=clock_changed,
@@ -51,7 +51,7 @@ CLOCK_CHANGED = CaseDoubtKind(
 
 
 def _varying(side: Side) -> Iterator[str]:
-    """Settings of one host with several values over the runs."""
+    """Settings of one host that have several values over the runs."""
     seen: dict[tuple[Scalar, str], dict[Scalar, None]] = {}
     for table in _tables(side):
         for name in _matching(_CLOCKS, tuple(table)):
@@ -62,12 +62,12 @@ def _varying(side: Side) -> Iterator[str]:
 
 
 def _throttled(side: Side) -> Iterator[str]:
-    """Nodes whose count of thermal slow-downs rose from the beginning of one run to that of a later one."""
+    """Nodes whose count of thermal throttling events rose between the starts of two runs."""
     counts: dict[tuple[Scalar, Scalar, str], dict[int, str]] = {}
     for sample in side.group.samples:
         run = sample.result.run
         if any(node.heat_events is not None for node in run.nodes):
-            continue  # what was counted while it ran tells more: `heat-throttled`
+            continue  # the count during the run is more informative: `heat-throttled`
         for table in probed(sample.result):
             count = table.get("cpu.throttled_count_now")
             if isinstance(count, int):
@@ -76,7 +76,7 @@ def _throttled(side: Side) -> Iterator[str]:
     for (host, _, _), seen in counts.items():
         least, most = min(seen), max(seen)
         if most > least:
-            times = f"slowed down for heat {counted(most - least, 'time')}"
+            times = f"was thermally throttled {counted(most - least, 'time')}"
             yield f"{host or 'a node'} {times} between {seen[least]} and {seen[most]}"
 
 
@@ -88,11 +88,11 @@ def _hot(side: Side) -> Iterator[str]:
             if isinstance(value, int | float) and value >= HOT_C:
                 hottest[name] = max(hottest.get(name, 0.0), float(value))
     for name, celsius in sorted(hottest.items()):
-        yield f"{name.removesuffix('.temperature_c')} began at {celsius:g} °C"
+        yield f"{name.removesuffix('.temperature_c')} started at {celsius:g} °C"
 
 
 def _tables(side: Side) -> Iterator[Mapping[str, Scalar]]:
-    """The probe's tables of a side's runs; those of runs that share one record once."""
+    """The probe's tables of a side's runs; tables of runs that share one record appear once."""
     distinct = {id(sample.result.provenance): sample.result for sample in side.group.samples}
     for result in distinct.values():
         yield from probed(result)
@@ -100,16 +100,16 @@ def _tables(side: Side) -> Iterator[Mapping[str, Scalar]]:
 
 @cache
 def _matching(pattern: re.Pattern[str], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those names that fit. The tables of thousands of runs have few sets of names."""
+    """The names that match. The tables of thousands of runs have few distinct sets of names."""
     return tuple(name for name in names if pattern.fullmatch(name))
 
 
 def quota(case: Case) -> str | None:
-    """A cgroup gives fewer cores' worth of time than the job has threads or may see cores."""
+    """A cgroup quota that grants less CPU time than the job has threads, or sees cores."""
     for side in case.sides:
         for sample in side.group.samples:
             if any(node.throttled_s is not None for node in sample.result.run.nodes):
-                continue  # whether it was stopped is known: `cpu-throttled`
+                continue  # whether the job was stopped is known: `cpu-throttled`
             for table in probed(sample.result):
                 cores, seen = table.get("cpu.quota"), _tasks(sample.result, table)
                 if isinstance(cores, int | float) and seen is not None and cores < seen:
@@ -125,16 +125,16 @@ CPU_QUOTA = CaseDoubtKind(
     subject="machines",
     severity="biased",
     means=(
-        "A cgroup gives the job fewer cores' worth of time than it has threads, or sees cores, and nobody "
-        "counted whether it was stopped (where that was counted, `cpu-throttled` tells)."
+        "A cgroup grants the job less CPU time than it has threads, or sees cores, and nobody "
+        "counted whether it was stopped (if that was counted, see `cpu-throttled`)."
     ),
     effect=(
-        "Above its quota a job is stopped for tens of milliseconds at a time, on each node at another "
-        "moment: every collective waits for the one that is stopped."
+        "Above its quota a job is stopped for tens of milliseconds at a time, at a different moment on each "
+        "node: every collective waits for the one that is stopped."
     ),
     remedy=(
-        "Set the limit to whole cores and as many threads (`OMP_NUM_THREADS`), or set no CPU limit: above "
-        "its quota a job is stopped for tens of milliseconds at a time."
+        "Set the limit to whole cores and to the number of threads (`OMP_NUM_THREADS`), or set no CPU limit: "
+        "above its quota a job is stopped for tens of milliseconds at a time."
     ),
     evidence=quota,
     looks_at="runs",
@@ -142,13 +142,13 @@ CPU_QUOTA = CaseDoubtKind(
 
 
 def busy_machine(case: Case) -> str | None:
-    """More tasks wanted to run than there are CPUs, before the run's own ranks started."""
+    """More tasks were runnable than there are CPUs, before the run's own ranks started."""
     busy: Counter[str] = Counter()
     worst: dict[str, tuple[float, float]] = {}
     for side in case.sides:
         for sample in side.group.samples:
             if any(node.busy_cpu_s is not None for node in sample.result.run.nodes):
-                continue  # what others used while it ran is known: `busy-neighbours`
+                continue  # what others used during the run is known: `busy-neighbours`
             loads = [pair for table in probed(sample.result) if (pair := _overload(sample.result, table))]
             if loads:
                 busy[side.name] += 1
@@ -156,7 +156,7 @@ def busy_machine(case: Case) -> str | None:
     if not busy:
         return None
     parts = [
-        f"{name}: {counted(busy[name], 'run')} began at a load of up to {load:g} on {cpus:g} CPUs"
+        f"{name}: {counted(busy[name], 'run')} started at a load of up to {load:g} on {cpus:g} CPUs"
         for name, (load, cpus) in worst.items()
     ]
     return "; ".join(parts)
@@ -167,18 +167,21 @@ BUSY_MACHINE = CaseDoubtKind(
     subject="machines",
     severity="biased",
     means=(
-        "More tasks wanted to run than there are CPUs, before the run's own ranks had started, and nobody "
-        "counted what others used while they ran (where that was counted, `busy-neighbours` tells)."
+        "More tasks were runnable than there are CPUs, before the run's own ranks had started, and nobody "
+        "counted what others used during the run (if that was counted, see `busy-neighbours`)."
     ),
-    effect="Something else takes time from the run, and rarely the same on both sides.",
-    remedy="Find what else runs there (`top`, other pods, other jobs of the node), and run again alone.",
+    effect="Something else takes time from the run, and rarely the same amount on both sides.",
+    remedy=(
+        "Find what else runs there (`top`, other pods, other jobs of the node), and run again on an idle "
+        "machine."
+    ),
     evidence=busy_machine,
     looks_at="runs",
 )
 
 
 def _overload(result: Result, table: Mapping[str, Scalar]) -> tuple[float, float] | None:
-    """Load and CPUs, where the load is more than the CPUs and than a run of the same before it explains."""
+    """Load and CPUs, if the load exceeds the CPUs and what an earlier run of the same kind explains."""
     load, cpus = table.get("load.1min"), table.get("cpu.logical")
     if not isinstance(load, int | float) or not isinstance(cpus, int | float):
         return None
@@ -187,7 +190,7 @@ def _overload(result: Result, table: Mapping[str, Scalar]) -> tuple[float, float
 
 
 def _tasks(result: Result, table: Mapping[str, Scalar]) -> float | None:
-    """Threads of the ranks on a node where the program states them, else the cores that the job may use."""
+    """Threads of the ranks on a node if the program states them, else the cores that the job may use."""
     threads = result.reading.facts.get("threads")
     if isinstance(threads, int | float) and result.reading.facts.get("device") == "cpu":
         nodes = 1 if result.provenance is None else max(1, len(result.provenance.nodes))
@@ -197,7 +200,7 @@ def _tasks(result: Result, table: Mapping[str, Scalar]) -> float | None:
 
 
 def uneven_nodes(case: Case) -> str | None:
-    """Nodes of one run that differ in what decides speed: the slowest sets the pace."""
+    """Nodes of one run that differ in what determines speed: the slowest sets the pace."""
     for side in case.sides:
         for sample in side.group.samples:
             found = _differences(probed(sample.result))
@@ -211,8 +214,10 @@ UNEVEN_NODES = CaseDoubtKind(
     subject="machines",
     severity="biased",
     means="Nodes of one run differ in CPU, GPU, driver, kernel, governor or memory.",
-    effect="The slowest node sets the pace of every collective, so the figure is its, not the cluster's.",
-    remedy="Give the nodes of one job the same hardware, driver and settings (`assay diff`).",
+    effect=(
+        "The slowest node sets the pace of every collective, so the result is that node's, not the cluster's."
+    ),
+    remedy="Give all nodes of a job the same hardware, driver and settings (`assay diff`).",
     evidence=uneven_nodes,
     looks_at="runs",
 )
@@ -241,12 +246,12 @@ def _differences(tables: Sequence[Mapping[str, Scalar]]) -> list[str]:
 
 
 def _rounded(value: Scalar) -> Scalar:
-    """Sizes to two digits: the kernel keeps a little more or less for itself at each boot."""
+    """Sizes to two digits: the kernel reserves a slightly different amount at each boot."""
     return float(f"{value:.2g}") if isinstance(value, int) and value > 10**6 else value
 
 
 def contradicts_itself(case: Case) -> str | None:
-    """What the program stated against what the probe found on the same node."""
+    """What the program reported compared with what the probe found on the same node."""
     found: dict[str, int] = {}
     for side in case.sides:
         for sample in side.group.samples:
@@ -264,13 +269,13 @@ PROVENANCE_CONTRADICTS = CaseDoubtKind(
     subject="machines",
     severity="invalid",
     means=(
-        "What the program stated (ranks, versions, device) is not what the probe found on the same nodes, "
+        "What the program reported (ranks, versions, device) is not what the probe found on the same nodes, "
         "or more hosts reported than the shape has nodes."
     ),
-    effect="The figure belongs to another configuration than the one that is shown beside it.",
+    effect="The result belongs to a configuration other than the one shown next to it.",
     remedy=(
-        "Find out which is true before using the provenance: another interpreter, container or node than "
-        "believed took part."
+        "Find out which is correct before you use the provenance: another interpreter, container or node "
+        "than expected took part."
     ),
     evidence=contradicts_itself,
     looks_at="runs",
@@ -278,12 +283,12 @@ PROVENANCE_CONTRADICTS = CaseDoubtKind(
 
 
 def contradictions(result: Result) -> Iterator[str]:
-    """Each way in which a run's program and its probe disagree, in words."""
+    """Each way in which a run's program and its probe disagree, as text."""
     facts, tables = result.reading.facts, probed(result)
     ranks = facts.get("world_size")
     if isinstance(ranks, int) and ranks != result.run.trial.shape.ranks:
         yield (
-            f"the program counts {ranks} ranks where the shape {result.run.trial.shape} has "
+            f"the program reports {ranks} ranks but the shape {result.run.trial.shape} has "
             f"{result.run.trial.shape.ranks}"
         )
     if not tables:
@@ -292,7 +297,7 @@ def contradictions(result: Result) -> Iterator[str]:
         said = facts.get(fact)
         seen = set() if said is None else {table[name] for table in tables if name in table}
         if seen and said not in seen:
-            yield f"the program says {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
+            yield f"the program reports {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
     if facts.get("device") == "cuda" and (device := facts.get("device_name")) is not None:
         names = {table[name] for table in tables for name in _matching(_GPU_NAME, tuple(table))}
         if names and device not in names:
@@ -302,4 +307,4 @@ def contradictions(result: Result) -> Iterator[str]:
         return
     hosts = {table["host"] for table in tables if "host" in table}
     if len(hosts) > nodes:
-        yield f"{counted(len(hosts), 'host')} reported where the shape has {counted(nodes, 'node')}"
+        yield f"{counted(len(hosts), 'host')} reported, but the shape has {counted(nodes, 'node')}"

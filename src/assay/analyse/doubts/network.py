@@ -1,4 +1,4 @@
-"""Doubts about what was measured between two nodes: whether it was the network that limited it."""
+"""Doubts about measurements between two nodes: whether the network was the limit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from assay.units import human, significant
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
 # By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of
-# 1448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most where one segment in 1000 is lost.
+# 1448 bytes and a round trip of 0.1 ms reaches at most 4.5 Gbit/s if one segment in 1000 is lost.
 MOST_RETRANSMITTED = 1e-3
-LARGE_BYTES = 2**20  # from so large a message on, bandwidth is the link's and not the latency's
+LARGE_BYTES = 2**20  # from this message size on, bandwidth reflects the link, not the latency
 FAR_BELOW = 0.8  # of a port's data rate; headers take 2 to 8 % of it
 _TWO_ENDS = ("iperf3", "perftest")  # workloads that measure between two workers
 _OF_TCP = ("bandwidth", "bandwidth_sent")
-_A_THREAD_EACH_STREAM = (3, 16)  # version of iperf3; one thread for all before
+_A_THREAD_EACH_STREAM = (3, 16)  # version of iperf3; earlier versions have one thread for all streams
 _NODE_NAMES = ("kubernetes.node", "ssh.host", "host")
 
 
 def cpu_limited(case: Case) -> str | None:
-    """TCP's bandwidth, where the CPU of one end had nothing left."""
+    """TCP bandwidth limited by the CPU at one end."""
     for side in case.sides:
         busy = [found for result in _of_iperf3(side) for found in _busy(side, result)]
         if busy:
@@ -36,24 +36,24 @@ CPU_LIMITED = CaseDoubtKind(
     subject="network",
     severity="biased",
     means=(
-        "iperf3 used 90 % or more of the cores that it can use on one end (one before version 3.16, from "
-        "then on one a stream, as far as the node has them), or all CPUs of a node were busy for 90 % of the "
-        "run."
+        "iperf3 used 90 % or more of the cores that it can use at one end (one core before version 3.16, "
+        "since then one per stream, up to the node's number of cores), or all CPUs of a node were busy for "
+        "90 % of the run."
     ),
     effect=(
-        "The figure is the CPU's, not the network's: a faster link would not raise it, and a slower one "
+        "The result is the CPU's, not the network's: a faster link would not raise it, and a slower one "
         "might not lower it."
     ),
     remedy=(
-        "Take more streams with iperf3 3.16 or newer (it has a thread for each), larger segments (MTU), or "
-        "nodes with nothing else to do. What RDMA gives past the CPU, the workload perftest measures."
+        "Use more streams with iperf3 3.16 or newer (it has a thread for each), larger segments (MTU), or "
+        "nodes with nothing else to do. The workload perftest measures RDMA, which bypasses the CPU."
     ),
     evidence=cpu_limited,
 )
 
 
 def many_retransmits(case: Case) -> str | None:
-    """TCP's bandwidth, where so many segments were lost that the loss limits it."""
+    """TCP bandwidth limited by lost segments."""
     for side in case.sides:
         shares = [
             (found, result.run.trial.id)
@@ -62,7 +62,7 @@ def many_retransmits(case: Case) -> str | None:
         ]
         if shares and max(shares)[0] > MOST_RETRANSMITTED:
             worst, trial = max(shares)
-            return f"{side.name}: {percent(worst)} of the segments were sent again (in {trial})"
+            return f"{side.name}: {percent(worst)} of the segments were retransmitted (in {trial})"
     return None
 
 
@@ -70,21 +70,22 @@ MANY_RETRANSMITS = CaseDoubtKind(
     code="many-retransmits",
     subject="network",
     severity="biased",
-    means="TCP sent more than one segment in 1,000 again, in the run that had most.",
+    means="TCP retransmitted more than one segment in 1,000, in the run with the most retransmissions.",
     effect=(
-        "Loss limits TCP, not the link: by the formula of Mathis et al. (1997) one stream with segments of "
-        "1,448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most at that loss. BBR is less sensitive."
+        "Loss limits TCP, not the link: by the formula of Mathis et al. (1997), one stream with segments of "
+        "1,448 bytes and a round trip of 0.1 ms reaches at most 4.5 Gbit/s at that loss. BBR is less "
+        "sensitive."
     ),
     remedy=(
-        "Look for drops on the way (`ethtool -S`, the switch's counters), a policer, an MTU that differs "
-        "between the ends, or buffers too small for the rate."
+        "Look for drops along the path (`ethtool -S`, the switch's counters), a policer, an MTU that differs "
+        "between the ends, or buffers that are too small for the rate."
     ),
     evidence=many_retransmits,
 )
 
 
 def below_link_rate(case: Case) -> str | None:
-    """RDMA's bandwidth, far below what its port was trained to."""
+    """RDMA bandwidth far below the rate that the port negotiated."""
     for side in case.sides:
         at, size = side.group.point, side.group.point.labels.get("payload_bytes")
         if at.metric != "bandwidth" or not isinstance(size, int) or size < LARGE_BYTES:
@@ -94,7 +95,7 @@ def below_link_rate(case: Case) -> str | None:
         reached = mean(side.group.values)
         if rate is not None and reached < FAR_BELOW * rate:
             return (
-                f"{side.name}: {human(reached, 'B/s')} at {human(size, 'B')} over a port with "
+                f"{side.name}: {human(reached, 'B/s')} at {human(size, 'B')} over a port of "
                 f"{human(rate, 'B/s')}, {percent(reached / rate)}"
             )
     return None
@@ -105,25 +106,25 @@ BELOW_LINK_RATE = CaseDoubtKind(
     subject="network",
     severity="biased",
     means=(
-        "perftest's bandwidth of messages from 1 MiB on is below 80 % of the data rate that the port was "
-        "trained to (twice that in both directions at once)."
+        "perftest's bandwidth for messages of 1 MiB or more is below 80 % of the data rate that the port "
+        "negotiated (twice that in both directions at once)."
     ),
     effect=(
-        "Not the link limits the figure, but the card's PCIe slot, the NUMA node, one queue pair on a fast "
-        "link, or the way to a GPU's memory."
+        "The link does not limit the result, but the card's PCIe slot, the NUMA node, one queue pair on a "
+        "fast link, or the path to a GPU's memory."
     ),
     remedy=(
-        "Check the card's PCIe slot (LnkSta of `lspci -vv`), run on the card's NUMA node, take more "
-        "`queue_pairs`; with `cuda_device` take a GPU below the same PCIe switch."
+        "Check the card's PCIe slot (LnkSta in `lspci -vv`), run on the card's NUMA node, use more "
+        "`queue_pairs`; with `cuda_device`, use a GPU below the same PCIe switch."
     ),
     evidence=below_link_rate,
 )
 
 
 def _link_rate(result: Result, labels: Mapping[str, Scalar]) -> float | None:
-    """Bytes a second that the slower of the two ports gives in the directions measured; None where not known.
+    """Rate of the slower port in the measured directions, bytes per second; None if unknown.
 
-    By the fact that the program stated of them: `port.mlx5_0:1` is `InfiniBand, 200 Gb/sec (4X HDR)`.
+    From the fact that the program reported: `port.mlx5_0:1` is `InfiniBand, 200 Gb/sec (4X HDR)`.
     """
     if result.run.trial.workload != "perftest":
         return None
@@ -136,7 +137,7 @@ def _link_rate(result: Result, labels: Mapping[str, Scalar]) -> float | None:
 
 
 def slow_clock(case: Case) -> str | None:
-    """Perftest warned that the CPU does not run at its highest clock."""
+    """A warning from perftest that the CPU does not run at its highest clock."""
     for side in case.sides:
         warned = [s for s in side.group.samples if s.result.reading.facts.get("cpu_clock_warning") is True]
         if warned:
@@ -151,15 +152,15 @@ SLOW_CLOCK = CaseDoubtKind(
     code="slow-clock",
     subject="network",
     severity="biased",
-    means="perftest printed that its CPU does not run at its highest clock, or at several.",
-    effect="Latencies are longer than they would be, and vary with what else the node does.",
+    means="perftest reported that its CPU does not run at its highest clock, or at several clocks.",
+    effect="Latencies are longer than necessary, and vary with what else the node does.",
     remedy="Set the governor on both nodes: `cpupower frequency-set -g performance`.",
     evidence=slow_clock,
 )
 
 
 def one_host(case: Case) -> str | None:
-    """Both ends of what was measured between two nodes were on one."""
+    """Both ends of a measurement between two nodes were on one node."""
     for side in case.sides:
         hosts = {_only_host(sample.result) for sample in side.group.samples} - {None}
         if hosts:
@@ -173,7 +174,7 @@ ONE_HOST = CaseDoubtKind(
     severity="invalid",
     means="iperf3 or perftest ran with both ends on one host.",
     effect=(
-        "The figure is that of the host's memory or of the card's own loopback; no network was between them."
+        "The result reflects the host's memory or the card's own loopback; no network was between the ends."
     ),
     remedy="Give the shape two nodes (2x1x2) and the system two hosts.",
     evidence=one_host,
@@ -181,7 +182,7 @@ ONE_HOST = CaseDoubtKind(
 
 
 def _only_host(result: Result) -> str | None:
-    """The host that both ends ran on; None where there are two, or not all that took part are known."""
+    """The host that both ends ran on; None if there are two, or if some participants are unknown."""
     tables = probed(result)
     if result.run.trial.workload not in _TWO_ENDS or len(tables) < len(result.run.nodes):
         return None
@@ -190,7 +191,7 @@ def _only_host(result: Result) -> str | None:
 
 
 def _of_iperf3(side: Side) -> list[Result]:
-    """The side's runs, where its figure is one of TCP's rates."""
+    """The side's runs, if its metric is one of TCP's rates."""
     if side.group.point.metric not in _OF_TCP:
         return []
     results = [sample.result for sample in side.group.samples]
@@ -198,7 +199,7 @@ def _of_iperf3(side: Side) -> list[Result]:
 
 
 def _busy(side: Side, result: Result) -> Iterator[tuple[float, str]]:
-    """CPUs of a run that were as good as busy: the share, and in words."""
+    """CPUs of a run that were nearly always busy: the share, and as text."""
     direction, version = side.group.point.labels.get("direction"), result.reading.facts.get("iperf3_version")
     threads = _threads(result, str(version), both=direction == "both")
     cpus = min((node.cpus for node in result.run.nodes), default=threads)
@@ -223,7 +224,7 @@ def _busy(side: Side, result: Result) -> Iterator[tuple[float, str]]:
 
 
 def _threads(result: Result, version: str, *, both: bool) -> int:
-    """Threads that the program moves data with: as many cores it can use."""
+    """Threads that the program moves data with, which is the number of cores it can use."""
     numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
     streams = result.reading.facts.get("num_streams")
     if numbers < _A_THREAD_EACH_STREAM or not isinstance(streams, int):

@@ -1,4 +1,4 @@
-"""Doubts whether ranks exchanged over the fastest path that they had: NVLink, shared memory, InfiniBand."""
+"""Doubts whether ranks used the fastest path between them: NVLink, shared memory, InfiniBand."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from assay.records import Result, Scalar, Shape
 from assay.units import convert, human
 
 _LOST = (
-    "GPUs in separate workers of a node lost NVLink and shared memory, and every hop goes through the network"
+    "GPUs in separate workers of a node can't use NVLink or shared memory, so every hop goes through the "
+    "network"
 )
-LARGE_BYTES = 16 * 2**20  # from so large a payload on, an all-reduce is limited by bandwidth, not by latency
-PCIE_4_X16 = 32e9  # B/s in one direction: what GPUs without NVLink or a switch between them have at most
+LARGE_BYTES = 16 * 2**20  # from this payload on, bandwidth limits an all-reduce, not latency
+PCIE_4_X16 = 32e9  # B/s in one direction: the maximum for GPUs without NVLink or a switch between them
 
 _BETWEEN_NODES = frozenset({"GPUDirect RDMA", "InfiniBand", "sockets", "network"})
-_MEANT = {  # what NCCL is told by a mode, and the ways that this leaves
+_MEANT = {  # NCCL mode → the transports that it leaves
     "tcp": ("sockets",),
     "infiniband": ("InfiniBand",),
     "gpudirect": ("GPUDirect RDMA",),
 }
 
 _ONE_SWITCH = "allows GPUDirect only between a GPU and an adapter behind the same PCIe switch"
-_RESTRICTIONS = (  # variable, its values, what they do; NCCL reads levels 0 to 4 as LOC, PIX, PXB, PHB, SYS
+_RESTRICTIONS = (  # variable, its values, effect; NCCL reads levels 0 to 4 as LOC, PIX, PXB, PHB, SYS
     ("env.NCCL_P2P_DISABLE", ("1",), "switches off NVLink and PCIe between GPUs"),
     ("env.NCCL_P2P_LEVEL", ("LOC", "0"), "switches off NVLink and PCIe between GPUs"),
     ("env.NCCL_SHM_DISABLE", ("1",), "switches off shared memory between processes"),
@@ -40,7 +41,7 @@ _RESTRICTIONS = (  # variable, its values, what they do; NCCL reads levels 0 to 
 
 
 def fast_path_off(case: Case) -> str | None:
-    """Variables that switch off or restrict a fast path between GPUs or nodes, or a backend without one."""
+    """Variables that disable or restrict a fast path between GPUs or nodes, or a backend without one."""
     for side in case.sides:
         found: dict[str, None] = {}
         for sample in side.group.samples:
@@ -63,17 +64,17 @@ FAST_PATH_OFF = CaseDoubtKind(
     subject="machines",
     severity="biased",
     means=(
-        "A variable switches off or restricts NVLink, shared memory, InfiniBand or GPUDirect, or GPUs "
+        "A variable disables or restricts NVLink, shared memory, InfiniBand or GPUDirect, or GPUs "
         "exchange through gloo."
     ),
-    effect="Communication is measured, and waited for, over a slower path than the machine has.",
-    remedy="Unset it, unless you want to measure that path; `NCCL_DEBUG=INFO` names the path taken.",
+    effect="Communication uses a slower path than the machine has.",
+    remedy="Unset it, unless you want to measure that path; `NCCL_DEBUG=INFO` shows the path in use.",
     evidence=fast_path_off,
 )
 
 
 def other_transport(case: Case) -> str | None:
-    """NCCL was to use one way between nodes, and its own lines tell of another."""
+    """NCCL was configured for one transport between nodes, and its log reports another."""
     for side in case.sides:
         for sample in side.group.samples:
             told = asked_and_used(sample.result)
@@ -87,23 +88,23 @@ OTHER_TRANSPORT = CaseDoubtKind(
     subject="machines",
     severity="invalid",
     means=(
-        "NCCL was told to use TCP, InfiniBand or GPUDirect RDMA between nodes, and its own lines name "
-        "another way for some links."
+        "NCCL was configured to use TCP, InfiniBand or GPUDirect RDMA between nodes, and its log reports "
+        "another transport for some links."
     ),
     effect=(
-        "The figure stands under a mode that was not measured: sockets have a tenth of InfiniBand's rate."
+        "The result is listed under a mode that was not measured: sockets have a tenth of InfiniBand's rate."
     ),
     remedy=(
-        "Read the network's notes in the log of rank 0. Make sure that the pod or process has the device "
+        "Read the network messages in the log of rank 0. Make sure that the pod or process has the device "
         "(/dev/infiniband), the right to lock memory (memlock, IPC_LOCK) and, for GPUDirect, nvidia-peermem "
-        "or DMA-BUF; then run again and read the table of links."
+        "or DMA-BUF; then run again and check the table of links."
     ),
     evidence=other_transport,
 )
 
 
 def asked_and_used(result: Result) -> str:
-    """`asked for gpudirect, and NCCL's lines tell 16 links by sockets`; "" where it did as it was told."""
+    """`requested gpudirect, but NCCL reports 16 links by sockets`; "" if it used what was requested."""
     facts = result.reading.facts
     kinds = _MEANT.get(str(facts.get("nccl_mode")), ())
     used = {
@@ -115,7 +116,7 @@ def asked_and_used(result: Result) -> str:
     if not kinds or not others:
         return ""
     told = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
-    return f"asked for {facts['nccl_mode']}, and NCCL's lines tell {told}"
+    return f"requested {facts['nccl_mode']}, but NCCL reports {told}"
 
 
 def fast_path_unused(case: Case) -> str | None:
@@ -135,27 +136,27 @@ FAST_PATH_UNUSED = CaseDoubtKind(
     subject="machines",
     severity="biased",
     means=(
-        "The bus bandwidth of a large all-reduce (from 16 MiB) is below half of what is published for as "
-        "many of the same GPUs, below one PCIe 4.0 link between NVLink GPUs of one node, below a quarter "
-        "of a node's active InfiniBand ports, or below half of what the same number of GPUs reaches in "
-        "larger workers."
+        "The bus bandwidth of a large all-reduce (16 MiB or more) is below half of the published value for "
+        "the same number of the same GPUs, below one PCIe 4.0 link between NVLink GPUs of one node, below a "
+        "quarter of a node's active InfiniBand ports, or below half of what the same number of GPUs reaches "
+        "in larger workers."
     ),
     effect=(
         "GPUs of a node in separate pods can use neither NVLink nor shared memory: on two nodes of eight "
-        "V100, 16 single-GPU pods had 5.7 GB/s at 256 MiB where 2 pods of 8 GPUs had 55.2 GB/s. Every step "
-        "that exchanges gradients waits for it."
+        "V100, 16 single-GPU pods reached 5.7 GB/s at 256 MiB, and 2 pods of 8 GPUs reached 55.2 GB/s. Every "
+        "step that exchanges gradients waits for it."
     ),
     remedy=(
         "Put the GPUs of a node in one pod, or give the pods a common IPC namespace and shared memory. "
-        "Between nodes make sure that /dev/infiniband is there and memory can be locked. `NCCL_DEBUG=INFO` "
-        "names the path taken."
+        "Between nodes, make sure that /dev/infiniband exists and memory can be locked. `NCCL_DEBUG=INFO` "
+        "shows the path in use."
     ),
     evidence=fast_path_unused,
 )
 
 
 def _worker_cost(case: Case) -> str:
-    """Two layouts of equally many ranks, of which the one with smaller workers has less than half."""
+    """Two layouts with the same number of ranks, where the one with smaller workers has less than half."""
     if len(case.sides) != 2 or not all(map(_is_large_busbw, case.sides)):
         return ""
     few, many = sorted(case.sides, key=lambda side: _shape(side).workers)
@@ -166,13 +167,13 @@ def _worker_cost(case: Case) -> str:
         return ""
     unit = few.group.point.unit
     return (
-        f"{_shape(many)} has {human(slow, unit)} where {_shape(few)} has {human(fast, unit)}, "
+        f"{_shape(many)} has {human(slow, unit)} and {_shape(few)} has {human(fast, unit)}, "
         f"{fast / slow:.1f} times as much: {_LOST}"
     )
 
 
 def _against_links(side: Side) -> str:
-    """Bus bandwidth below what the node's links give; "" where it is not, or nothing is known."""
+    """Bus bandwidth below what the node's links provide; "" if it is not, or if nothing is known."""
     if not _is_large_busbw(side):
         return ""
     rate = convert(mean(side.group.values), side.group.point.unit, "B/s")
@@ -197,7 +198,7 @@ def _against_links(side: Side) -> str:
         slowest = min(links, key=lambda link: link.bytes_per_s)
         return (
             f"{side.name}: {human(rate, 'B/s')} between {nodes} nodes that each have {slowest.ports} "
-            f"({human(slowest.bytes_per_s, 'B/s')}): what sockets give, or a few of the ports"
+            f"({human(slowest.bytes_per_s, 'B/s')}): typical of sockets, or of only a few of the ports"
         )
     return ""
 
@@ -215,7 +216,7 @@ def _is_large_busbw(side: Side) -> bool:
 
 
 def _has_nvlink(name: str) -> bool:
-    """By the names of boards with NVLink between all GPUs of a node: SXM, or told by the memory."""
+    """Whether all GPUs of a node have NVLink, by the board's name: SXM, or the kind of memory."""
     return bool(re.search(r"SXM|HBM3|\bH200\b(?! NVL)|B200", name))
 
 

@@ -1,4 +1,4 @@
-"""Doubts about figures that can't be, or that say that the accelerator was hardly used."""
+"""Doubts about values that are impossible, or that show that the accelerator was hardly used."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from assay.records import Shape
 from assay.units import convert, factor, fixed, human
 
 _ARITHMETIC, _MEMORY = "flop_rate", "bandwidth"
-BEYOND = 1.05  # published figures hold evaluation, and a few runs of others: a little more is no wonder
+BEYOND = 1.05  # published values include evaluation, and come from few runs: slightly more is plausible
 
 
 def _reached(accelerator: str) -> list[str]:
-    """Images a second of ResNet-50 on one such accelerator, as published, the slowest first."""
+    """Published ResNet-50 throughputs on one such accelerator, images per second, the slowest first."""
     known = matching("resnet50", "throughput", accelerator, HALF[0], 1, None)
     return [f"{each:,.0f}" for each in sorted(reference.each for reference in known)]
 
@@ -25,7 +25,7 @@ _H100, _H200 = _reached("NVIDIA H100 80GB HBM3"), _reached("NVIDIA H200")
 
 
 def above_best_known(case: Case) -> str | None:
-    """A figure above the accelerator's peak, or a training that nobody has seen so fast on it."""
+    """A value above the accelerator's peak, or a training faster than any published one."""
     for side in case.sides:
         evidence = _above_peak(side) or _above_published(side)
         if evidence:
@@ -38,13 +38,13 @@ ABOVE_BEST_KNOWN = CaseDoubtKind(
     subject="machines",
     severity="invalid",
     means=(
-        "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
-        "training is over 5 % faster on one accelerator than any published one (ResNet-50 at 224×224: "
+        "Arithmetic or memory bandwidth is above the peak that the manufacturer states for the accelerator, "
+        "or training is over 5 % faster on one accelerator than any published result (ResNet-50 at 224×224: "
         f"{_H100[-1]} images/s on an H100, {_H200[-1]} on an H200)."
     ),
-    effect="Most likely less was done than is counted, or the clock did not wait for the GPU.",
+    effect="Most likely less work was done than counted, or the clock did not wait for the GPU.",
     remedy=(
-        "Synchronise with the GPU before reading the clock; check problem size and batch, and look for "
+        "Synchronize with the GPU before you read the clock; check problem size and batch, and look for "
         "skipped gradients, arrays or results that stay in a cache, and ranks that are counted twice."
     ),
     evidence=above_best_known,
@@ -52,7 +52,7 @@ ABOVE_BEST_KNOWN = CaseDoubtKind(
 
 
 def _above_peak(side: Side) -> str:
-    """What the data sheet does not allow, in words; "" where it does, or is not known."""
+    """What contradicts the data sheet, as text; "" if nothing does, or it is unknown."""
     name = accelerator_name(side.group.samples[0].result)
     device = None if name is None else of_name(name)
     if device is None:
@@ -70,7 +70,7 @@ def _above_peak(side: Side) -> str:
 
 
 def _above_published(side: Side) -> str:
-    known = _published(side, HALF[0])  # the fastest formats: no other is quicker
+    known = _published(side, HALF[0])  # the fastest formats: no other is faster
     if not known:
         return ""
     best = max(known, key=lambda reference: reference.each)
@@ -78,13 +78,13 @@ def _above_published(side: Side) -> str:
     if each <= BEYOND * best.each:
         return ""
     return (
-        f"{fixed(each, 0)} {side.group.point.unit} on one accelerator, where the fastest known is "
+        f"{fixed(each, 0)} {side.group.point.unit} on one accelerator; the fastest known value is "
         f"{best.each:,.0f} ({best.what}; {best.source})"
     )
 
 
 def far_below_reference(case: Case) -> str | None:
-    """Less than half of the slowest published figure of this accelerator and number format."""
+    """Less than half of the slowest published value for this accelerator and number format."""
     for side in case.sides:
         known = _published(side, arithmetic_of(side.group)[0])
         if not known:
@@ -105,13 +105,13 @@ MFU_FAR_BELOW = CaseDoubtKind(
     subject="machines",
     severity="weak",
     means=(
-        "A training with 16-bit arithmetic is slower than half of the slowest published figure for its "
+        "A training with 16-bit arithmetic is slower than half of the slowest published value for its "
         f"accelerator, and so is its MFU (ResNet-50: {_V100[0]} images/s on a V100, {_A100[0]} on an A100, "
         f"{_H100[0]} on an H100)."
     ),
-    effect="Something else than the accelerator limits the run, so a comparison tells about that.",
+    effect="Something other than the accelerator limits the run, so a comparison is about that.",
     remedy=(
-        "Raise the batch, use channels_last and 16-bit arithmetic, and make sure that no GPU waits for "
+        "Raise the batch size, use channels_last and 16-bit arithmetic, and make sure that no GPU waits for "
         "data, for the host or for another GPU."
     ),
     evidence=far_below_reference,
@@ -119,7 +119,7 @@ MFU_FAR_BELOW = CaseDoubtKind(
 
 
 def _published(side: Side, number_format: str) -> tuple[PublishedFigure, ...]:
-    """What was published of one accelerator of this kind; empty where the run is not of that kind."""
+    """Published results for one accelerator of this kind; empty if the run is not of that kind."""
     result = side.group.samples[0].result
     name, trial = accelerator_name(result), result.run.trial
     if name is None or min(side.group.values) <= 0:
@@ -131,7 +131,7 @@ def _published(side: Side, number_format: str) -> tuple[PublishedFigure, ...]:
 
 
 def _each(side: Side) -> float:
-    """The mean of one accelerator, in the unit's base."""
+    """The mean per accelerator, in the unit's base."""
     point = side.group.point
     return (
         convert(mean(side.group.values), point.unit, factor(point.unit)[1]) / Shape.parse(point.shape).ranks

@@ -1,5 +1,5 @@
-"""What speaks against a set of MLPerf runs beside its score: logs against each other, and against what the
-system's JSON says of the machine.
+"""Doubts about a set of MLPerf runs apart from its score: logs compared with each other, and with the
+system's JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assay.records import Doubt, DoubtKind, Scalar, TrainingRun
 from assay.targets import era_of
 from assay.units import counted
 
-_CONTAINER_PLATFORMS = {  # named by a system → operating systems that it runs on
+_CONTAINER_PLATFORMS = {  # platform in a system's name → operating systems that it runs on
     "openshift": ("red hat", "rhel", "rhcos", "coreos", "openshift", "fedora"),
 }
 
@@ -24,7 +24,7 @@ UNREADABLE_FILE = DoubtKind(
     subject="training",
     severity="invalid",
     means="A file that belongs to the set can't be read.",
-    effect="The score does without it.",
+    effect="The score does not include it.",
     remedy="Fix the file or remove it; the score is computed without it.",
 )
 
@@ -32,10 +32,10 @@ UNREADABLE_FILE = DoubtKind(
 def doubts_of_set(
     runs: Sequence[TrainingRun], *, system: str | None, system_facts: Mapping[str, Any]
 ) -> tuple[Doubt, ...]:
-    """Doubts about a set's runs, the single runs' own among them, one for each kind.
+    """Doubts about a set's runs, including those about single runs, one of each kind.
 
     system        the system's name in the tree; None if unknown
-    system_facts  the system's JSON, MLCommons' keys; empty where there is none
+    system_facts  the system's JSON, with MLCommons' keys; empty if there is none
     """
     found = [
         *_differing(runs),
@@ -55,13 +55,15 @@ MIXED_RUNS = DoubtKind(
     subject="training",
     severity="invalid",
     means="The runs of a set differ in benchmark, round or global batch size.",
-    effect="They are not repetitions of one thing, so neither a mean nor a score of them means anything.",
-    remedy="Score runs of one configuration only: these are not repetitions.",
+    effect=(
+        "They are not repetitions of one experiment, so neither their mean nor their score means anything."
+    ),
+    remedy="Score only runs of one configuration: these are not repetitions.",
 )
 
 
 def _differing(runs: Sequence[TrainingRun]) -> list[Doubt]:
-    """A set is one benchmark at one configuration."""
+    """A set is one benchmark in one configuration."""
     what: dict[str, Callable[[TrainingRun], Scalar]] = {
         "benchmark": lambda run: run.benchmark,
         "round": lambda run: run.round,
@@ -81,7 +83,7 @@ EQUAL_SEEDS = DoubtKind(
     subject="training",
     severity="weak",
     means="Several runs of a set have the same seed.",
-    effect="Equal seeds converge alike and hide how much convergence varies.",
+    effect="Runs with equal seeds converge alike and hide how much convergence varies.",
     remedy="Draw a new seed for each run: equal seeds hide how much convergence varies.",
 )
 
@@ -103,12 +105,12 @@ SAME_RUN_TWICE = DoubtKind(
     severity="invalid",
     means="Two logs have the same times to the millisecond and the same evaluations.",
     effect="A copy counts as a repetition, so the spread is too small.",
-    remedy="Remove the copies, and score as many real runs as the rule asks for.",
+    remedy="Remove the copies, and score as many real runs as the rule requires.",
 )
 
 
 def _same_run_twice(runs: Sequence[TrainingRun]) -> list[Doubt]:
-    """Time to the millisecond and every evaluation equal: a copy, not a repetition."""
+    """Time to the millisecond and every evaluation are equal: a copy, not a repetition."""
     alike: dict[object, list[str]] = defaultdict(list)
     for run in runs:
         if run.minutes is not None:
@@ -128,14 +130,14 @@ TARGET_UNKNOWN = DoubtKind(
     ),
     effect="Whether it trained far enough was not checked: a run that stopped early looks fast.",
     remedy=(
-        "Name the round with `--round` or by the folder; else, and in the open division, where a run may "
-        "stop anywhere, compare the last evaluations yourself."
+        "Name the round with `--round` or by the folder. If that is impossible, or in the open division, "
+        "where a run may stop anywhere, compare the last evaluations yourself."
     ),
 )
 
 
 def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
-    """Successes that nothing but the log's own word says."""
+    """Successes for which the log's own claim is the only evidence."""
     unchecked = [run for run in runs if run.status == "success" and run.target_reached is None]
     if not unchecked or "mlperf_round" in unchecked[0].hyperparameters:
         return []
@@ -145,7 +147,7 @@ def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
         and unchecked[0].hyperparameters.get("submission_division") == "open"
     )
     why = "the open division has no target" if open_ else "no target is known"
-    evidence = f"{len(unchecked)} of {counted(len(runs), 'run')} say success; {why} for {named} in {round_}"
+    evidence = f"{len(unchecked)} of {counted(len(runs), 'run')} claim success; {why} for {named} in {round_}"
     return [TARGET_UNKNOWN.doubt(evidence)]
 
 
@@ -153,9 +155,9 @@ PLACEHOLDER = DoubtKind(
     code="placeholder",
     subject="training",
     severity="note",
-    means="A log holds a placeholder where submitter or system should stand.",
-    effect="None on the score; the log does not say whose it is.",
-    remedy="Take the submitter and the system from the folders, not from the log.",
+    means="A log contains a placeholder instead of the submitter or system.",
+    effect="None on the score; the log does not identify its submitter or system.",
+    remedy="Use the submitter and the system from the folders, not from the log.",
 )
 
 
@@ -177,16 +179,18 @@ SYSTEM_CONTRADICTS = DoubtKind(
     subject="training",
     severity="invalid",
     means=(
-        "The system's description says something else than its name or its logs: accelerators that don't "
+        "The system's description contradicts its name or its logs: accelerators that don't "
         "fit the batch sizes, or an operating system that the platform does not run on."
     ),
-    effect="Figures per accelerator, or a claim about the platform, may be about another machine.",
-    remedy="Ask who measured what took part before using figures per accelerator, or of the platform.",
+    effect="Values per accelerator, or a claim about the platform, may be about another machine.",
+    remedy=(
+        "Ask the submitter which machines took part before you use values per accelerator or of the platform."
+    ),
 )
 
 
 def _accelerators(runs: Sequence[TrainingRun], facts: Mapping[str, Any]) -> list[Doubt]:
-    """Accelerators by the system's JSON against ranks by the logs' batch sizes."""
+    """Accelerators in the system's JSON compared with ranks by the logs' batch sizes."""
     nodes, each = _whole(facts.get("number_of_nodes")), _whole(facts.get("accelerators_per_node"))
     if not nodes or not each:
         return []
@@ -202,14 +206,14 @@ def _accelerators(runs: Sequence[TrainingRun], facts: Mapping[str, Any]) -> list
 
 
 def _ranks(run: TrainingRun) -> float | None:
-    """Processes that took part: global batch size over that of one process."""
+    """Processes that took part: the global batch size divided by that of one process."""
     stated = run.hyperparameters
     own = stated.get("d_batch_size", stated.get("local_batch_size"))
     if not isinstance(own, int) or own <= 0 or not run.global_batch_size:
         return None
     steps = stated.get("gradient_accumulation_steps", 1)
     ranks = run.global_batch_size / own
-    # whether the process's batch already holds the accumulated steps differs between submitters
+    # Submitters differ in whether the process's batch already includes the accumulated steps.
     return ranks if ranks == int(ranks) and steps == 1 else None
 
 
@@ -221,14 +225,14 @@ def _operating_system(system: str | None, facts: Mapping[str, Any]) -> list[Doub
         if platform in system.lower() and not any(word in said.lower() for word in systems):
             return [
                 SYSTEM_CONTRADICTS.doubt(
-                    f"the system is called {system}, but its JSON's operating_system is {said}",
+                    f"the system is called {system}, but the operating_system in its JSON is {said}",
                 )
             ]
     return []
 
 
 def _of_single_runs(runs: Sequence[TrainingRun]) -> list[Doubt]:
-    """The runs' own doubts, one of each kind, with how many runs share it."""
+    """The runs' own doubts, one of each kind, with the number of runs that share it."""
     by_code: dict[str, list[tuple[str, Doubt]]] = defaultdict(list)
     for run in runs:
         for doubt in run.doubts:

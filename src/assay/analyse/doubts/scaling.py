@@ -1,4 +1,4 @@
-"""Doubts about a scaling curve: sizes that no law of scaling explains, or that are not the same training."""
+"""Doubts about a scaling curve: sizes that no scaling law explains, or that are not the same training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.analyse.scaling.laws import Fit, HoldoutSize
 from assay.analyse.scaling.steps import ScalingStep
 from assay.records import Doubt, DoubtKind
 
-WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off
+WORTH_SAYING = 0.02  # a smaller deviation from the curve changes no decision, however certain it is
 
 
 SUPERLINEAR = DoubtKind(
@@ -22,15 +22,18 @@ SUPERLINEAR = DoubtKind(
         "scatter."
     ),
     effect=(
-        "The smaller size lost at least that much: whatever is measured against it looks too good, and a law "
-        "through it predicts other sizes wrongly."
+        "The smaller size lost at least that much: whatever is compared with it looks too good, and a law "
+        "fitted through it predicts other sizes wrongly."
     ),
     remedy=(
-        "Repeat the smaller size on other nodes, with as large a batch per rank as the larger has. If it "
-        "stays, check whether the smaller size's share of the work fits into memory and cache, and whether "
-        "the larger size did the same work."
+        "Repeat the smaller size on other nodes, with as large a batch per rank as the larger has. If the "
+        "effect remains, check whether the smaller size's share of the work fits into memory and cache, and "
+        "whether the larger size did the same work."
     ),
-    rates="At most 5 % of curves that scale perfectly raise it, all steps together (docs/statistics.md).",
+    rates=(
+        "At most 5 % of curves that scale perfectly raise it, over all steps together "
+        "(docs/explanation/statistics.md)."
+    ),
 )
 _BATCH_AND_NODES = "the smaller size on other nodes, with as large a batch per rank as the larger has"
 
@@ -38,7 +41,7 @@ _BATCH_AND_NODES = "the smaller size on other nodes, with as large a batch per r
 def superlinear(steps: Sequence[ScalingStep], metric: str) -> Iterator[Doubt]:
     """Steps that gain more than their ranks, beyond what the runs' scatter explains.
 
-    Of curves that scale perfectly at most 5 % raise it; steps without an interval raise it from 5 % above.
+    At most 5 % of curves that scale perfectly raise it; steps without an interval raise it from 5 % on.
     """
     for step in steps:
         if step.impossible:
@@ -52,26 +55,26 @@ def superlinear(steps: Sequence[ScalingStep], metric: str) -> Iterator[Doubt]:
 
 
 def _impossible(step: ScalingStep) -> str:
-    """`4x8 is 2.18 times as fast as 2x8, and 2 times the ranks can give at most 2: 2x8 lost at least 8 %`."""
+    """`4x8 is 2.18 times as fast as 2x8, but 2 times the ranks can give at most 2: 2x8 lost at least 8 %`."""
     share, most = percent(step.lost), f"{step.at_most:.3g}"
     lost = f"at least {share}" if step.gain.low else f"about {share} or more (too few runs for an interval)"
     return (
-        f"{step.larger} is {step.gain.value:.2f} times as fast as {step.smaller}, and {most} times the ranks "
+        f"{step.larger} is {step.gain.value:.2f} times as fast as {step.smaller}, but {most} times the ranks "
         f"can give at most {most}: {step.smaller} lost {lost}"
     )
 
 
 def _cause(step: ScalingStep, metric: str) -> tuple[str, str]:
-    """What the batches say of the cause, and what to repeat to find it."""
+    """What the batch sizes suggest about the cause, and what to repeat to find it."""
     smaller, larger = step.batches
     if metric == "time_to_train" and smaller is not None and larger is not None and smaller != larger:
         return (
-            f", to the samples that a batch of {smaller:g} instead of {larger:g} takes, or otherwise",
+            f", to the samples that a batch of {smaller:g} instead of {larger:g} takes, or to something else",
             "both sizes with one global batch, or compare throughput, which does not depend on the target",
         )
     if step.equal_batch is not None:
         return (
-            ", to its smaller batch per rank or otherwise",
+            ", to its smaller batch per rank or to something else",
             f"{step.smaller} with a global batch of {step.equal_batch:g} instead of {smaller:g}, per rank "
             f"that of {step.larger}, then on other nodes",
         )
@@ -83,8 +86,9 @@ OFF_THE_CURVE = DoubtKind(
     subject="sides",
     severity="biased",
     means=(
-        "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it. "
-        "Where the others follow a law without either of two sizes, as always of three, a step is named."
+        "A size deviates by more than 2 % from the law that the other sizes follow, and noise does not "
+        "explain it. If the others follow a law without either of two sizes, as always with three, a step is "
+        "named."
     ),
     effect="A law fitted through it predicts other sizes wrongly.",
     remedy=(
@@ -92,7 +96,7 @@ OFF_THE_CURVE = DoubtKind(
         "which nodes, how ranks are placed, which link they share. Where only a step is named, measure a "
         "further size, which tells which of the two is off."
     ),
-    rates="At most 5 % of curves that follow their law raise it, all sizes together.",
+    rates="At most 5 % of curves that follow their law raise it, over all sizes together.",
 )
 _WHICH_SIZE = "that size, or both sizes of the step,"
 _ONLY_A_STEP = "Where only a step is named, measure"
@@ -100,13 +104,13 @@ _FURTHER_SIZE = f". {_ONLY_A_STEP} a further size, which tells which of the two 
 
 
 def off_the_curve(fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool = False) -> Iterator[Doubt]:
-    """The size that lies off the law of the others, where noise doesn't explain it.
+    """The size that deviates from the law of the others, if noise doesn't explain it.
 
-    impossible  a step gains more than its ranks, which says more than another step off the law
+    impossible  a step gains more than its ranks, which is more informative than another step off the law
 
-    It is named where the others follow a law without it, and would without no other; else the step farthest
-    from the law is, as of three sizes, of which any two follow one.
-    At most 5 % of true laws raise it (intervals over all sizes together); less than 2 % off is not said.
+    It is named if the others follow a law without it, but not without any other size; otherwise the step
+    farthest from the law is named, as with three sizes, of which any two follow a law. At most 5 % of true
+    laws raise it (intervals over all sizes together); less than 2 % is not reported.
     """
     off = [e for e in errors if e.beyond and abs(e.error) > WORTH_SAYING]
     if not off:
@@ -119,18 +123,18 @@ def off_the_curve(fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool =
     [size] = explaining
     yield OFF_THE_CURVE.doubt(
         f"{size.ranks} ranks are {percent(abs(size.error))} {'slower' if size.error < 0 else 'faster'} "
-        "than the curve through the other sizes has them",
+        "than the curve through the other sizes predicts",
         (_WHICH_SIZE, f"{size.ranks} ranks"),
         (_FURTHER_SIZE, ""),
     )
 
 
 def _step_off_the_curve(fit: Fit) -> Doubt:
-    """The step that gains the least for its law: what is wrong with a size seldom makes it faster."""
+    """The step with the lowest gain for its law, because a problem with a size seldom makes it faster."""
     smaller, larger, gain, expected = min(fit.steps(), key=lambda step: step[2] / step[3])
     return OFF_THE_CURVE.doubt(
-        f"from {smaller} to {larger} ranks the speed grows {gain:.2f} times, where a law through all "
-        f"{len(fit.sizes)} sizes has {expected:.2f}; which size is off can't be told from so few",
+        f"from {smaller} to {larger} ranks the speed grows by a factor of {gain:.2f}; a law through all "
+        f"{len(fit.sizes)} sizes predicts {expected:.2f}. Too few sizes to see which one is off",
         (_WHICH_SIZE, f"{smaller} and {larger} ranks"),
         (_ONLY_A_STEP, "Measure"),
     )
@@ -140,7 +144,7 @@ BATCH_DIFFERS = DoubtKind(
     code="batch-differs",
     subject="sides",
     severity="biased",
-    means="The time to train is followed over sizes whose global batch differs.",
+    means="Time to train is compared over sizes whose global batch differs.",
     effect=(
         "A larger batch takes more samples to the target, so the speed-up mixes convergence with the system."
     ),
@@ -150,9 +154,9 @@ _OTHER_METRICS = "Judge the system by throughput or time per epoch, or repeat"
 
 
 def batch_differs(metric: str, kind: Kind, batches: str, others: Sequence[str]) -> Iterator[Doubt]:
-    """Time to train over sizes whose global batch differs: samples to the target change with it.
+    """Time to train over sizes whose global batch differs: the samples to the target change with it.
 
-    others  metrics of the same runs at every size that don't depend on how many samples that takes
+    others  metrics of the same runs at every size that don't depend on the number of samples
     """
     if metric == "time_to_train" and kind in ("weak", "mixed"):
         options = " or ".join(f"`--metric {name}`" for name in others)

@@ -1,14 +1,14 @@
-"""Doubts about the runs as a sequence: drift, dependence, two modes, one run far off.
+"""Doubts about the runs as a sequence: drift, dependence, two modes, an outlier.
 
-They look at what the interval rests on: log-ratios of blocks where sides are paired, else each side's runs.
-All four together hold `FALSE_ALARM`: of comparisons whose runs are independent and normal, at most so many
-raise any of them.
+They examine what the interval rests on: log-ratios of blocks if sides are paired, else each side's runs.
+All four share `FALSE_ALARM`: at most this share of comparisons with independent normal runs raises any of
+them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
@@ -18,13 +18,13 @@ from assay.analyse.statistics import trouble
 from assay.analyse.statistics.intervals import constant
 
 FALSE_ALARM = 0.05
-LEVEL = FALSE_ALARM / 4  # of each of the four
-MATTERS = 0.002  # what moves a figure by less than a tenth of the usual margin is no matter
+LEVEL = FALSE_ALARM / 4  # for each of the four
+MATTERS = 0.002  # an effect of less than a tenth of the usual margin does not matter
 _FOUR = (
-    "Drift, dependence, two modes and one run far off share a false-alarm rate of 5 %: at most so many "
+    "Drift, dependence, two modes and an outlier share a false-alarm rate of 5 %: at most 5 % of "
     "comparisons of independent normal runs raise any of them (1.25 % each; half of that on each of two "
-    "unpaired sides). Two modes and one run far off take equal values for ones that differ within the step "
-    "they were printed in."
+    "unpaired sides). Two modes and the outlier treat values that differ by less than the step "
+    "they were printed in as equal."
 )
 Figure = TypeVar("Figure")
 
@@ -35,7 +35,7 @@ def _within_sessions(
     *,
     unrounded: bool = False,
 ) -> tuple[Figure, float, int] | None:
-    """The most striking session's figure, its probability among all sessions, and its runs."""
+    """The most striking session's statistic, its probability over all sessions, and its runs."""
     found = []
     by_session = sequence.unrounded_by_session if unrounded else sequence.by_session
     for logs, lengths in zip(by_session, sequence.lengths_by_session, strict=True):
@@ -48,6 +48,17 @@ def _within_sessions(
     return figure, min(1.0, probability * len(found)), length
 
 
+def _first_unlikely(
+    successions: Sequence[Succession], test: Callable[[Succession], tuple[Figure, float, int] | None]
+) -> tuple[Succession, Figure, float, int] | None:
+    """The first one for which a test shows an effect that chance alone exceeds at rate `LEVEL`, over all."""
+    for succession in successions:
+        seen = test(succession)
+        if seen is not None and seen[1] <= LEVEL / len(successions):
+            return succession, *seen
+    return None
+
+
 def _drift(logs: tuple[float, ...], _lengths: tuple[float, ...]) -> tuple[float, float] | None:
     return trouble.drift(logs)
 
@@ -58,17 +69,14 @@ def _lag1(logs: tuple[float, ...], _lengths: tuple[float, ...]) -> tuple[float, 
 
 def drift(case: Case) -> str | None:
     """A trend over the runs of a session, or over its blocks' ratios."""
-    looked_at = case.successions
-    for sequence in looked_at:
-        seen = _within_sessions(sequence, _drift) if sequence.ordered else None
-        if seen is None or seen[1] > LEVEL / len(looked_at):
-            continue
-        change, probability, runs = seen
-        return (
-            f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over "
-            f"{counted(runs, 'block' if case.paired else 'run')} in a row (p {probability:.1g})"
-        )
-    return None
+    seen = _first_unlikely(case.successions, lambda s: _within_sessions(s, _drift) if s.ordered else None)
+    if seen is None:
+        return None
+    sequence, change, probability, runs = seen
+    return (
+        f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over "
+        f"{counted(runs, 'block' if case.paired else 'run')} in a row (p {probability:.1g})"
+    )
 
 
 DRIFT = CaseDoubtKind(
@@ -77,14 +85,14 @@ DRIFT = CaseDoubtKind(
     severity="biased",
     means=(
         "The runs of a session, or the ratios of its blocks, rise or fall in the order in which they ran: "
-        "t test of the slope of their logarithms."
+        "a t test of the slope of their logarithms."
     ),
     effect=(
-        "The runs don't scatter around one value. Unpaired sides are shifted against each other by when they "
-        "ran; of paired ones the ratio itself is changing."
+        "The runs don't scatter around one value. Unpaired sides are shifted relative to each other, "
+        "depending on when they ran; for paired sides, the ratio itself is changing."
     ),
     remedy=(
-        "Find what changes (temperature, a cache that fills, a neighbour), let it settle before the first "
+        "Find what changes (temperature, a cache that fills up, a neighbor), let it settle before the first "
         "run, and run both sides shuffled within blocks."
     ),
     rates=(_FOUR),
@@ -93,21 +101,18 @@ DRIFT = CaseDoubtKind(
 
 
 def dependence(case: Case) -> str | None:
-    """Runs that resemble the one before, where no drift explains it."""
+    """Runs that resemble the previous one, if no drift explains it."""
     if drift(case) is not None:
         return None
-    looked_at = case.successions
-    for sequence in looked_at:
-        seen = _within_sessions(sequence, _lag1) if sequence.ordered else None
-        if seen is None or seen[1] > LEVEL / len(looked_at):
-            continue
-        correlation, probability, runs = seen
-        return (
-            f"{sequence.name}: each of {runs} runs resembles the one before (correlation {correlation:.2f}, "
-            f"p {probability:.1g}), so they tell less than {runs} independent ones and the interval is too "
-            "narrow"
-        )
-    return None
+    seen = _first_unlikely(case.successions, lambda s: _within_sessions(s, _lag1) if s.ordered else None)
+    if seen is None:
+        return None
+    sequence, correlation, probability, runs = seen
+    return (
+        f"{sequence.name}: each of {runs} runs resembles the previous one (correlation {correlation:.2f}, p "
+        f"{probability:.1g}), so they are worth fewer than {runs} independent runs and the interval is too "
+        "narrow"
+    )
 
 
 DEPENDENCE = CaseDoubtKind(
@@ -115,12 +120,12 @@ DEPENDENCE = CaseDoubtKind(
     subject="runs",
     severity="biased",
     means=(
-        "Each run resembles the one before it (von Neumann's ratio, from seven runs on), and no drift "
+        "Each run resembles the previous one (von Neumann's ratio, from seven runs on), and no drift "
         "explains it."
     ),
     effect=(
-        "The runs tell less than so many independent ones: the interval is too narrow. At a correlation of "
-        "0.5, a back-to-back 95 % interval covers 90, 82 and 76 % at 3, 5 and 10 runs a side."
+        "The runs are worth fewer independent ones: the interval is too narrow. At a correlation of "
+        "0.5, a back-to-back 95 % interval covers 90, 82 and 76 % with 3, 5 and 10 runs per side."
     ),
     remedy="Shuffle the sides within blocks, leave time between the runs, or judge by sessions.",
     rates=(_FOUR),
@@ -129,27 +134,24 @@ DEPENDENCE = CaseDoubtKind(
 
 
 def two_modes(case: Case) -> str | None:
-    """Two clusters of a session's runs with a gap between them: sessions differ without any switch.
+    """Two clusters of a session's runs with a gap between them.
 
-    So do trainings of different lengths, and counts, which only take the values of their grid.
+    Sessions differ without any such cause. So do trainings of different lengths, and counts, which take only
+    the values of their grid.
     """
-    looked_at = () if case.is_count else case.successions
-    for sequence in looked_at:
-        if constant(sequence.logs):
-            continue
-        seen = _within_sessions(sequence, trouble.modes, unrounded=True)
-        if seen is None or seen[1] > LEVEL / len(looked_at):
-            continue
-        found, _, _ = seen
-        apart = math.expm1(found.means[1] - found.means[0])
-        wide = (
-            f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
-        )
-        return (
-            f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs {_of_session(sequence)}"
-            f"form two groups {percent(apart)} apart, with a gap {wide} the spread within them"
-        )
-    return None
+    seen = _first_unlikely(
+        () if case.is_count else case.successions,
+        lambda s: None if constant(s.logs) else _within_sessions(s, trouble.modes, unrounded=True),
+    )
+    if seen is None:
+        return None
+    sequence, found, _, _ = seen
+    apart = math.expm1(found.means[1] - found.means[0])
+    wide = f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
+    return (
+        f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs {_of_session(sequence)}"
+        f"form two groups {percent(apart)} apart, with a gap {wide} the spread within them"
+    )
 
 
 TWO_MODES = CaseDoubtKind(
@@ -157,28 +159,28 @@ TWO_MODES = CaseDoubtKind(
     subject="runs",
     severity="biased",
     means=(
-        "The runs of a session fall into two groups, each at least a fifth of them, with a gap between that "
-        "uniform runs leave by chance in 1.25 % of sets, all sessions together. Groups that are sessions are "
-        "no switch. Of trainings to a target, what is left beside a line over their lengths is tested: times "
-        "move in steps of the evaluations. Counts of epochs are not."
+        "The runs of a session fall into two groups, each at least a fifth of them, with a gap between them "
+        "that uniform runs leave by chance in 1.25 % of sets, over all sessions. Groups that are sessions do "
+        "not count. For trainings to a target, the residuals of a line over their lengths are tested, "
+        "because times move in steps of the evaluations. Counts of epochs are not tested."
     ),
     effect=(
-        "Something switches between two states. The mean lies where no run does, and a comparison depends "
-        "on how often each side met which state."
+        "Something switches between two states. No run is near the mean, and a comparison depends "
+        "on how often each side was in which state."
     ),
     remedy=(
         "Find what switches (clock boost, placement of ranks, node, choice of algorithm), pin it, and run "
-        "again; until then the mean lies where no run does."
+        "again; until then, no run is near the mean."
     ),
-    rates=(_FOUR + " Of normal runs, two modes alone are raised in under 1 %."),
+    rates=(_FOUR + " For normal runs, fewer than 1 % raise two modes alone."),
     evidence=two_modes,
 )
 
 
 def one_far_off(case: Case) -> str | None:
-    """One run away from all others by far more than they differ among themselves.
+    """One run that differs from all others by far more than they differ among themselves.
 
-    That a training was longer than others explains its time; a count of epochs is the seed's.
+    A training that was longer than others explains its time; a count of epochs depends on the seed.
     """
     looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
@@ -205,20 +207,20 @@ ONE_FAR_OFF = CaseDoubtKind(
     subject="runs",
     severity="biased",
     means=(
-        "One run is farther from all others than they explain, and moves the mean by at least 0.2 %: Grubbs' "
-        "test on the logarithms. Of trainings to a target, beside a line over their lengths."
+        "One run is farther from all others than their scatter explains, and moves the mean by at least 0.2 "
+        "%: Grubbs' test on the logarithms. For trainings to a target, relative to a line over their lengths."
     ),
     effect=(
-        "It moves the mean and widens the interval; where it stands for something that happens now and "
+        "It moves the mean and widens the interval; if it represents something that happens now and "
         "then, it is part of the truth."
     ),
     remedy=(
-        "Look at that run (`assay show`) before anything else. Leave it out only for a cause found, never "
-        "for its value."
+        "Look at that run (`assay show`) before anything else. Leave it out only if you found a cause, never "
+        "because of its value."
     ),
     rates=(
         _FOUR
-        + " Runs with heavy tails do have such runs: of sets of t3 runs it is raised in 4, 11 and 41 % at "
+        + " Runs with heavy tails do have such outliers: 4, 11 and 41 % of sets of t3 runs raise it with "
         "5, 10 and 40 runs."
     ),
     evidence=one_far_off,
@@ -226,14 +228,14 @@ ONE_FAR_OFF = CaseDoubtKind(
 
 
 def order_unknown(case: Case) -> str | None:
-    """Runs that others made and of which nobody says when they ran."""
+    """Imported runs whose start times are unknown."""
     unknown = [
         s.name for s in case.successions if not s.ordered and max(s.sessions) >= trouble.FEWEST_FOR_DRIFT
     ]
     if not unknown:
         return None
     return (
-        f"nothing says when the runs of {' and '.join(unknown)} ran, one after the other: "
+        f"the order in which the runs of {' and '.join(unknown)} ran is unknown: "
         "drift and dependence are not tested"
     )
 
@@ -242,24 +244,24 @@ ORDER_UNKNOWN = CaseDoubtKind(
     code="order-unknown",
     subject="runs",
     severity="weak",
-    means="Three runs of a session or more were made by others, and nothing says in which order they ran.",
+    means="Three runs of a session or more were imported, and the order in which they ran is unknown.",
     effect=(
         "Drift and dependence can't be tested. Runs that drift by 4 % on both sides then look like two equal "
-        "systems with a wide spread, and runs of which each resembles the one before like more runs than "
+        "systems with a wide spread, and runs that each resemble the previous one look like more runs than "
         "they are."
     ),
     remedy=(
         "Import logs that state their time, as MLPerf's do, or give each row of the spreadsheet a "
-        "`started_at`, like 2026-11-22T09:30:00."
+        "`started_at`, such as 2026-11-22T09:30:00."
     ),
     evidence=order_unknown,
 )
 
 
 def cannot_tell(case: Case) -> str | None:
-    """What so few runs would not show in most cases, were it there.
+    """The problems that this few runs would not show in most cases.
 
-    Dependence is left out where sides are paired: shuffled blocks prevent it from reaching the ratio.
+    Dependence is left out if sides are paired: shuffled blocks prevent it from affecting the ratio.
     """
     looked_at = case.successions
     if not looked_at:
@@ -284,11 +286,11 @@ CANNOT_TELL = CaseDoubtKind(
     code="cannot-tell",
     subject="runs",
     severity="note",
-    means="There are too few runs for a test to see the named trouble in most cases, were it there.",
-    effect="None by itself. That no such doubt is raised does not show that there is no such trouble.",
+    means="There are too few runs for a test to detect the named problem in most cases.",
+    effect="None in itself. If no such doubt is raised, the problem may still exist.",
     remedy=(
-        "No action needed. Where such trouble would matter, blocks that hold both sides prevent it, and "
-        "more runs can tell."
+        "No action needed. If such a problem would matter, blocks that contain both sides prevent it, and "
+        "more runs can show it."
     ),
     evidence=cannot_tell,
 )

@@ -17,11 +17,11 @@ from assay.units import significant
 FEWEST_WINDOWS = 4
 FEWEST_RUNS = 3
 FEWEST_VALUES = 3
-STUCK_SEEN = 0.8  # share of sets that learn nothing which are told so; a higher one doubts slow learners
+STUCK_SEEN = 0.8  # share of sets without learning that are reported; a higher one doubts slow learners
 
 
 def cut_lines(case: Case) -> str | None:
-    """Logs with lines that were not read to their end."""
+    """Logs with lines that were not read to the end."""
     parts = []
     for side in case.sides:
         cut = [n for s in side.group.samples if (n := s.result.reading.cut_lines)]
@@ -32,21 +32,21 @@ def cut_lines(case: Case) -> str | None:
             )
     if not parts:
         return None
-    return f"{'; '.join(parts)}: only the beginning of each was searched for figures"
+    return f"{'; '.join(parts)}: only the beginning of each was searched for results"
 
 
 CUT_LINES = CaseDoubtKind(
     code="cut-lines",
     subject="runs",
     severity="weak",
-    means="A log has lines that are longer than 2000 bytes; only the first 2000 of each were read.",
+    means="A log has lines that are longer than 2000 bytes; only the first 2000 bytes of each were read.",
     effect=(
-        "A figure that stands further in was not seen. Where the last of several figures counts, another one "
+        "A result further along the line was missed. If the last of several results counts, another one "
         "may be shown."
     ),
     remedy=(
-        "End the line after each figure that counts; a carriage return, as progress bars print it, ends a "
-        "line too."
+        "End the line after each result that counts; a carriage return, as progress bars print it, also ends "
+        "a line."
     ),
     evidence=cut_lines,
     looks_at="runs",
@@ -56,7 +56,7 @@ CUT_LINES = CaseDoubtKind(
 def warm_up(case: Case) -> str | None:
     """Runs whose first quarter is slower than their second half: they were measured before they settled.
 
-    One-sided t test over the runs of a side on log(first quarter / second half), each run one value.
+    One-sided t test over the runs of a side on log(first quarter / second half), one value per run.
     """
     for side in case.sides:
         starts, biases = _starts(side)
@@ -68,7 +68,7 @@ def warm_up(case: Case) -> str | None:
         slow = -math.expm1(math.fsum(starts) / len(starts))
         return (
             f"{side.name}: over {counted(len(starts), 'run')} the first quarter of the windows is "
-            f"{percent(slow)} slower than the second half, which shifts the figure by {percent(bias)}"
+            f"{percent(slow)} slower than the second half, which shifts the result by {percent(bias)}"
         )
     return None
 
@@ -79,12 +79,12 @@ WARM_UP = CaseDoubtKind(
     severity="biased",
     means=(
         "Over the runs of a side, the first quarter of the windows is slower than the second half, and the "
-        "start costs the figure at least 0.2 %."
+        "start changes the result by at least 0.2 %."
     ),
     effect=(
-        "The figure mixes the start (compilation, caches, clocks) with the speed that it settles at, and "
-        "depends on how long the run was. Two sides that warm up differently can't be told from two of "
-        "different speed."
+        "The result mixes the start (compilation, caches, clocks) with the steady speed, and depends on how "
+        "long the run was. Two sides that warm up differently can't be distinguished from two with different "
+        "speeds."
     ),
     remedy="Raise `warmup`, or measure for longer, until the first windows are as fast as the last.",
     rates="A one-sided t test over runs (each is one value), from three runs on, at 1.25 % for one side.",
@@ -94,7 +94,7 @@ WARM_UP = CaseDoubtKind(
 
 
 def is_slow_start(starts: Sequence[float], level: float) -> bool:
-    """Whether the runs' log(first quarter / second half) lie below 0, by a one-sided t test at this level."""
+    """Whether the runs' log(first quarter / second half) is below 0, by a one-sided t test at this level."""
     n = len(starts)
     mean = math.fsum(starts) / n
     spread = math.sqrt(math.fsum((start - mean) ** 2 for start in starts) / (n - 1))
@@ -128,9 +128,9 @@ def _rate(result: Result) -> Series | None:
 def learns_nothing(case: Case) -> str | None:
     """A loss that does not fall, or an accuracy that does not rise, in the runs of a side.
 
-    One-sided t test over the runs of a side on the gain from first to last quarter, each run one value.
-    Left out are runs that reached their target, which have learnt, and those that state `data` as synthetic,
-    in which there is nothing to learn.
+    One-sided t test over the runs of a side on the gain from first to last quarter, one value per run.
+    Runs that reached their target have learned and are left out, and so are those that state `data` as
+    synthetic, where there is nothing to learn.
     """
     for side in case.sides:
         results = [
@@ -152,22 +152,22 @@ LEARNS_NOTHING = CaseDoubtKind(
     severity="invalid",
     means=(
         "A loss or an accuracy stays at one value, or over three runs or more its last quarter is better "
-        "than its first by no more than it wobbles: a one-sided t test over runs (each is one value). "
-        "The round's target says which way MLPerf's `eval_accuracy` has to go; a run that reached it has "
+        "than its first by no more than it fluctuates: a one-sided t test over runs (each is one value). "
+        "The round's target determines the direction of MLPerf's `eval_accuracy`; a run that reached it has "
         "learnt."
     ),
     effect=(
-        "A program that trains nothing may leave work out (no gradients, no data, a diverged model), so "
+        "A program that trains nothing may skip work (no gradients, no data, a diverged model), so "
         "its speed is that of something else."
     ),
     remedy=(
-        "Check learning rate, data and precision before using the speed: a program that trains nothing may "
-        "leave work out."
+        "Check learning rate, data and precision before you use the speed: a program that trains nothing may "
+        "skip work."
     ),
     rates=(
         "Four of five sets of three runs or more that learn nothing raise it, at any number of runs; a "
         "stricter test would doubt slow learners. Of runs of eight windows whose loss falls by one spread "
-        "of a window, 23, 10 and 1 % raise it at 3, 5 and 10 runs; from two spreads on hardly any."
+        "of a window, 23, 10 and 1 % raise it with 3, 5 and 10 runs; from two spreads on, hardly any do."
     ),
     evidence=learns_nothing,
     looks_at="runs",
@@ -180,16 +180,16 @@ def _reached_target(training: TrainingRun | None) -> bool:
 
 @dataclass(frozen=True)
 class _Course:
-    """A run's values; `sign` is 1 where they should rise, -1 where they should fall, 0 where nobody says."""
+    """A run's values; `sign` is 1 if they should rise, -1 if they should fall, 0 if unknown."""
 
     values: tuple[float, ...]
     sign: int
 
 
 def _curves(result: Result, name: str) -> Iterator[_Course]:
-    """The run's values of this name, where there are enough to speak of a course.
+    """The run's values with this name, if there are enough to show a trend.
 
-    `eval_accuracy` of MLPerf's logs is a loss in some benchmarks: the round's rules say which way it goes.
+    `eval_accuracy` in MLPerf's logs is a loss in some benchmarks: the round's rules define its direction.
     """
     found = [series.y for series in result.reading.series if series.name == name]
     training = result.reading.training
@@ -209,7 +209,7 @@ _SIGNS: Mapping[str | None, int] = {">=": 1, ">": 1, "<=": -1}
 
 
 def _no_gain(name: str, curves: Sequence[_Course]) -> str:
-    """What is wrong with these courses, in words; "" where they learn."""
+    """What is wrong with these curves, as text; "" if they learn."""
     if all(max(curve.values) == min(curve.values) for curve in curves):
         values = curves[0].values
         steady = f"{name} stayed at {significant(values[0], 6)} through {counted(len(values), 'value')}"
@@ -222,7 +222,7 @@ def _no_gain(name: str, curves: Sequence[_Course]) -> str:
     first, last = (_mean([pair[at] for pair in ends]) for at in (0, 1))
     way = f"from {significant(first, 4)} to {significant(last, 4)}"
     course = f"{name} went {way} on average over {counted(len(directed), 'run')}"
-    return course if math.fsum(gains) <= 0 else f"{course}, no more than it wobbles by"
+    return course if math.fsum(gains) <= 0 else f"{course}, no more than it fluctuates by"
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
@@ -232,7 +232,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def is_no_gain(gains: Sequence[float]) -> bool:
-    """Whether the runs' gains are no larger than chance makes them where nothing is learnt."""
+    """Whether the runs' gains are no larger than chance gives if nothing is learned."""
     n, mean = len(gains), _mean(gains)
     spread = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (n - 1))
     return mean <= t_quantile(STUCK_SEEN, n - 1) * spread / math.sqrt(n)

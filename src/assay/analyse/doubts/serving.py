@@ -8,19 +8,19 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
 from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human, significant
 
-LARGEST_LAG = 0.1  # of the median time to first token; a share of the figure that the client's own lag may be
+LARGEST_LAG = 0.1  # of the median time to first token: the share that the client's own lag may have
 
 
 def client_late(case: Case) -> str | None:
-    """A client that was itself late by a share of the times that it measured."""
+    """A client that was itself late by a considerable share of the times that it measured."""
     for side in case.sides:
         found = [(lag / median, lag, median) for lag, median in map(_lag, _results(side)) if lag and median]
         if not found or max(found)[0] <= LARGEST_LAG:
             continue
         _, lag, median = max(found)
         return (
-            f"{side.name}: in 1 % of its looks the client was {human(lag, 's')} late, and the median time to "
-            f"first token is {human(median, 's')}"
+            f"{side.name}: in 1 % of its checks the client was {human(lag, 's')} late, and the median time "
+            f"to first token is {human(median, 's')}"
         )
     return None
 
@@ -31,10 +31,10 @@ CLIENT_LATE = CaseDoubtKind(
     severity="weak",
     means="The client itself was late by more than a tenth of the times that it measured.",
     effect=(
-        "A client without CPU time sends and notes late, and its lag stands in the server's latencies. It "
-        "looks a hundred times a second how late it is; the figure is the 99th percentile of that."
+        "A client without CPU time sends and records late, and its lag is included in the server's "
+        "latencies. It checks its lag a hundred times per second; the stated value is the 99th percentile."
     ),
-    remedy="Give the client its own cores, preferably on another machine than the server's, or send less.",
+    remedy="Give the client its own cores, preferably on a machine other than the server's, or send less.",
     evidence=client_late,
     looks_at="runs",
 )
@@ -50,7 +50,7 @@ def different_lengths(case: Case) -> str | None:
         a, b = (_mean(side, fact) for side in case.sides)
         if a and b and abs(b / a - 1) > margin:
             differing.append(
-                f"{what} of {significant(a, 4)} tokens against {significant(b, 4)}, {percent(b / a - 1)}"
+                f"{what} of {significant(a, 4)} and {significant(b, 4)} tokens, {percent(b / a - 1)}"
             )
     if not differing:
         return None
@@ -62,10 +62,10 @@ DIFFERENT_LENGTHS = CaseDoubtKind(
     subject="inference",
     severity="invalid",
     means="Prompts or answers had more tokens on one side than on the other.",
-    effect="A server that writes shorter answers answers more requests a second, however fast it is.",
+    effect="A server that writes shorter answers handles more requests per second, however fast it is.",
     remedy=(
         "Send both sides prompts with the same number of tokens, and keep answers from ending early: "
-        "`extra: {ignore_eos: true}` where the server knows it."
+        "`extra: {ignore_eos: true}` if the server supports it."
     ),
     evidence=different_lengths,
     looks_at="runs",
@@ -77,7 +77,7 @@ def _results(side: Side) -> list[Result]:
 
 
 def _lag(result: Result) -> tuple[float | None, float | None]:
-    """Seconds by which the client was late, and its median time to first token; None where not stated."""
+    """The client's lag, and its median time to first token, seconds; None if not stated."""
     lag = result.reading.facts.get("client_lag_p99_s")
     median = next(
         (m.value for m in result.reading.measurements if (m.metric, m.labels) == ("first_token", _MEDIAN)),
@@ -90,7 +90,7 @@ _MEDIAN = {"percentile": 50.0}
 
 
 def _mean(side: Side, fact: str) -> float | None:
-    """Over the side's runs; None where any of them doesn't state it."""
+    """The mean over the side's runs; None if any of them doesn't state it."""
     values = [result.reading.facts.get(fact) for result in _results(side)]
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     return fmean(numbers) if numbers and len(numbers) == len(values) else None

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, CaseDoubtKind, Side, steady_facts
+from collections.abc import Sequence
+
+from assay.analyse.doubts.case import (
+    MOST_SHOWN,
+    UNSTEADY,
+    Case,
+    CaseDoubtKind,
+    Side,
+    listed,
+    probed,
+    steady_facts,
+)
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
     "mlperf.framework", "mlperf.operating_system", "mlperf.software", "mlperf.git_commit",
 )  # fmt: skip
+OF_NODES = ("kernel", "os", "gpu.driver", "gpu.cuda", "python.", "package.")  # the rest is the job's own
 NAMED_FIRST = (
     "driver",
     "nccl",
@@ -15,7 +27,7 @@ NAMED_FIRST = (
     "cuda_version",
     "rocm_version",
     "framework",
-)  # they move most figures
+)  # they affect most results
 WORK = (
     "precision", "dtype", "batch_size", "image_size", "channels_last", "data", "deterministic",
     "learning_rate", "target", "quality_target", "train_samples", "eval_samples", "opt_name",
@@ -26,13 +38,13 @@ WORK = (
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
 STATED_BY_BOTH = (("precision", "dtype"), ("global_batch_size", "batch_size"))
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
-CONTAINER = "container"  # compared between sides of one engine; else it is the question itself
-PLACEMENT = "env.SLURM_"  # what a batch system tells a job of where it runs; it steers nothing in the program
-BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
+CONTAINER = "container"  # compared between sides with the same engine; otherwise it is the question itself
+PLACEMENT = "env.SLURM_"  # where a batch system runs the job; this has no effect in the program
+BY_SHAPE = ("env.OMP_NUM_THREADS",)  # set by a launcher from the shape: cores divided by ranks
 
 
 def different_software(case: Case) -> str | None:
-    """Versions or settings that are steady on each side and differ between the sides.
+    """Versions or settings that are constant on each side and differ between the sides.
 
     Variables that systems.yaml sets for a side are what is compared.
     """
@@ -55,7 +67,7 @@ def different_software(case: Case) -> str | None:
     if not differing:
         return None
     differing.sort(key=lambda name: not any(word in name for word in NAMED_FIRST))
-    shown = ", ".join(f"{name} {_fact(a, name)} against {_fact(b, name)}" for name in differing[:MOST_SHOWN])
+    shown = ", ".join(f"{name} {_fact(a, name)} and {_fact(b, name)}" for name in differing[:MOST_SHOWN])
     more = f" and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""
     return f"{shown}{more}"
 
@@ -65,11 +77,11 @@ DIFFERENT_SOFTWARE = CaseDoubtKind(
     subject="sides",
     severity="biased",
     means=(
-        "Kernel, driver, library versions or variables are steady on each side and differ between the sides; "
-        "images where both sides are containers of one kind. Variables that systems.yaml sets under `env` "
-        "are what is compared, and no doubt."
+        "Kernel, driver, library versions or variables are constant on each side and differ between the "
+        "sides; so do images if both sides are containers of one kind. Variables that systems.yaml sets "
+        "under `env` are what is compared, and raise no doubt."
     ),
-    effect="The difference may be theirs and not the system's.",
+    effect="They may cause the difference, not the system.",
     remedy=(
         "Give both sides the same software: the difference may be the software's and not the system's. "
         "`assay diff A B` shows everything that differs."
@@ -79,15 +91,45 @@ DIFFERENT_SOFTWARE = CaseDoubtKind(
 )
 
 
+def changed_software(case: Case) -> str | None:
+    """Versions that differ between runs, or between nodes, of one side."""
+    parts = []
+    for side in case.sides:
+        distinct = {id(s.result.provenance): s.result for s in side.group.samples}
+        tables = [table for result in distinct.values() for table in probed(result)]
+        names = sorted({name for table in tables for name in table if _software(name, OF_NODES)})
+        values = {name: sorted({str(table.get(name, "absent")) for table in tables}) for name in names}
+        changed = [f"{name} {' and '.join(values[name][:3])}" for name in names if len(values[name]) > 1]
+        changed.sort(key=lambda fact: not any(word in fact for word in NAMED_FIRST))
+        if changed:
+            parts.append(f"{side.name}: {listed(changed)}")
+    return "; ".join(parts) or None
+
+
+CHANGED_SOFTWARE = CaseDoubtKind(
+    code="changed-software",
+    subject="sides",
+    severity="biased",
+    means="Kernel, driver or library versions differ between the runs, or between the nodes, of one side.",
+    effect="The runs are not repetitions of one thing: their mean and spread mix several stacks.",
+    remedy=(
+        "Repeat the runs on one stack, or compare the stacks as sides of their own. `assay show` names the "
+        "facts that vary."
+    ),
+    evidence=changed_software,
+    looks_at="runs",
+)
+
+
 def different_parameters(case: Case) -> str | None:
-    """Parameters that differ between the sides although the points bear the same name."""
+    """Parameters that differ between the sides although the points have the same name."""
     if len(case.sides) < 2:
         return None
     a, b = (_parameters(side) for side in case.sides)
     differing = sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
     if not differing:
         return None
-    shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
+    shown = [f"{name} {_either(a, name)} and {_either(b, name)}" for name in differing[:MOST_SHOWN]]
     return ", ".join(shown)
 
 
@@ -96,17 +138,17 @@ DIFFERENT_PARAMETERS = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means="Parameters of the benchmark differ between sides that are compared under one name.",
-    effect="The sides may not have done the same work, so their ratio is no system's.",
-    remedy="Run one suite on both sides; with other parameters they may not have done the same work.",
+    effect="The sides may not have done the same work, so their ratio says nothing about the systems.",
+    remedy="Run one suite on both sides; with different parameters they may not have done the same work.",
     evidence=different_parameters,
     looks_at="runs",
 )
 
 
 def different_work(case: Case) -> str | None:
-    """What the programs stated of their own work, where it is steady on each side and differs between them.
+    """What the programs reported about their work, if it is constant on each side and differs between them.
 
-    Between two sizes of one sweep the global batch and the backend differ by design.
+    Between two sizes of one sweep, the global batch and the backend differ by design.
     """
     if len(case.sides) < 2:
         return None
@@ -118,7 +160,7 @@ def different_work(case: Case) -> str | None:
     differing = [n for n in names if n in a and n in b and a[n] != b[n] and n not in asked]
     if not differing:
         return None
-    shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
+    shown = [f"{name} {_either(a, name)} and {_either(b, name)}" for name in differing[:MOST_SHOWN]]
     return ", ".join(shown)
 
 
@@ -127,11 +169,11 @@ DIFFERENT_WORK = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "What the programs or logs stated of their own work (precision, batch, data, target, library "
+        "What the programs or logs reported about their work (precision, batch, data, target, library "
         "versions) differs between the sides."
     ),
     effect=(
-        "A ratio of speeds at different precision, batch or target says nothing of the system by itself."
+        "A ratio of speeds at different precision, batch or target by itself says nothing about the system."
     ),
     remedy=(
         "Give both sides the same precision, batch, data and target, or compare only what does not depend "
@@ -143,7 +185,7 @@ DIFFERENT_WORK = CaseDoubtKind(
 
 
 def stated_once(case: Case) -> str | None:
-    """A batch or a number format that only one side states: the other's may differ."""
+    """A batch or a number format that only one side states: the other side's may differ."""
     if len(case.sides) < 2:
         return None
     (a, b), (one, other) = (_stated(side) for side in case.sides), (side.name for side in case.sides)
@@ -151,7 +193,7 @@ def stated_once(case: Case) -> str | None:
     for names in STATED_BY_BOTH:
         of_a, of_b = (next((f"{n} {_either(of, n)}" for n in names if n in of), "") for of in (a, b))
         if bool(of_a) != bool(of_b):
-            parts.append(f"{of_a or of_b} of {one if of_a else other} alone")
+            parts.append(f"only {one if of_a else other} states {of_a or of_b}")
     if not parts:
         return None
     return ", ".join(parts)
@@ -162,7 +204,7 @@ STATED_ONCE = CaseDoubtKind(
     subject="sides",
     severity="biased",
     means="One side states its batch or its number format and the other does not.",
-    effect="If they differ, they explain the difference of the sides; nobody can tell.",
+    effect="If they differ, they explain the difference between the sides; nobody can know.",
     remedy="State it for both sides: a difference in it would explain the result.",
     evidence=stated_once,
     looks_at="runs",
@@ -170,22 +212,22 @@ STATED_ONCE = CaseDoubtKind(
 
 
 def _stated(side: Side) -> dict[str, set[str]]:
-    """The values of each fact that this side's programs stated, and of what its training logs state."""
+    """The values of each fact that this side's programs reported, and of what its training logs state."""
     found: dict[str, set[str]] = {}
     for sample in side.group.samples:
         reading = sample.result.reading
         logged = {} if reading.training is None else dict(reading.training.hyperparameters)
-        logged.pop("train_samples", None)  # the facts have it where it is the size of a data set
+        logged.pop("train_samples", None)  # the facts have it if it is the size of a data set
         for name, value in {**logged, **reading.facts}.items():
             if name in WORK or name in WORK_AT_EQUAL_SHAPE:
                 found.setdefault(name, set()).add(str(value))
     return found
 
 
-def _software(name: str) -> bool:
+def _software(name: str, stems: Sequence[str] = SOFTWARE) -> bool:
     if name in NOT_SOFTWARE or name.startswith(PLACEMENT):
         return False
-    return any(name == stem or name.startswith(stem.rstrip(".") + ".") for stem in SOFTWARE)
+    return any(name == stem or name.startswith(stem.rstrip(".") + ".") for stem in stems)
 
 
 def _fact(table: dict[str, object], name: str) -> object:
@@ -193,7 +235,7 @@ def _fact(table: dict[str, object], name: str) -> object:
 
 
 def _parameters(side: Side) -> dict[str, set[str]]:
-    """Each parameter's values on this side, as text; what is swept is equal by the choice of the point."""
+    """Each parameter's values on this side, as text; swept ones are equal by the choice of the point."""
     distinct = {s.result.run.trial.digest: s.result.run.trial.params for s in side.group.samples}
     found: dict[str, set[str]] = {}
     for params in distinct.values():

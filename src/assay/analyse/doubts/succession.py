@@ -1,4 +1,4 @@
-"""Runs in the order in which they ran, as the tests for drift and dependence look at them."""
+"""Runs in the order in which they ran, as the tests for drift and dependence see them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from assay.records import Run
 
 @dataclass(frozen=True)
 class Succession:
-    """What is looked at: logarithms session by session, of each in the order in which its runs ran.
+    """What the tests examine: logarithms session by session, each in the order in which its runs ran.
 
-    name      of the side, or of both where they are pairs
-    runs      what each value is called: its block, or its run's id
-    sessions  number of runs of each session
-    ordered   whether it is known in which order they ran
-    unrounded `logs` of values without the step that they were printed in: what a single one is held against
-    lengths   logarithms of the passes or samples that each training took to its target; empty where unknown.
-              They move in steps of the evaluations, and the time to train with them
+    name      of the side, or of both if they are pairs
+    runs      the name of each value: its block, or its run's id
+    sessions  number of runs in each session
+    ordered   whether the order in which they ran is known
+    unrounded `logs` of values without the step that they were printed in: the reference for a single one
+    lengths   logarithms of the passes or samples that each training took to its target; empty if unknown.
+              They move in steps of the evaluations, and the time to train moves with them
     """
 
     name: str
@@ -55,7 +55,7 @@ class Succession:
 
 
 def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
-    """Log-ratios of B over A, block by block."""
+    """Log-ratios B/A, block by block."""
     pairs = sorted(zip(a, b, strict=True), key=lambda pair: _when(pair[0]))
     return Succession(
         name,
@@ -95,12 +95,12 @@ def _when(sample: Sample) -> tuple[Session, float, int]:
 
 
 def _sessions(samples: Sequence[Sample]) -> tuple[int, ...]:
-    """How many of these samples, which are in the order of their sessions, each session has."""
+    """The number of samples in each session; the samples are in the order of their sessions."""
     return tuple(len(list(same)) for _, same in groupby(samples, key=session_of))
 
 
 def _ordered(runs: Sequence[Run]) -> bool:
-    """Always of runs that Assay made; of others' where each states a time of its own.
+    """Always true for runs that Assay made; for imported runs, if each states a time.
 
     The order of files or rows is no order in time.
     """
@@ -110,7 +110,7 @@ def _ordered(runs: Sequence[Run]) -> bool:
 
 
 def _lengths(samples: Sequence[Sample]) -> tuple[float, ...]:
-    """Logarithms of how far each training went; empty where one of them does not say."""
+    """Logarithms of how far each training went; empty if one of them does not state it."""
     found = []
     for sample in samples:
         training = sample.result.reading.training

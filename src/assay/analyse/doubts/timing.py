@@ -1,4 +1,4 @@
-"""Doubts about what was timed: too little of it for the clock."""
+"""Doubts about the duration of measurements: too short for the clock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, percent
 from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human
 
-SHORTEST_S = 0.1  # below, one time slice of another process (some ms) is several per cent
+SHORTEST_S = 0.1  # below, one time slice of another process (a few ms) is several percent
 STAMP_S = 1e-3  # MLLOG stamps are whole milliseconds
 
 
 def too_short(case: Case) -> str | None:
-    """Runs that timed less than a tenth of a second, or so little that their clock's step shows."""
+    """Runs that timed less than a tenth of a second, or so little that their clock's step matters."""
     margin = case.margin or DEFAULT_MARGIN
     for side in case.sides:
         timed = [
@@ -33,12 +33,12 @@ TOO_SHORT = CaseDoubtKind(
     subject="runs",
     severity="biased",
     means=(
-        "A run timed less than 0.1 s, or so little that the millisecond stamps of its log step by more "
+        "A run timed less than 0.1 s, or so little that one step of its log's millisecond stamps is more "
         "than a tenth of the margin."
     ),
     effect=(
-        "An interruption of some milliseconds, a clock that is still rising, or the timer's own step is a "
-        "good part of the figure."
+        "An interruption of a few milliseconds, a clock that is still ramping up, or the timer's own step is "
+        "a considerable part of the result."
     ),
     remedy=(
         "Measure for seconds (`min_time_s`, `steps`, a larger problem): interruptions, clock ramps and the "
@@ -50,7 +50,7 @@ TOO_SHORT = CaseDoubtKind(
 
 
 def timed_s(result: Result) -> float | None:
-    """Seconds that a run's figure was taken over; None where neither parameters nor log say it."""
+    """Duration of a run's measurement, seconds; None if neither parameters nor log state it."""
     reading, params = result.reading, result.run.trial.params
     if reading.training is not None and reading.training.minutes is not None:
         return reading.training.minutes * 60

@@ -1,1 +1,1 @@
-"""Exchanges between ranks over their size, and what they take of a step."""
+"""Exchanges between ranks by message size, and their share of a step."""

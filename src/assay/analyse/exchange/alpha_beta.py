@@ -1,12 +1,13 @@
-"""Time of an exchange over its size as t(n) = α + n·β: a latency and the time of a byte, fitted to one run.
+"""Time of an exchange by size as t(n) = α + n·β: a latency and the time per byte, fitted to one run.
 
-Errors are relative (a microsecond of ten weighs as a millisecond of ten), so logarithms are fitted; and
-robust: a size that something disturbed counts less, by Huber's weights. Sources: of the model, Hockney,
-Parallel Computing 20 (1994) 389-398, whose n½ = α/β is the size at which half of 1/β is reached; of the
-weights, Huber, Annals of Mathematical Statistics 35 (1964) 73-101.
+Errors are relative (a microsecond of ten counts as much as a millisecond of ten), so logarithms are fitted;
+and robust: a disturbed size has less weight, by Huber's weights. Sources: for the model, Hockney, Parallel
+Computing 20 (1994) 389-398, whose n½ = α/β is the size at which half of 1/β is reached; for the weights,
+Huber, Annals of Mathematical Statistics 35 (1964) 73-101.
 
-Protocols that change with the size bend the curve, and then no such line fits. Each run is fitted alone, so
-what its sizes share does not make the figures look surer; `misfit` holds the runs' means against their lines.
+Protocols that change with the size bend the curve, and then no such line fits. Each run is fitted separately,
+so that errors common to its sizes don't make the results look more certain; `misfit` compares the runs' means
+with their lines.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 LEAST_SIZES: Final = 4
-_HUBER: Final = 1.345  # standard deviations: 95 % as exact as least squares where nothing is disturbed
+_HUBER: Final = 1.345  # standard deviations: 95 % as efficient as least squares without disturbances
 _STEPS: Final = 100
 _EXACT: Final = 1e-9  # of a logarithm
-Array = Any  # a numpy array; numpy itself is imported where it works
+Array = Any  # a numpy array; numpy itself is imported where it is used
 
 
 @dataclass(frozen=True)
 class Line:
-    """α in seconds and β in seconds a byte, both above 0.
+    """α in seconds and β in seconds per byte, both above 0.
 
     residuals  log of measured over fitted time, by size in bytes
     """
@@ -40,7 +41,7 @@ class Line:
         return self.alpha_s / self.beta_s
 
     def seconds(self, size_bytes: float) -> float:
-        """Of one exchange.
+        """Time of one exchange.
 
         >>> Line(1e-5, 1e-9, {}).seconds(10_000)
         2e-05
@@ -49,11 +50,11 @@ class Line:
 
 
 def fit(seconds: Mapping[int, float]) -> Line | None:
-    """The line of one run; None from fewer than four sizes, or where it lies at the edge of what they show.
+    """The line of one run; None for fewer than four sizes, or if it is at the edge of what they show.
 
     seconds  size in bytes → seconds, all above 0
 
-    Sizes that are all short show no bandwidth, and sizes that are all long no latency: n½ has to lie between
+    Only short sizes show no bandwidth, and only long ones no latency: n½ has to be between
     the smallest and the largest.
     """
     import numpy as np
@@ -76,7 +77,7 @@ def _log_time(sizes: Array, at: Array) -> Array:
 
 
 def _fitted(sizes: Array, logs: Array) -> Array:
-    """Logarithms of α and β by Gauss and Newton on reweighted squares, each step halved until it helps."""
+    """Logarithms of α and β by Gauss–Newton on reweighted squares, each step halved until it helps."""
     import numpy as np
 
     at = np.array([logs.min(), logs[-1] - np.log(sizes[-1])])
@@ -109,11 +110,11 @@ def _weights(rest: Array) -> Array:
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far sizes lie off the lines of their runs.
+    """How far sizes deviate from the lines of their runs.
 
-    size_bytes   that lies farthest off, in the mean of the runs
-    share        by how much: measured over fitted − 1
-    probability  of so large distances in all, were the lines true; None where one run can't tell
+    size_bytes   with the largest deviation, in the mean of the runs
+    share        how far: measured over fitted − 1
+    probability  of deviations this large overall, if the lines were true; None for a single run
     """
 
     size_bytes: int
@@ -122,10 +123,10 @@ class Misfit:
 
 
 def misfit(lines: Sequence[Line]) -> Misfit:
-    """What the runs have in common of their distances from their lines, against what they have not.
+    """The common part of the runs' deviations from their lines, compared with the individual part.
 
-    The ratio of the two variances is F's where they scatter alike at all sizes. Sizes that a run lacks are
-    left out. Raises ValueError where no size is common.
+    The ratio of the two variances has an F distribution if they scatter alike at all sizes. Sizes that a run
+    lacks are left out. Raises ValueError if no size is common.
     """
     import numpy as np
     from scipy.special import fdtrc

@@ -1,4 +1,4 @@
-"""How much of a step the exchange of its gradients can take, by an all-reduce that was measured beside it."""
+"""How much of a step the gradient exchange can take, from an all-reduce of the same sessions."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison.groups import Group, Sample, counts
+from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.comparison.sessions import Session, session_of
 from assay.analyse.scaling.curve import Curve
 from assay.analyse.statistics.ratio import mean, one_side, ratio
 from assay.records import Estimate, Measurement, Point, Result, Scaling, ScalingPoint, Shape
 from assay.units import convert
 
-_SAME_ON_BOTH = ("backend", "device")  # facts: an exchange over another backend is another exchange
+_SAME_ON_BOTH = ("backend", "device")  # facts: an exchange over another backend is a different exchange
 
 
 @dataclass(frozen=True)
 class Communication:
-    """One all-reduce of a step's gradients at one size, held against the step and what the step lost.
+    """One all-reduce of a step's gradients at one size, compared with the step and with what the step lost.
 
     shape, base     the size, and the smallest size of the curve
-    gradient_bytes  that each rank has to add up with the others every step
+    gradient_bytes  that the ranks add up in every step
     measured_bytes  the largest payload whose exchange was timed
     exchange        seconds that one exchange of the gradients takes when nothing else runs
-    extrapolated    the gradients are larger than any payload: their time is by the largest one's bandwidth
+    extrapolated    the gradients are larger than any payload: their time uses the largest one's bandwidth
     step            seconds of a training step
-    share           exchange over step. Backward passes overlap with the exchange, which hides some of it;
-                    computing on the same cores or memory can slow it down, which this does not see
+    share           exchange over step. Backward passes overlap with the exchange, which hides part of it;
+                    computation on the same cores or memory can slow it down, which is not included
     lost            share of the step above what the smallest size's rate would need; None at that size
-    explained       share over lost, 1 at most: of what was lost the most that communication takes, unless
-                    computing slows it; None where the runs can't tell a loss from none
+    explained       share over lost, at most 1: the largest part of the loss that communication can explain,
+                    unless computation slows it down; None if the runs can't distinguish the loss from zero
     """
 
     shape: str
@@ -72,10 +72,10 @@ def exchange_s(latency_s: Mapping[int, float], payload_bytes: float) -> float | 
 
 
 def of_curve(curve: Curve, scaling: Scaling, results: Iterable[Result]) -> Iterator[Communication]:
-    """Each size of a training at which an all-reduce was measured too.
+    """Each size of a training at which an all-reduce was measured, too.
 
     scaling  of the same curve, for the efficiencies
-    results  among them all-reduces: those count that ran in the training's sessions, on its system, in its
+    results  containing all-reduces: those count that ran in the training's sessions, on its system, in its
              shape, over its backend
     """
     exchanges = [r for r in results if r.run.trial.workload == "allreduce"]
@@ -86,7 +86,7 @@ def of_curve(curve: Curve, scaling: Scaling, results: Iterable[Result]) -> Itera
 
 @dataclass(frozen=True)
 class GradientExchange:
-    """Steps of a training, and exchanges of as many bytes as its gradients have, of the same sessions."""
+    """Steps of a training, and exchanges of as many bytes as its gradients have, in the same sessions."""
 
     gradient_bytes: int
     measured_bytes: int
@@ -95,9 +95,9 @@ class GradientExchange:
 
 
 def measured(group: Group, results: Iterable[Result]) -> GradientExchange | None:
-    """What a step of a training's runs takes, and one exchange of its gradients; None where none was timed.
+    """The time of a training step, and of one gradient exchange; None if no exchange was timed.
 
-    results  among them all-reduces, of which those count that `of_curve` counts
+    results  containing all-reduces, of which those count that `of_curve` counts
     """
     gradient_bytes = _gradient_bytes(group)
     steps = [made for s in group.samples if (made := _step(s.result)) is not None]
@@ -105,7 +105,7 @@ def measured(group: Group, results: Iterable[Result]) -> GradientExchange | None
         return None
     trained = _where(s.result for s in steps)
     of_place = [
-        r for r in results if r.run.trial.workload == "allreduce" and counts(r) and _where([r]) <= trained
+        r for r in results if r.run.trial.workload == "allreduce" and r.counts and _where([r]) <= trained
     ]
     found, measured_bytes = _exchanges(of_place, gradient_bytes)
     sessions = {session_of(s) for s in found} & {session_of(s) for s in steps}
@@ -143,7 +143,7 @@ def _at(
 
 
 def _gradient_bytes(group: Group) -> int | None:
-    """What all runs state alike; None where they state nothing, or differ."""
+    """What all runs state identically; None if they state nothing, or differ."""
     stated = {s.result.reading.facts.get("gradient_bytes") for s in group.samples}
     one = stated.pop() if len(stated) == 1 else None
     return one if isinstance(one, int) and not isinstance(one, bool) and one > 0 else None
@@ -174,7 +174,7 @@ def _seconds(measurement: Measurement) -> float:
 def _exchanges(results: Iterable[Result], payload_bytes: int) -> tuple[list[Sample], int]:
     """Time of the exchange in each run of one benchmark, and that benchmark's largest payload.
 
-    Of several benchmarks the one that measured closest below or beyond: it has the least to extrapolate.
+    Of several benchmarks, the one with the nearest payload: it needs the least extrapolation.
     """
     by_trial: dict[str, list[tuple[Sample, int]]] = {}
     for result in results:
@@ -190,7 +190,7 @@ def _exchanges(results: Iterable[Result], payload_bytes: int) -> tuple[list[Samp
 
 
 def _latencies(result: Result) -> dict[int, float]:
-    """Seconds by payload, above 0; the mean of what was printed of one payload."""
+    """Seconds by payload, above 0; the mean of what was printed for one payload."""
     found: dict[int, list[float]] = {}
     for measurement in result.reading.measurements:
         size = measurement.labels.get("payload_bytes")
@@ -205,6 +205,6 @@ def _group(point: Point, metric: str, samples: Sequence[Sample], sessions: set[S
 
 
 def _lost(efficiency: Estimate) -> Estimate:
-    """What is missing from ideal scaling, a share of the step."""
+    """What is missing compared with ideal scaling, as a share of the step."""
     low, high = (None if end is None else 1 - end for end in (efficiency.high, efficiency.low))
     return replace(efficiency, value=1 - efficiency.value, low=low, high=high)

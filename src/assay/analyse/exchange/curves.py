@@ -1,6 +1,6 @@
-"""Time and bus bandwidth of exchanges over their size: the figures, the line, n½, the share of the network.
+"""Time and bus bandwidth of exchanges by size: the values, the line, n½, the share of the line rate.
 
-The run is the unit of replication: each is fitted alone, and intervals are over the runs' figures.
+The run is the unit of replication: each is fitted separately, and intervals are over the runs' values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group, Metrics, Sample, group
+from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.exchange import fabrics
 from assay.analyse.exchange.alpha_beta import Line, Misfit, fit, misfit
 from assay.analyse.exchange.fabrics import Fabric
@@ -19,14 +19,14 @@ from assay.analyse.statistics.bands import LEAST_SIZES, SIZE, without_size
 from assay.analyse.statistics.ratio import mean, one_side
 from assay.records import Estimate, Point, Result, Scalar, Shape
 
-MISFIT = 0.05  # false alarms of the test whether the runs' means miss their lines
-MOST_MISS = 0.1  # a line that lies closer than this to every size serves, however surely it misses
+MISFIT = 0.05  # false-alarm rate of the test whether the runs' means deviate from their lines
+MOST_MISS = 0.1  # a line within this deviation of every size is accepted, however certain the deviation
 DRAWN = 48  # points of a drawn line
 
 
 @dataclass(frozen=True)
 class ExchangePoint:
-    """What was measured at one size: seconds of an exchange, bytes a second of bus bandwidth."""
+    """The measurement at one size: seconds of an exchange, bus bandwidth in bytes per second."""
 
     size_bytes: int
     latency: Estimate
@@ -38,15 +38,15 @@ class ExchangeCurve:
     """Exchanges of one system, benchmark and setting over sizes, the smallest first.
 
     labels        swept parameters and the measurements' own labels, without the size
-    alpha         latency, seconds; None where no line fits
-    asymptote     bus bandwidth of endless sizes by the line; None where no line fits
+    alpha         latency, seconds; None if no line fits
+    asymptote     bus bandwidth at infinite size by the line; None if no line fits
     half          size in bytes at which half of the bandwidth is reached
     half_by       of the asymptote by the `line`, or of the largest measured between `sizes`; "" unknown
-    drawn         the line: size in bytes, bus bandwidth with its interval; empty where none fits
-    why_no_line   in words; "" where there is one
-    misfit        of the runs' lines, fitting or not; None where runs have none
-    line_rate     of the slowest node's network; None where it is not known or not what limits
-    of_line_rate  largest bus bandwidth measured over it
+    drawn         the line: size in bytes, bus bandwidth with its interval; empty if none fits
+    why_no_line   as text; "" if there is a line
+    misfit        of the runs' lines, fitting or not; None if runs have none
+    line_rate     of the slowest node's network; None if it is unknown or not the limit
+    of_line_rate  largest measured bus bandwidth divided by it
     """
 
     system: str
@@ -67,7 +67,7 @@ class ExchangeCurve:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run's figures by size: seconds, and bus bandwidth in bytes a second."""
+    """One run's values by size: seconds, and bus bandwidth in bytes per second."""
 
     result: Result
     seconds: Mapping[int, float]
@@ -75,23 +75,22 @@ class _Run:
 
     @property
     def bus(self) -> float:
-        """Bus bandwidth over algorithmic bandwidth: the operation's factor, the same at all sizes."""
+        """Bus bandwidth divided by algorithm bandwidth: the operation's factor, the same at all sizes."""
         return mean([self.busbw[size] * self.seconds[size] / size for size in self.busbw])
 
 
-def exchange_curves(system: str, results: Iterable[Result], metrics: Metrics) -> list[ExchangeCurve]:
-    """Every curve over at least four sizes that one system's runs have, in the order of the points."""
-    return [made for groups in _by_curve(results, metrics) if (made := _curve(system, groups)) is not None]
+def exchange_curves(system: str, groups: Iterable[Group]) -> list[ExchangeCurve]:
+    """Every curve over at least four sizes that one system's points have, in their order."""
+    return [made for sizes in _by_curve(groups) if (made := _curve(system, sizes)) is not None]
 
 
 _Sizes = dict[int, dict[str, Group]]  # size → metric → runs
 
 
-def _by_curve(results: Iterable[Result], metrics: Metrics) -> Iterator[_Sizes]:
+def _by_curve(groups: Iterable[Group]) -> Iterator[_Sizes]:
     curves: dict[tuple[str, str, str], _Sizes] = {}
     units = {"latency": "s", "busbw": "B/s"}
-    sized = [r for r in results if any(SIZE in m.labels for m in r.reading.measurements)]
-    for found in group(sized, metrics).values():
+    for found in groups:
         point = found.point
         size = point.labels.get(SIZE)
         if point.metric in units and isinstance(size, int) and min(found.values) > 0:
@@ -141,7 +140,7 @@ def _runs(sizes: _Sizes) -> list[_Run]:
 
 
 def _misfit(runs: Sequence[_Run], lines: Sequence[Line]) -> Misfit | None:
-    """None where a run has no line, or the runs have too few sizes in common."""
+    """None if a run has no line, or the runs have too few sizes in common."""
     common = set.intersection(*(set(run.seconds) for run in runs))
     return misfit(lines) if len(lines) == len(runs) and len(common) >= LEAST_SIZES else None
 
@@ -186,7 +185,7 @@ def _with_half_measured(made: ExchangeCurve, runs: Sequence[_Run]) -> ExchangeCu
 
 
 def _half_measured(busbw: Mapping[int, float]) -> float | None:
-    """The size after which more than half of the largest is reached for good; None where it always is.
+    """The size after which more than half of the largest is always reached; None if it always is.
 
     Between two sizes it follows a power law through both.
     """
@@ -199,16 +198,16 @@ def _half_measured(busbw: Mapping[int, float]) -> float | None:
 
 
 def _over_runs(made: ExchangeCurve, runs: Sequence[_Run], values: Iterable[float], unit: str) -> Estimate:
-    """Geometric mean with its interval, which allows for looks as every other does."""
+    """Geometric mean with its interval, which allows for interim looks like any other."""
     samples = tuple(Sample(run.result, value) for run, value in zip(runs, values, strict=True))
     point = Point(made.benchmark, made.shape, "", unit, None, made.labels)
     return one_side(Group(point, samples))
 
 
 def _of_line_rate(runs: Sequence[_Run], sizes: _Sizes) -> tuple[Fabric | None, Estimate | None]:
-    """What the slowest node's network carries at most, and the share of it that bus bandwidth reached.
+    """The capacity of the slowest node's network, and the share of it that bus bandwidth reached.
 
-    Only between nodes; and not of all-to-all with several ranks a node, whose bus bandwidth is not what
+    Only between nodes; and not for all-to-all with several ranks per node, whose bus bandwidth is not what
     leaves a node.
     """
     fabric = _slowest_fabric(runs)
@@ -224,7 +223,7 @@ def _of_line_rate(runs: Sequence[_Run], sizes: _Sizes) -> tuple[Fabric | None, E
 
 
 def _slowest_fabric(runs: Sequence[_Run]) -> Fabric | None:
-    """Of all nodes of all runs; None for one node, and where a node's is not known."""
+    """The slowest of all nodes of all runs; None for one node, or if any node's is unknown."""
     tables = [run.result.provenance.nodes if run.result.provenance is not None else () for run in runs]
     if not all(len(nodes) > 1 for nodes in tables):
         return None

@@ -1,4 +1,4 @@
-"""Line rates of a node's network, from what the kernel says of its ports."""
+"""Line rates of a node's network, from what the kernel reports about its ports."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from assay.records import Scalar
 
-# The kernel prints the signalling rate of older generations: what is left for data after their encoding
-# (8b/10b; 64b/66b). From EDR on it prints the rate of the data itself.
+# The kernel reports the signaling rate of older generations: the data rate is what remains after their
+# encoding (8b/10b; 64b/66b). From EDR on it reports the data rate itself.
 # Source: InfiniBand Architecture Specification, volume 2; drivers/infiniband/core/sysfs.c.
 _DATA_SHARE = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8, "FDR10": 64 / 66, "FDR": 64 / 66}
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """What leaves a node at most.
+    """The maximum rate that leaves a node.
 
     bytes_per_s  of all ports that count, one direction
-    ports        how many and of what, in words: `4 × EDR InfiniBand`
+    ports        how many and of which kind, as text: `4 × EDR InfiniBand`
     """
 
     bytes_per_s: float
@@ -27,7 +27,7 @@ class Fabric:
 
 
 def port_bytes_per_s(rate: str) -> float | None:
-    """Data rate of a port from `/sys/class/infiniband/*/ports/*/rate`, bytes a second, one direction.
+    """Data rate of a port from `/sys/class/infiniband/*/ports/*/rate`, bytes per second, one direction.
 
     >>> port_bytes_per_s("100 Gb/sec (4X EDR)") / 1e9
     12.5
@@ -41,9 +41,9 @@ def port_bytes_per_s(rate: str) -> float | None:
 
 
 def of_node(facts: Mapping[str, Scalar]) -> Fabric | None:
-    """A node's fabric: its active InfiniBand or RoCE ports together, else its fastest Ethernet that is up.
+    """A node's fabric: all its active InfiniBand or RoCE ports, or else its fastest Ethernet port that is up.
 
-    Which of several ports a job used is not known: the sum is what it could have used.
+    It is unknown which of several ports a job used: the sum is what it could have used.
     """
     found: list[tuple[float, str]] = []
     for name, value in facts.items():

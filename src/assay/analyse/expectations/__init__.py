@@ -1,1 +1,1 @@
-"""What was required, what the hardware can do and what others reached, against what was measured."""
+"""Measurements compared with requirements, with what the hardware can do, and with published results."""

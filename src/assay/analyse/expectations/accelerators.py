@@ -1,7 +1,7 @@
-"""What accelerators can do at most, by the exact name that their driver prints. Unknown stays unknown.
+"""Peak rates of accelerators, by the exact name that their driver reports. Unknown stays unknown.
 
-Peaks are dense: half of what data sheets print "with sparsity". fp32 is full fp32: the vector units' rate,
-or the matrix units' where those compute in it (AMD). One entry is one device as frameworks count them: an
+Peaks are dense: half of what data sheets state "with sparsity". fp32 is full fp32: the vector units' rate,
+or the matrix units' if those compute in fp32 (AMD). One entry is one device as frameworks count them: an
 MI250X is two devices, each half the card.
 """
 
@@ -17,10 +17,10 @@ T = 1e12
 class Accelerator:
     """One device.
 
-    names               exactly as NVML, ROCm or an MLPerf system description print it
-    peak_flop_per_s     number format → dense floating-point operations a second
+    names               exactly as NVML, ROCm or an MLPerf system description state it
+    peak_flop_per_s     number format → dense floating-point operations per second
     memory_bytes_per_s  peak bandwidth of its memory
-    source              the maker's data sheet or white paper
+    source              the manufacturer's data sheet or white paper
     """
 
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ class Accelerator:
 
 
 def of_name(name: str) -> Accelerator | None:
-    """The accelerator of exactly this name; None where it is not known. No guess from a part of a name.
+    """The accelerator with exactly this name; None if unknown. Part of a name is never enough.
 
     >>> of_name("NVIDIA H100 80GB HBM3").peak_flop_per_s["bf16"] / 1e12
     989.4

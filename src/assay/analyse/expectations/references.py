@@ -1,4 +1,4 @@
-"""What others reached and published, with its source: the answer to "is this normal?"."""
+"""Published results with their sources: the answer to "is this normal?"."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ HALF = ("fp16", "bf16")
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One published figure.
+    """One published result.
 
-    accelerators  names of the devices that it holds for
-    ranks, nodes  on which it was reached; nodes None: of no matter
+    accelerators  names of the devices that it applies to
+    ranks, nodes  on which it was reached; nodes None: irrelevant
     value         over all ranks, in the metric's base unit
     what          system, program and settings
     """
@@ -41,7 +41,7 @@ class PublishedFigure:
 
     @property
     def each(self) -> float:
-        """Of one accelerator."""
+        """Per accelerator."""
         return self.value / self.ranks
 
 
@@ -80,7 +80,7 @@ _PUBLISHED_WITH: dict[str, dict[str, object]] = {"resnet50": {"image_size": 224,
 def matching(
     workload: str, metric: str, accelerator: str, number_format: str, ranks: int, nodes: int | None
 ) -> tuple[PublishedFigure, ...]:
-    """What was published for this; throughput of one accelerator is held against that on any number."""
+    """Published results for this; throughput per accelerator is comparable at any number of them."""
     return tuple(
         r
         for r in REFERENCES
@@ -92,10 +92,10 @@ def matching(
 
 
 def workload_of(result: Result) -> str:
-    """The workload under whose name figures of this very problem were published; "" where it is another.
+    """The workload whose published results are for this same problem; "" if it is a different problem.
 
-    An MLPerf log of resnet is one of `resnet50`. Other networks and image sizes are other problems, and so
-    is reading the data without training.
+    An MLPerf log of resnet is one of `resnet50`. Other networks and image sizes are different problems, and
+    so is reading the data without training.
     """
     training, named = result.reading.training, result.run.trial.workload
     workload = "resnet50" if named == "mlperf" and training and training.benchmark == "resnet" else named

@@ -1,7 +1,7 @@
-"""Absolute requirements held against runs: an acceptance test with a one-sided verdict.
+"""Absolute requirements checked against runs: an acceptance test with a one-sided verdict.
 
-Of runs that were looked at before all were in, the interval is the plan's repeated one: each of its ends is a
-bound that holds at all looks together, in 97.5 % of cases and so in more than the 95 % that are promised.
+For runs with interim looks, the interval is the plan's repeated one: each of its ends is a
+bound that holds at all looks jointly, in 97.5 % of cases and so in more than the promised 95 %.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bo
 def check(
     results: Sequence[Result], expectations: Mapping[str, Sequence[Expectation]], *, metrics: Metrics
 ) -> tuple[Requirement, ...]:
-    """One verdict a system, requirement and point of the sweep that ran: it is held at every one of them.
+    """One verdict per system, requirement and point of the sweep that ran.
 
     expectations  by benchmark, each in a unit of the metric's kind
     metrics       what a run's workload declares
 
-    A point whose runs all failed, or don't report the metric, is `undecided` and not forgotten.
-    Raises ValueError when a requirement's unit can't be that of its metric (a plan refuses such).
+    A point whose runs all failed, or don't report the metric, is `undecided`, not omitted.
+    Raises ValueError if a requirement's unit can't be that of its metric (a plan rejects such a unit).
     """
     by_system: dict[str, list[Result]] = {}
     for result in results:
@@ -90,11 +90,11 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
 def decide(
     estimate: Estimate, relation: Literal[">=", "<="], needed: float, lost: float = 0.0
 ) -> tuple[Literal["holds", "fails", "undecided"], str]:
-    """Whether the requirement holds by the one-sided bounds at the interval's ends, and why, in words.
+    """Whether the requirement holds by the one-sided bounds at the interval's ends, and why, as text.
 
     needed  in the estimate's unit
     lost    share of their time that the runs may have lost to others: a requirement that they do not meet
-            beside others fails only where they would not meet it alone
+            next to others fails only if they would not meet it alone
     """
     low, high, unit = estimate.low, estimate.high, estimate.unit
     if low is None or high is None:
@@ -107,16 +107,22 @@ def decide(
     if sign * (hopeful - needed) < 0 and lost:
         alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
         if alone is None or sign * (alone - needed) >= 0:
-            taken = f"others had CPUs that these runs may have waited for {doubts.percent(lost)} of the time"
-            return "undecided", f"{human(hopeful, unit)} is not {asked}, but {taken}: run again alone"
+            taken = (
+                f"these runs may have waited for {doubts.percent(lost)} of the time because others used "
+                "their CPUs"
+            )
+            return (
+                "undecided",
+                f"{human(hopeful, unit)} is not {asked}, but {taken}: run again on an idle machine",
+            )
     if sign * (hopeful - needed) < 0:
-        return "fails", f"even the favourable 95 % bound {human(hopeful, unit)} is not {asked}"
+        return "fails", f"even the favorable 95 % bound {human(hopeful, unit)} is not {asked}"
     between = f"{human(low, unit)} and {human(high, unit)}"
-    return "undecided", f"{human(needed, unit)} lies between the 95 % bounds {between}: more runs"
+    return "undecided", f"{human(needed, unit)} is between the 95 % bounds {between}: more runs"
 
 
 def _estimate(found: Group) -> tuple[Estimate, str]:
-    """Geometric mean with its bounds, and why there are none."""
+    """Geometric mean with its bounds, or the reason why there are none."""
     estimate = one_side(found, CONFIDENCE)
     if min(found.values) <= 0:
         return estimate, "a value is not above 0: no bound"

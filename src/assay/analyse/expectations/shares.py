@@ -1,6 +1,6 @@
-"""What was measured against what the hardware can do at most, and against what others reached.
+"""Measurements compared with what the hardware can do at most, and with published results.
 
-MFU = FLOPs a sample × samples a second / (peak FLOP/s × accelerators), the model FLOPs utilisation of
+MFU = FLOPs per sample × samples per second / (peak FLOP/s × accelerators), the model FLOPs utilization of
 Chowdhery et al., PaLM (2022), appendix B: operations that the model needs, not those that ran.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.comparison.groups import Group
 from assay.analyse.exchange import fabrics
 from assay.analyse.expectations.accelerators import Accelerator, of_name
 from assay.analyse.expectations.references import PublishedFigure, matching, workload_of
@@ -19,7 +19,7 @@ from assay.records import Estimate, Point, Result, Run, Scalar, Shape
 from assay.units import factor
 
 Flops = Callable[[Run], float | None]
-"""FLOPs that a sample of the run's workload needs; None where unknown."""
+"""FLOPs per sample of the run's workload; None if unknown."""
 Kind = Literal["mfu", "arithmetic", "memory-bandwidth", "line-rate"]
 Verdict = Literal["below", "within", "above"]
 IN_16_BITS = frozenset({"resnet", "ssd", "retinanet", "maskrcnn", "unet3d"})
@@ -27,10 +27,10 @@ IN_16_BITS = frozenset({"resnet", "ssd", "retinanet", "maskrcnn", "unet3d"})
 
 @dataclass(frozen=True)
 class PublishedRange:
-    """What others reached on the same accelerators, in the metric's base unit.
+    """Published results on the same accelerators, in the metric's base unit.
 
-    each     the figures are those of one accelerator
-    verdict  of the whole interval: below or above every published figure, else within them
+    each     the values are per accelerator
+    verdict  of the whole interval: below or above every published value, else within them
     """
 
     low: float
@@ -42,11 +42,11 @@ class PublishedRange:
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of what the hardware can do at most a figure is.
+    """The share of the hardware's maximum that a measurement reaches.
 
-    share   None where the most is not known; `why` then says what is missing
-    peak    the most, in the metric's base unit, over all accelerators or nodes; `of` says of what
-    normal  None where nothing is published
+    share   None if the maximum is unknown; `why` then says what is missing
+    peak    the maximum, in the metric's base unit, over all accelerators or nodes; `of` says of what
+    normal  None if nothing is published
     """
 
     system: str
@@ -61,9 +61,9 @@ class Usage:
 
 
 def mfu(flops_per_sample: float, samples_per_s: float, peak_flop_per_s: float, accelerators: int) -> float:
-    """Model FLOPs utilisation, 0 to 1.
+    """Model FLOPs utilization, 0 to 1.
 
-    peak_flop_per_s  dense, of one accelerator, in the number format that was used
+    peak_flop_per_s  dense, per accelerator, in the number format that was used
 
     >>> round(mfu(24.3e9, 7096, 125e12, 8), 3)
     0.172
@@ -71,22 +71,22 @@ def mfu(flops_per_sample: float, samples_per_s: float, peak_flop_per_s: float, a
     return flops_per_sample * samples_per_s / (peak_flop_per_s * accelerators)
 
 
-def usage(results: Iterable[Result], *, metrics: Metrics, flops: Flops) -> tuple[Usage, ...]:
-    """Every figure that has a physical limit, held against it; a bandwidth at its largest payload only."""
-    by_system: dict[str, list[Result]] = {}
-    for result in results:
-        by_system.setdefault(result.run.trial.system, []).append(result)
+def usage(points: Mapping[str, Iterable[Group]], flops: Flops) -> tuple[Usage, ...]:
+    """Every measurement that has a physical limit, compared with it; a bandwidth only at its largest payload.
+
+    points  system → its points
+    """
     found = [
         made
-        for system, runs in by_system.items()
-        for of_point in group(runs, metrics).values()
+        for system, groups in points.items()
+        for of_point in groups
         if (made := of_group(system, of_point, flops)) is not None
     ]
     return tuple(_largest_payloads(found))
 
 
 def of_group(system: str, found: Group, flops: Flops) -> Usage | None:
-    """The runs at one point against its limit; None where the metric has none."""
+    """The runs at one point compared with the limit; None if the metric has no limit."""
     run = found.samples[0].result.run
     kind = _kind(found.point, flops(run))
     if kind is None or min(found.values) <= 0:
@@ -117,7 +117,7 @@ def _kind(point: Point, flops_per_sample: float | None) -> Kind | None:
 
 @dataclass(frozen=True)
 class _Peak:
-    """A limit: `peak` operations or bytes a second, of which a unit of the figure takes `per_unit`."""
+    """A limit: `peak` operations or bytes per second; a unit of the measurement takes `per_unit` of them."""
 
     peak: float
     per_unit: float
@@ -126,22 +126,22 @@ class _Peak:
 
 
 def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Peak | str:
-    """The limit that the figure is held against, or in words why it is not known."""
+    """The limit to compare the measurement with, or why it is unknown, as text."""
     if kind == "line-rate":
         return _line_rate(found)
     name = accelerator_name(found.samples[0].result)
     if name is None:
-        return "no peak is known of a CPU, nor of an accelerator that nothing names"
+        return "the peak of a CPU, or of an unnamed accelerator, is unknown"
     device = of_name(name)
     if device is None:
-        return f"no peak is known of {name}"
+        return f"the peak of {name} is unknown"
     ranks = Shape.parse(found.point.shape).ranks
     if kind == "memory-bandwidth":
         return _Peak(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
     chosen, assumed = _format(found, device, kind)
     peak = device.peak_flop_per_s.get(chosen)
     if peak is None:
-        return f"no peak of {name} is known for {chosen or 'a number format that nothing states'}"
+        return f"the peak of {name} is unknown for {chosen or 'an unstated number format'}"
     words = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
     words += ", assumed: the log states no number format" if assumed else ""
     return _Peak(peak * ranks, flops_per_sample or 1.0, words, device.source)
@@ -150,8 +150,8 @@ def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Peak | s
 def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
     """The number format that the arithmetic used, and whether it is only assumed.
 
-    A training in fp32 may use TF32 where the device has it (PyTorch's convolutions do by default), so it is
-    held against that: the larger peak, which flatters no one.
+    A training in fp32 may use TF32 if the device has it (PyTorch's convolutions do by default), so it is
+    compared with that: the larger peak, which doesn't flatter the result.
     """
     chosen, assumed = arithmetic_of(found)
     tf32 = kind == "mfu" and chosen == "fp32" and "tf32" in device.peak_flop_per_s
@@ -159,10 +159,10 @@ def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
 
 
 def arithmetic_of(found: Group) -> tuple[str, bool]:
-    """The number format, and whether it is only assumed; "" where it is neither stated nor safe to assume.
+    """The number format, and whether it is only assumed; "" if it is neither stated nor safe to assume.
 
-    MLPerf's image benchmarks are trained in 16 bits on every accelerator that has them; language models may
-    be trained in 8.
+    MLPerf's image benchmarks are trained in 16 bits on every accelerator that supports it; language models
+    may be trained in 8 bits.
     """
     stated = number_format(found)
     training = found.samples[0].result.reading.training
@@ -172,7 +172,7 @@ def arithmetic_of(found: Group) -> tuple[str, bool]:
 
 
 def number_format(found: Group) -> str:
-    """The number format that label, program or parameters state: `bf16`; "" where none does."""
+    """The number format that label, program or parameters state: `bf16`; "" if none does."""
     result = found.samples[0].result
     tables: tuple[Mapping[str, object], ...] = (
         found.point.labels,
@@ -187,7 +187,7 @@ def number_format(found: Group) -> str:
 
 
 def accelerator_name(result: Result) -> str | None:
-    """The accelerator's name by the program, the probe or the system's description; None for a CPU."""
+    """The accelerator's name from the program, the probe or the system's description; None for a CPU."""
     facts = result.reading.facts
     if facts.get("device") == "cpu":
         return None
@@ -198,20 +198,20 @@ def accelerator_name(result: Result) -> str | None:
 
 
 def _line_rate(found: Group) -> _Peak | str:
-    """What leaves a node: of k nodes each sends 2(k−1)/k of the payload at least, however many ranks."""
+    """What leaves a node: with k nodes, each sends at least 2(k−1)/k of the payload, however many ranks."""
     shape = Shape.parse(found.point.shape)
     provenance = found.samples[0].result.provenance
     nodes = provenance.nodes if provenance else ()
     k = shape.nodes or len(nodes)
     if k < 2:
-        return "within one node nothing crosses the fabric"
+        return "within one node, nothing crosses the fabric"
     rates = [fabric for node in nodes if (fabric := fabrics.of_node(node)) is not None]
     if not rates:
-        return "no node says how fast its network is"
+        return "no node reports the speed of its network"
     slowest = min(rates, key=lambda fabric: fabric.bytes_per_s)
     n = shape.ranks
     crossing = (2 * (k - 1) / k) / (2 * (n - 1) / n)
-    return _Peak(slowest.bytes_per_s, crossing, f"{slowest.ports} a node", "the ports' rates in /sys")
+    return _Peak(slowest.bytes_per_s, crossing, f"{slowest.ports} per node", "the ports' rates in /sys")
 
 
 def _normal(found: Group, value: Estimate) -> PublishedRange | None:

@@ -1,1 +1,1 @@
-"""MLPerf's rules and scores, and time to train taken apart."""
+"""MLPerf's rules and scores, and the split of time to train."""

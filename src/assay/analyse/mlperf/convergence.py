@@ -1,10 +1,11 @@
-"""Does a set converge as its references do? Epochs to the target at a batch size, against sets named as such.
+"""Whether a set converges as its references do: epochs to the target, compared at the same batch size.
 
 A set far faster than its references may train something else (a leak of the evaluation data, an easier
-target); a slower one has a worse recipe, or a numerical fault. The interval is where the mean of so many runs
-lies if they converge like the references; between two batch sizes it is interpolated, beyond the largest
-there is none. Runs stop at evaluations only: no spread is taken to be smaller than that grid allows, and
-where all runs of a side stopped at the same one, they may have been there anywhere since the one before.
+target); a slower one has a worse recipe, or a numerical fault. The interval contains the mean of this many
+runs if they converge like the references; between two batch sizes it is interpolated, beyond the largest
+there is none. Runs stop only at evaluations: no spread is taken to be smaller than that grid allows, and
+if all runs of a side stopped at the same evaluation, each may have reached the target any time since the
+previous one.
 
 Source: MLPerf training rules, "Reference Convergence Points", in spirit; the interval is the ordinary
 prediction interval of a mean. Its false alarms are simulated in tests/analyse/mlperf/test_convergence.py.
@@ -30,7 +31,7 @@ from assay.analyse.statistics.intervals import t_quantile
 from assay.records import Estimate, Result
 from assay.units import counted, significant
 
-FEWEST: Final = 3  # reference runs from which a spread is worth something
+FEWEST: Final = 3  # reference runs needed for a meaningful spread
 Speed = Literal["as the references", "suspiciously fast", "slow", "unknown"]
 
 
@@ -39,7 +40,7 @@ class ReferenceConvergence:
     """Converged runs at one batch size.
 
     std     no smaller than the evaluation grid allows
-    hidden  step of the grid where all stopped at the same evaluation; else 0
+    hidden  step of the grid if all stopped at the same evaluation; else 0
     """
 
     batch_size: int
@@ -51,12 +52,12 @@ class ReferenceConvergence:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How far a set's runs trained, against the references.
+    """How far a set's runs trained, compared with the references.
 
-    expected  mean length of the references at that batch size, with the 95 % interval for the mean of so many
-              runs; None where there is none
+    expected  mean length of the references at that batch size, with the 95 % interval for the mean of this
+              many runs; None if there is none
     at        batch sizes of the references used: one, or the two that it was interpolated between
-    speed     `unknown` where it can't be told; `reason` why, in words
+    speed     `unknown` if it can't be determined; `reason` explains it, as text
     """
 
     name: str
@@ -74,7 +75,7 @@ class Convergence:
 def against_references(
     name: str, results: Sequence[Result], references: Sequence[Result]
 ) -> tuple[Convergence, ...]:
-    """Each benchmark and batch size of a side against the references of the same benchmark.
+    """Each benchmark and batch size of a side compared with the references of the same benchmark.
 
     name        of the side, as it is shown
     references  runs of all sets that the user calls references, of any batch sizes
@@ -98,7 +99,7 @@ def _one(
     if not known:
         return unknown(f"no reference trained {benchmark}")
     if unit is None:
-        return unknown("the logs don't tell how far every run trained")
+        return unknown("the logs don't state how far every run trained")
     if batch_size is None:
         return unknown("the logs don't state one batch size")
     own = training_set(name, runs, unit)
@@ -110,7 +111,7 @@ def _one(
     if not near:
         sizes = ", ".join(str(r.batch_size) for r in references) or "none with three converged runs"
         return unknown(
-            f"no reference at or on both sides of batch size {batch_size} (there is: {sizes})", mean
+            f"no reference at or on both sides of batch size {batch_size} (available: {sizes})", mean
         )
     expected = _expected(batch_size, near, own)
     at = tuple(r.batch_size for r in near)
@@ -126,7 +127,7 @@ def _by_batch_size(runs: Sequence[Result]) -> dict[int | None, list[Result]]:
 
 
 def _references(known: Sequence[Result], unit: Unit) -> list[ReferenceConvergence]:
-    """One a batch size, smallest first; only runs that converged tell how far it is."""
+    """One per batch size, smallest first; only converged runs show how far they trained."""
     made = []
     for batch_size, runs in _by_batch_size(known).items():
         converged = [r for r in runs if phases_of(r)[0].status == "success"]
@@ -147,7 +148,7 @@ def _length(result: Result, unit: Unit) -> float | None:
 
 
 def _rounding(of_set: TrainingSet) -> float:
-    """Standard deviation of what a grid hides: anything within a step is as likely."""
+    """Standard deviation of what a grid hides: anything within a step is equally likely."""
     return (of_set.grid or 0.0) / math.sqrt(12)
 
 
@@ -156,7 +157,7 @@ def _hidden(of_set: TrainingSet) -> float:
 
 
 def _nearest(batch_size: int, references: Sequence[ReferenceConvergence]) -> list[ReferenceConvergence]:
-    """The reference at that size, else the next below and the next above; none beyond them."""
+    """The reference at that size, else the next smaller and the next larger; none beyond them."""
     exact = [r for r in references if r.batch_size == batch_size]
     if exact:
         return exact
@@ -166,7 +167,7 @@ def _nearest(batch_size: int, references: Sequence[ReferenceConvergence]) -> lis
 
 
 def _expected(batch_size: int, near: Sequence[ReferenceConvergence], own: TrainingSet) -> Estimate:
-    """Prediction interval of the mean of so many runs, wider by what tied runs hide."""
+    """Prediction interval of the mean of this many runs, widened by what tied runs hide."""
     first, last = near[0], near[-1]
     share = 0.0 if first is last else (batch_size - first.batch_size) / (last.batch_size - first.batch_size)
     mean = first.mean + share * (last.mean - first.mean)
@@ -180,7 +181,7 @@ def _expected(batch_size: int, near: Sequence[ReferenceConvergence], own: Traini
 def _judged(mean: float, expected: Estimate, unit: Unit) -> tuple[Speed, str]:
     low, high = expected.low or 0.0, expected.high or 0.0
     range_of_references = f"{significant(low, 4)} to {significant(high, 4)}"
-    where = f"{significant(mean, 4)} {unit} where the references lead to expect {range_of_references}"
+    where = f"{significant(mean, 4)} {unit}, and the references predict {range_of_references}"
     if mean < low:
         return "suspiciously fast", f"{where}: check the target, the evaluation data and the recipe"
     if mean > high:

@@ -1,6 +1,6 @@
-"""Time to train of B against A, split into the luck of convergence and the speed of the system.
+"""The time to train of B relative to A, split into the luck of convergence and the speed of the system.
 
-The verdict is of the system factor alone: how many epochs a run needs is the seed's.
+The verdict is only about the system factor: how many epochs a run needs depends on the seed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CAUSES: Final = {
 
 @dataclass(frozen=True)
 class TimeCause:
-    """One step on the way from A's mean minutes to B's: what it adds, and the factor that this is."""
+    """One step on the way from A's mean minutes to B's: what it adds, and the corresponding factor."""
 
     name: str
     factor_of: Factor
@@ -52,14 +52,14 @@ class TimeCause:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Time to train of B over A at one benchmark: time = convergence × system, to rounding.
+    """Time to train of B relative to A for one benchmark: time = convergence × system, up to rounding.
 
-    time, convergence   None where runs didn't converge: their times are no times to train
-    system              minutes per epoch or sample with everything that comes with it
-    undecided           why convergence has no interval, in words; "" where it has one
-    grid                what the convergence factor may be for all that the evaluation grid tells
-    causes              from A's mean minutes to B's, adding up; empty where runs didn't converge
-    verdict             of the system factor: `faster` is less time; `reason` why
+    time, convergence   None if runs didn't converge: their times are not times to train
+    system              minutes per epoch or sample, including everything that comes with it
+    undecided           why convergence has no interval, as text; "" if it has one
+    grid                range of the convergence factor that the evaluation grid allows
+    causes              from A's mean minutes to B's, adding up; empty if runs didn't converge
+    verdict             on the system factor: `faster` is less time; `reason` explains it
     replication         what n of the intervals are
     """
 
@@ -90,7 +90,7 @@ class UndecomposedBenchmark:
 def decompose(
     a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str]
 ) -> tuple[tuple[Decomposition, ...], tuple[UndecomposedBenchmark, ...]]:
-    """The split at every point that both sides trained; sizes may differ where each side has only one.
+    """The split at every point that both sides trained; sizes may differ if each side has only one.
 
     margin  share that counts as equal
     names   of A and B, as they are shown
@@ -100,18 +100,20 @@ def decompose(
     for benchmark, side_a, side_b in _pairs(trained(a), trained(b)):
         unit = common_unit([*side_a, *side_b])
         if unit is None:
-            why = "the logs don't tell how many epochs or samples every run trained"
+            why = "the logs don't state how many epochs or samples every run trained"
             not_made.append(UndecomposedBenchmark(benchmark, why))
             continue
         design = pairing(_samples(side_a), _samples(side_b))
         if design is not None:
             side_a, side_b = ([pair[side].result for pair in design.pairs] for side in (0, 1))
             if not design.pairs:
-                not_made.append(UndecomposedBenchmark(benchmark, "no block holds a training of both sides"))
+                not_made.append(
+                    UndecomposedBenchmark(benchmark, "no block contains a training of both sides")
+                )
                 continue
         by_session = min(sessions(side_a), sessions(side_b)) > 1
         confidence = 0.95
-        if not by_session:  # how many sessions there are was not decided by looking
+        if not by_session:  # the number of sessions was not determined by looking
             looked = looked_at((_samples(side_a), _samples(side_b)), paired=design is not None)
             confidence = max(confidence, looked)
         counted = tuple(replicates(side, unit, by_session=by_session) for side in (side_a, side_b))
@@ -131,12 +133,12 @@ def decompose(
 
 
 def _samples(results: Sequence[Result]) -> list[Sample]:
-    """Runs as what blocks are made of; which value they gave is not looked at."""
+    """Runs as the units of blocks, whatever value they gave."""
     return [Sample(result, 1.0) for result in results]
 
 
 def _pairs(a: Sequence[Result], b: Sequence[Result]) -> Iterator[tuple[str, list[Result], list[Result]]]:
-    """Runs of both sides at the same point; a benchmark with one point a side is paired whatever its size."""
+    """Runs of both sides at the same point; a benchmark with one point per side is paired at any size."""
     in_b = by_benchmark(b)
     for benchmark, side_a in by_benchmark(a).items():
         points_a, points_b = _by_place(side_a), _by_place(in_b.get(benchmark, []))
@@ -191,7 +193,7 @@ def _decomposition(
 
 
 def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tuple[Verdict, str]:
-    """Of the system factor, where it compares the systems at all."""
+    """The verdict on the system factor, if it compares the systems at all."""
     if alike.stands == "none":
         return "undecided", alike.claim
     if found.system.why:
@@ -200,13 +202,13 @@ def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tupl
 
 
 def _censored(sets: Sequence[TrainingSet]) -> str:
-    """Which runs didn't reach the target: how far they would have had to train is not known."""
+    """Which runs didn't reach the target: how far they would have had to train is unknown."""
     told = [
         f"{s.runs - s.converged} of {counted(s.runs, 'run')} of {s.name}"
         for s in sets
         if s.converged < s.runs
     ]
-    return f"{' and '.join(told)} did not converge: the length is only known to be more" if told else ""
+    return f"{' and '.join(told)} did not converge: only a lower bound of the length is known" if told else ""
 
 
 def _on_grid(sets: Sequence[TrainingSet]) -> str:
@@ -223,15 +225,15 @@ def _grid_words(s: TrainingSet) -> str:
 
 
 def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[float, float] | None:
-    """The convergence factors that agree with the evaluations at which tied runs stopped.
+    """The convergence factors compatible with the evaluations at which tied runs stopped.
 
-    Runs that all stop at one evaluation have reached the target anywhere since the one before.
+    Runs that all stop at one evaluation reached the target any time since the previous one.
     """
     a, b = sets
     if not (a.tied or b.tied):
         return None
     least = [s.mean.length - (s.grid or 0.0) if s.tied else s.mean.length for s in sets]
-    if min(least) <= 0:  # the only evaluation: nothing is known of when
+    if min(least) <= 0:  # the only evaluation: the time is unknown
         return None
     weight = _length_weight(found, a, b)
     centre = found.parts.log_of("convergence")
@@ -241,7 +243,7 @@ def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[
 
 
 def _length_weight(found: Factors, a: TrainingSet, b: TrainingSet) -> float:
-    """Share of the time that is in proportion to the length: w_P."""
+    """Share of the time that is proportional to the length: w_P."""
     return log_mean(b.mean.training, a.mean.training) / found.parts.mean_minutes
 
 

@@ -1,9 +1,9 @@
-"""A run of MLPerf inference held against the official settings of its scenario.
+"""An MLPerf inference run checked against the official settings of its scenario.
 
 LoadGen's VALID only says that a run met the settings it was given. Its own defaults are shorter than the
-rules', so VALID with short settings is a measurement but no compliant result.
+rules', so VALID with short settings is a measurement but not a compliant result.
 
-Source: MLPerf inference rules, "Scenarios", and the mlperf.conf that goes with them.
+Source: MLPerf inference rules, "Scenarios", and the mlperf.conf that accompanies them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _TEST_MODES: Final = ("effective_performance_issue_unique", "effective_performan
 
 @dataclass(frozen=True)
 class Setting:
-    """What the rules ask of a setting: at least `value`, or exactly it.
+    """What the rules require of a setting: at least `value`, or exactly it.
 
-    keys  the first that the logs state counts: the summary knows fewer
+    keys  the first that the logs state counts: the summary has fewer
     """
 
     name: str
@@ -48,7 +48,7 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
     "MultiStream": (
         _DURATION,
         Setting("minimum queries", ("effective_min_query_count",), 662),
-        Setting("samples a query", ("effective_samples_per_query",), 8, exact=True),
+        Setting("samples per query", ("effective_samples_per_query",), 8, exact=True),
         Setting("percentile", _PERCENTILE, 0.99, exact=True),
     ),
     "Server": (_DURATION, Setting("percentile", _PERCENTILE, 0.99, exact=True)),
@@ -58,7 +58,7 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
             "minimum samples",
             ("effective_min_sample_count", "effective_samples_per_query"),
             OFFLINE_MINIMUM,
-            remark="; a smaller data set is used whole",
+            remark="; a smaller data set is used completely",
         ),
     ),
 }
@@ -66,11 +66,11 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
 
 @dataclass(frozen=True)
 class ReferenceAccuracy:
-    """What the reference implementation reaches, in fp32, on the whole data set of the rules.
+    """What the reference implementation reaches, in fp32, on the rules' complete data set.
 
     samples   of that data set
     size      height and width of the images, or tokens
-    accuracy  share of 1
+    accuracy  as a share of 1
     """
 
     samples: int
@@ -78,8 +78,8 @@ class ReferenceAccuracy:
     accuracy: float
 
 
-# Models that are the rules' own. Source: MLPerf inference rules, "Benchmarks": ImageNet's validation set, the
-# part of OpenImages that MLPerf chose, and the windows of 384 tokens of SQuAD v1.1's questions.
+# The rules' own models. Source: MLPerf inference rules, "Benchmarks": ImageNet's validation set, the
+# part of OpenImages that MLPerf chose, and windows of 384 tokens of SQuAD v1.1's questions.
 _REFERENCES: Final = {
     "resnet50": ReferenceAccuracy(50_000, 224, 0.7646),
     "retinanet": ReferenceAccuracy(24_781, 800, 0.3755),
@@ -89,7 +89,7 @@ _ASKED_SHARE: Final = 0.99
 
 
 def asked_accuracy(stated: Mapping[str, object]) -> float | None:
-    """The accuracy that the closed division asks for; None where model, data or size are not the rules'.
+    """The accuracy that the closed division requires; None if model, data or size are not the rules'.
 
     >>> asked_accuracy({"model": "retinanet", "samples": 24_781, "image_size": 800})
     0.371745
@@ -129,18 +129,18 @@ def _performance(run: InferenceRun) -> RuleCheck:
         return RuleCheck(name, "fail", run.problem, where)
     if validity is None:
         return RuleCheck(name, "not applicable", "the program states no validity")
-    return RuleCheck(name, "ok", f"{run.validity}, {run.mode or 'no mode is stated'}", where)
+    return RuleCheck(name, "ok", f"{run.validity}, {run.mode or 'no mode stated'}", where)
 
 
 def unmet_settings(
     scenario: object, stated: Mapping[str, object], benchmark: str = "", round_: str = ""
 ) -> tuple[str, ...]:
-    """Settings that fall short of the official ones, each with its figures; by LoadGen's own keys.
+    """Settings that fall short of the official ones, each with its values, by LoadGen's own keys.
 
-    benchmark, round_  as MLPerf's folders name them; "": not known
+    benchmark, round_  as MLPerf's folders name them; "" if unknown
 
     >>> unmet_settings("Server", {"effective_min_duration_ms": 60_000})
-    ('minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000',)
+    ('minimum duration: effective_min_duration_ms is 60000, the rules require at least 600000',)
     """
     found = []
     for setting in _official(scenario, benchmark, round_):
@@ -163,7 +163,7 @@ def _official(scenario: object, benchmark: str, round_: str) -> Iterator[Setting
 
 
 def task_of(run: InferenceRun) -> tuple[str, str]:
-    """Benchmark and round of a run in MLPerf's tree; "" where they aren't known."""
+    """Benchmark and round of a run in MLPerf's tree; "" if unknown."""
     return (run.place.benchmark, run.place.round) if run.place else ("", "")
 
 
@@ -182,10 +182,10 @@ def _data_set(run: InferenceRun) -> RuleCheck:
     task = inference_task(*task_of(run))
     stated = run.stated.get("qsl_reported_total_count")
     if task is None:
-        return RuleCheck(name, "not applicable", "the benchmark, or the size of its data set, is not known")
+        return RuleCheck(name, "not applicable", "the benchmark, or the size of its data set, is unknown")
     if stated is None:
         return RuleCheck(name, "not applicable", "the logs don't state qsl_reported_total_count")
-    evidence = f"qsl_reported_total_count is {stated.value}, the data set of the rules has {task.samples}"
+    evidence = f"qsl_reported_total_count is {stated.value}, the rules' data set has {task.samples}"
     return RuleCheck(name, "ok" if stated.value == task.samples else "fail", evidence, stated.where)
 
 
@@ -201,7 +201,7 @@ def _latency_bound(run: InferenceRun) -> RuleCheck:
         )
     above = [key for key, said in stated.items() if not _within(said, bounds[key])]
     where = stated[(above or list(stated))[0]].where
-    shown = [f"{key} is {stated[key].value}, allowed are {bounds[key]:.0f}" for key in above or stated]
+    shown = [f"{key} is {stated[key].value}, the limit is {bounds[key]:.0f}" for key in above or stated]
     return RuleCheck(name, "fail" if above else "ok", "; ".join(shown), where)
 
 
@@ -214,8 +214,8 @@ def _accuracy_run(run: InferenceRun) -> RuleCheck:
     if reason := _no_accuracy_is_due(run):
         return RuleCheck(name, "not applicable", reason)
     if run.accuracy is None:
-        return RuleCheck(name, "fail", "no folder accuracy lies next to performance")
-    return RuleCheck(name, "fail" if run.accuracy.problem else "ok", run.accuracy.problem or "there is one")
+        return RuleCheck(name, "fail", "there is no folder accuracy next to performance")
+    return RuleCheck(name, "fail" if run.accuracy.problem else "ok", run.accuracy.problem or "present")
 
 
 def _accuracy_target(run: InferenceRun) -> RuleCheck:
@@ -223,21 +223,19 @@ def _accuracy_target(run: InferenceRun) -> RuleCheck:
     if reason := _no_accuracy_is_due(run):
         return RuleCheck(name, "not applicable", reason)
     if run.accuracy is None or run.accuracy.problem:
-        return RuleCheck(name, "not applicable", "no accuracy is known")
+        return RuleCheck(name, "not applicable", "the accuracy is unknown")
     if run.place and run.place.division == "open":
-        return RuleCheck(name, "not applicable", "the open division asks for none")
+        return RuleCheck(name, "not applicable", "the open division requires none")
     task = inference_task(*task_of(run))
     if task is None or not task.accuracy:
-        return RuleCheck(
-            name, "not applicable", "the target of this benchmark in its round is not known here"
-        )
+        return RuleCheck(name, "not applicable", "the target of this benchmark in its round is unknown")
     stated = run.accuracy.figures
     missing = [metric for metric in task.accuracy if metric not in stated]
     if missing:
         return RuleCheck(name, "fail", f"accuracy.txt has no {', '.join(missing)}")
     missed = [metric for metric, bounds in task.accuracy.items() if not _holds(bounds, stated[metric])]
     where = stated[(missed or list(task.accuracy))[0]].where
-    shown = [f"{m} is {stated[m].value}, accepted is {task.accuracy[m]}" for m in missed or task.accuracy]
+    shown = [f"{m} is {stated[m].value}, required is {task.accuracy[m]}" for m in missed or task.accuracy]
     return RuleCheck(name, "fail" if missed else "ok", "; ".join(shown), where)
 
 
@@ -246,9 +244,9 @@ def _holds(bounds: AcceptedRange, stated: StatedValue) -> bool:
 
 
 def _no_accuracy_is_due(run: InferenceRun) -> str:
-    """Why no accuracy run has to lie next to a run; "" where one has to."""
+    """Why no accuracy run is needed next to a run; "" if one is needed."""
     if run.place is None:
-        return "the run lies in no tree of MLPerf's results, SYSTEM/BENCHMARK/SCENARIO/performance/run_1"
+        return "the run is not in MLPerf's result tree, SYSTEM/BENCHMARK/SCENARIO/performance/run_1"
     if run.place.audit:
         return f"a run of the audit test {run.place.audit}"
     return "" if run.place.mode == "performance" else "it is the accuracy run"
@@ -256,7 +254,7 @@ def _no_accuracy_is_due(run: InferenceRun) -> str:
 
 def _asked(setting: Setting, key: str, value: object) -> str:
     asked = f"{'exactly' if setting.exact else 'at least'} {setting.value:g}"
-    return f"{key} is {value}, the rules ask for {asked}{setting.remark}"
+    return f"{key} is {value}, the rules require {asked}{setting.remark}"
 
 
 def _meets(setting: Setting, value: object) -> State:
@@ -280,13 +278,13 @@ def _seeds(run: InferenceRun) -> RuleCheck:
 def _no_test_mode(run: InferenceRun) -> RuleCheck:
     name = "no test mode"
     if run.place and run.place.audit:
-        return RuleCheck(name, "fail", f"the run lies in the folder of the audit test {run.place.audit}")
+        return RuleCheck(name, "fail", f"the run is in the folder of the audit test {run.place.audit}")
     stated = [key for key in _TEST_MODES if key in run.stated]
     on = [key for key in stated if run.stated[key].value]
     if not stated:
         return RuleCheck(name, "not applicable", "the logs don't state how queries were issued")
     where = run.stated[(on or stated)[0]].where
-    return RuleCheck(name, "fail" if on else "ok", f"on: {', '.join(on)}" if on else "none is on", where)
+    return RuleCheck(name, "fail" if on else "ok", f"on: {', '.join(on)}" if on else "none", where)
 
 
 def _errors(run: InferenceRun) -> RuleCheck:

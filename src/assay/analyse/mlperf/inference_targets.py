@@ -1,7 +1,7 @@
-"""What MLPerf inference's rounds ask of a benchmark: its data set, its accuracy and its latency.
+"""What MLPerf inference's rounds require of a benchmark: its data set, its accuracy and its latency.
 
-A benchmark is named as its folder is: `bert-99.9` asks for 99.9 % of the reference's accuracy, a name without
-a share for 99 %. What is not in the table is not known here, and nothing is compared with it.
+A benchmark has the name of its folder: `bert-99.9` requires 99.9 % of the reference's accuracy, a name
+without a share 99 %. What is not in the table is unknown here, and nothing is compared with it.
 
 Sources: MLPerf inference rules, "Benchmarks"; MODEL_CONFIG, LLM_LATENCY_LIMITS and
 OFFLINE_MIN_SPQ_SINCE_V4 of mlcommons/inference, tools/submission, of v4.1 and v6.0. Targets marked there as
@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-OFFLINE_MINIMUM: Final = 24_576  # samples; a smaller data set is used whole
-_FIRST_ROUND: Final = (2, 0)  # before it minimums and scenarios were others
+OFFLINE_MINIMUM: Final = 24_576  # samples; a smaller data set is used completely
+_FIRST_ROUND: Final = (2, 0)  # minimums and scenarios differed before it
 _LAST_ROUND: Final = (6, 0)
 _NAME: Final = re.compile(r"(.+?)(?:-(95|99(?:\.9)?))?")
 _SAME: Final = {  # other names of a benchmark
@@ -51,8 +51,8 @@ class InferenceTask:
     """A benchmark of some rounds.
 
     samples          of its data set
-    accuracy         metric, as its accuracy.txt is read, → accepted values; empty: not known here
-    offline_minimum  samples of an Offline query at least
+    accuracy         metric, as in its accuracy.txt, → accepted values; empty: unknown here
+    offline_minimum  minimum samples of an Offline query
     """
 
     samples: int
@@ -62,7 +62,7 @@ class InferenceTask:
 
 @dataclass(frozen=True)
 class _Row:
-    """reference  metric → the reference's value, of which a share is asked; length: bounds as they are."""
+    """reference  metric → the reference's value, a share of which is required; length: absolute bounds."""
 
     samples: int
     reference: Mapping[str, float] = field(default_factory=dict)
@@ -180,9 +180,9 @@ _LATENCY_NS: Final[Mapping[tuple[str, str], Mapping[str, float]]] = {
 
 
 def latency_bounds_ns(benchmark: str, scenario: str, round_: str = "") -> Mapping[str, float]:
-    """LoadGen's key of a 99th percentile → the most that the rules allow, ns; empty: none is known.
+    """LoadGen's key of a 99th percentile → the maximum that the rules allow, ns; empty if unknown.
 
-    scenario  as the folder is called
+    scenario  named like its folder
 
     >>> latency_bounds_ns("resnet50", "Server")
     {'result_99.00_percentile_latency_ns': 15000000.0}
@@ -195,9 +195,9 @@ def latency_bounds_ns(benchmark: str, scenario: str, round_: str = "") -> Mappin
 
 
 def inference_task(benchmark: str, round_: str = "") -> InferenceTask | None:
-    """The benchmark by its folder's name; None where it, its round, or which of two it is, is not known.
+    """The benchmark by its folder's name; None if it, its round, or which of two it is, is unknown.
 
-    round_  `v4.1`; "": not known, which is enough where every round has the same
+    round_  `v4.1`; "" if unknown, which is enough if every round has the same
 
     >>> inference_task("bert-99.9", "v4.1").accuracy["F1"].least
     90.783126
@@ -226,7 +226,7 @@ def round_number(round_: str) -> tuple[int, int]:
 
 
 def has_todays_scenarios(round_: str) -> bool:
-    """Whether the official settings known here are those of a round; where it isn't known they are assumed.
+    """Whether the official settings known here apply to a round; for an unknown round they are assumed to.
 
     >>> has_todays_scenarios("v0.7"), has_todays_scenarios("v5.1"), has_todays_scenarios("")
     (False, True, True)

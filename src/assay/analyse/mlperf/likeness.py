@@ -1,7 +1,7 @@
-"""Like for like? What differs between the trainings of two sides, and which claim then still stands.
+"""Like for like? What differs between the trainings of two sides, and which claim remains valid.
 
 Settings come from the logs (hyperparameters, batch size, sizes of the data), the quality target from the log
-or else from the round's rules, machines from the system's JSON that came with imported logs.
+or else from the round's rules, machines from the system's JSON of imported logs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stands = Literal["system", "limited", "none"]
 Unit = Literal["epochs", "samples"]
 NOT_STATED: Final = "not stated"
 
-# what a difference concerns, by the name of the setting; the first that fits
+# what a difference concerns, by the name of the setting; the first match counts
 _KINDS: Final[tuple[tuple[Kind, str], ...]] = (
     ("system", r"system .*|device|backend|torch|python|hostname"),
     ("target", r"quality target"),
@@ -57,7 +57,7 @@ _NO_FACTS: Final = ("submitter", "system_name", "division", "status", "hw_notes"
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that is not the same on both sides, as text; `not stated` where a side's logs don't tell."""
+    """A setting that differs between the sides, as text; `not stated` if a side's logs don't state it."""
 
     name: str
     kind: Kind
@@ -66,16 +66,16 @@ class Difference:
 
     @property
     def stated(self) -> bool:
-        """Whether both sides tell: only then they are known to differ."""
+        """Whether both sides state it: only then are they known to differ."""
         return NOT_STATED not in (self.a, self.b)
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """What differs, and what the factor of the system still says.
+    """What differs, and what the system factor still compares.
 
-    stands  `system`: it compares the systems; `limited`: systems with their settings; `none`: nothing
-    claim   the same in words
+    stands  `system`: the systems; `limited`: systems with their settings; `none`: nothing
+    claim   the same as text
     """
 
     differences: tuple[Difference, ...]
@@ -84,7 +84,7 @@ class Likeness:
 
 
 def likeness(a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str], unit: Unit) -> Likeness:
-    """Compare what the trainings of two sides state of themselves.
+    """Compare what the trainings of two sides state about themselves.
 
     unit  in which lengths are compared: an epoch is only as long as its data
     """
@@ -106,7 +106,7 @@ def likeness(a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str]
 
 
 def _stated(results: Sequence[Result]) -> dict[str, str]:
-    """Settings by name; several values where the runs differ among themselves."""
+    """Settings by name; several values if the runs differ among themselves."""
     values: dict[str, dict[Scalar, None]] = {}
     for result in results:
         if result.reading.training is not None:
@@ -115,7 +115,7 @@ def _stated(results: Sequence[Result]) -> dict[str, str]:
     return {
         name: ", ".join(sorted(map(_text, found)))
         for name, found in values.items()
-        if len(found) == 1 or _kind(name) != "setting"  # what changes from run to run is no setting
+        if len(found) == 1 or _kind(name) != "setting"  # what changes from run to run is not a setting
     }
 
 
@@ -140,7 +140,7 @@ def _settings(result: Result, run: TrainingRun) -> dict[str, Scalar]:
 
 
 def _target(run: TrainingRun) -> Scalar:
-    """As the log states it, else as the round's rules have it."""
+    """As the log states it, or else from the round's rules."""
     logged = next((run.hyperparameters[name] for name in _TARGETS if name in run.hyperparameters), None)
     if logged is not None:
         return logged
@@ -149,7 +149,7 @@ def _target(run: TrainingRun) -> Scalar:
 
 
 def _size(result: Result) -> dict[str, Scalar]:
-    """Accelerators and nodes; nothing of imported logs whose shape was only assumed."""
+    """Accelerators and nodes; empty for imported logs whose shape was only assumed."""
     shape = result.run.trial.shape
     if result.run.source is not None and result.provenance is None and shape.ranks == 1:
         return {}
@@ -157,7 +157,7 @@ def _size(result: Result) -> dict[str, Scalar]:
 
 
 def _system(result: Result) -> dict[str, Scalar]:
-    """What the system's JSON says of the machine and its software."""
+    """What the system's JSON states about the machine and its software."""
     if result.provenance is None or not result.provenance.nodes:
         return {}
     table = result.provenance.nodes[0]
@@ -169,7 +169,7 @@ def _system(result: Result) -> dict[str, Scalar]:
 
 
 def _counts_batches(a: Iterable[Result], b: Iterable[Result]) -> bool:
-    """Whether train_samples counts batches: then it falls as the batch grows, and their product stays."""
+    """Whether train_samples counts batches: it then falls as the batch grows."""
     sizes = []
     for side in (a, b):
         runs = [r.reading.training for r in side if r.reading.training is not None]
@@ -194,11 +194,11 @@ def _text(value: Scalar) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# Which claim stands --------------------------------------------------------------------------------------
+# Which claim remains valid -------------------------------------------------------------------------------
 
 
 def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit) -> tuple[Stands, str]:
-    """How far the system's factor reaches, and why, in words."""
+    """What the system factor compares, and why, as text."""
     by_kind: dict[Kind, list[Difference]] = {}
     for difference in differences:
         if difference.stated:
@@ -210,8 +210,8 @@ def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit
     systems = f"{names[1]} and {names[0]}"
     first = {
         "system": f"The system factor compares {systems}",
-        "limited": f"Not like for like: the system factor compares {systems} with their settings, and is no "
-        "verdict on the systems alone",
+        "limited": f"Not like for like: the system factor compares {systems} with their settings, and is not "
+        "a verdict on the systems alone",
         "none": f"Not like for like: no factor compares {systems}",
     }[stands]
     unknown = [d.name for d in differences if not d.stated and d.kind in ("target", "data", "work")]
@@ -221,24 +221,24 @@ def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit
 
 
 def _consequence(kind: Kind, found: Sequence[Difference], unit: Unit) -> str:
-    named = _few([f"{d.name} {d.a} against {d.b}" for d in found])
+    named = _few([f"{d.name} {d.a} and {d.b}" for d in found])
     return f"{named}: {_data_consequence(unit) if kind == 'data' else _CONSEQUENCES[kind]}"
 
 
 def _data_consequence(unit: Unit) -> str:
     if unit == "epochs":
         return "an epoch is not the same work on both sides"
-    return "the lengths are of different data, and the convergence factor is no chance"
+    return "the lengths are of different data, so the convergence factor is not chance"
 
 
 _CONSEQUENCES: Final[Mapping[Kind, str]] = {
     "target": "the convergence factor compares two tasks; the system factor does not depend on it",
     "size": "the system factor is a speed-up by size",
     "work": "a sample is not the same work on both sides",
-    "caches": "start and first epoch may have been quicker where they were not",
-    "setting": "whether it changes the work is not known",
+    "caches": "start and first epoch may have been faster without dropping them",
+    "setting": "whether it changes the work is unknown",
     "round": "rules and reference code may differ, and software is part of the system factor",
-    "recipe": "the convergence factor is the recipe's as well as chance",
+    "recipe": "the convergence factor reflects the recipe as well as chance",
 }
 
 

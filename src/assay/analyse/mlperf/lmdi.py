@@ -1,17 +1,17 @@
-"""Time to train of two sets split exactly: how far they had to train, and how fast the system did it.
+"""Time to train of two sets split exactly: how far they had to train, and how fast the system trained.
 
-T = S + P + E + R: start, training, evaluation and rest, each set's mean over its runs. P is the length
-trained (epochs or samples) times the time of one, E the number of evaluations times the time of one.
+T = S + P + E + R: start, training, evaluation and rest, each set's mean over its runs. P is the trained
+length (epochs or samples) times the time per unit, E the number of evaluations times the time of one.
 With w_k = L(k_B, k_A) / L(T_B, T_A), where L is the logarithmic mean,
 
     ln C = w_P ln(N_B / N_A) + w_E ln(V_B / V_A)         convergence: lengths and evaluations
-    ln Y = what is left of ln(T_B / T_A)                 system: times of one, start and rest
+    ln Y = the remainder of ln(T_B / T_A)                system: times per unit, start and rest
 
-so that C·Y = T_B / T_A to rounding, whatever is zero.
+so that C·Y = T_B / T_A up to rounding, even if some terms are zero.
 
 Source: Ang, "The LMDI approach to decomposition analysis", Energy Policy 33 (2005) 867-871; zeros: Ang and
-Liu, Energy Policy 35 (2007) 238-246. Intervals: delete-one jackknife a side, degrees of freedom by
-Satterthwaite, or over blocks that held both sides; what they cover: tests/analyse/mlperf/test_lmdi.py.
+Liu, Energy Policy 35 (2007) 238-246. Intervals: delete-one jackknife per side, degrees of freedom by
+Satterthwaite, or over blocks that contain both sides; their coverage: tests/analyse/mlperf/test_lmdi.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Amounts(NamedTuple):
     """What one run, or the mean run of a set, took; times in minutes.
 
     length       trained to the target, in epochs or samples
-    evaluations  how many
+    evaluations  their number
     """
 
     length: float
@@ -56,22 +56,22 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """The difference T_B − T_A in minutes, whole; `mean_minutes` is L(T_B, T_A).
+    """The difference T_B − T_A in minutes; `mean_minutes` is L(T_B, T_A).
 
-    A part's share of the difference over `mean_minutes` is the logarithm of its factor.
+    A part's share of the difference divided by `mean_minutes` is the logarithm of its factor.
     """
 
     parts: tuple[Effect, ...]
     mean_minutes: float
 
     def log_of(self, factor: Factor | None = None) -> float:
-        """Logarithm of a factor, or of the ratio of times where none is named."""
+        """Logarithm of a factor, or of the ratio of times if none is named."""
         return math.fsum(p.minutes for p in self.parts if factor in (None, p.factor)) / self.mean_minutes
 
 
 @dataclass(frozen=True)
 class Factors:
-    """The ratio of mean times and its two factors, B over A, with their intervals on the log scale.
+    """The ratio of mean times and its two factors, B/A, with their intervals on the log scale.
 
     confidence  of each interval
     """
@@ -84,7 +84,7 @@ class Factors:
 
 
 def log_mean(a: float, b: float) -> float:
-    """Logarithmic mean of two amounts: (a − b) / ln(a / b), a where they are equal, 0 where one is 0.
+    """Logarithmic mean of two amounts: (a − b) / ln(a / b), a if they are equal, 0 if one is 0.
 
     >>> round(log_mean(2.0, 1.0), 4)
     1.4427
@@ -96,7 +96,7 @@ def log_mean(a: float, b: float) -> float:
     if min(a, b) <= 0:
         return 0.0
     low, high = min(a, b), max(a, b)
-    if high < 2 * low:  # the difference of two logarithms would lose what tells them apart
+    if high < 2 * low:  # the difference of two close logarithms would lose precision
         return (high - low) / math.log1p((high - low) / low)
     return (high - low) / (math.log(high) - math.log(low))
 
@@ -107,7 +107,7 @@ def mean_run(runs: Sequence[Amounts]) -> Amounts:
 
 
 def decompose(a: Amounts, b: Amounts) -> Effects:
-    """What takes A's minutes to B's. Raises ValueError where a side took no time."""
+    """What leads from A's minutes to B's. Raises ValueError if a side took no time."""
     whole = log_mean(b.minutes, a.minutes)
     if whole <= 0:
         raise ValueError("a run that took no time can't be split")
@@ -127,7 +127,7 @@ def decompose(a: Amounts, b: Amounts) -> Effects:
 
 
 def _moved(time_a: float, time_b: float, count_a: float, count_b: float) -> float:
-    """Minutes that a phase gains because there is more to do; nothing where nothing is counted."""
+    """Minutes that a phase gains because there is more to do; 0 if nothing is counted."""
     if min(count_a, count_b) <= 0:
         return 0.0
     return log_mean(time_b, time_a) * math.log(count_b / count_a)
@@ -136,10 +136,10 @@ def _moved(time_a: float, time_b: float, count_a: float, count_b: float) -> floa
 def factors(
     a: Sequence[Amounts], b: Sequence[Amounts], *, paired: bool = False, confidence: float = 0.95
 ) -> Factors:
-    """The split of B over A, with intervals where each side has two replicates or more.
+    """The split of B/A, with intervals if each side has at least two replicates.
 
-    a, b    one a replicate: a run, or the mean run of a session
-    paired  the replicates stand in the order of the blocks (or sessions) that held both sides
+    a, b    one per replicate: a run, or the mean run of a session
+    paired  the replicates are in the order of the blocks (or sessions) that contain both sides
     """
     whole_a, whole_b = mean_run(a), mean_run(b)
     parts = decompose(whole_a, whole_b)
@@ -149,7 +149,7 @@ def factors(
     else:
         without = [[decompose(one, whole_b) for one in less_a], [decompose(whole_a, one) for one in less_b]]
 
-    # equal seeds give equal lengths in a block: where these vary between blocks, no spread is hidden
+    # Equal seeds give equal lengths in a block: if these vary between blocks, no spread is hidden.
     equal_in_blocks = paired and len({run.length for run in a}) > 1
 
     def interval(of: Callable[[Effects], float]) -> LogInterval:
@@ -177,11 +177,11 @@ def _without_each(runs: Sequence[Amounts]) -> list[Amounts]:
 
 
 def _jackknife(centre: float, samples: Sequence[Sequence[float]], n: int, confidence: float) -> LogInterval:
-    """Interval around the whole estimate, from the estimates that lack one replicate of a sample."""
+    """Interval around the overall estimate, from the estimates without one replicate of a sample."""
     if not all(samples):
         return LogInterval(centre, None, n, "one run has no spread to judge by")
     if _alike(samples):
-        return LogInterval(centre, None, n, "all runs gave the same: the spread is hidden")
+        return LogInterval(centre, None, n, "all runs gave the same value: the spread is hidden")
     variances = [(len(sample) - 1) ** 2 / len(sample) * _variance(sample) for sample in samples]
     total = math.fsum(variances)
     degrees = total**2 / math.fsum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))

@@ -1,6 +1,7 @@
-"""One training log held against the rules of its round: each check with its state and its evidence.
+"""One training log checked against the rules of its round: each check with its state and its evidence.
 
-A check that the log or the round doesn't allow is `not applicable` and says why; it is never `ok` by default.
+A check that the log or the round doesn't allow is `not applicable` and states why; it is never `ok` by
+default.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ State = Literal["ok", "fail", "not applicable"]
 
 @dataclass(frozen=True)
 class RuleCheck:
-    """One rule held against one log, or against the set.
+    """One rule checked against one log, or against the set.
 
     rule      in a few words
-    evidence  what was found, in figures, and what is asked for where it is not met
-    where     `result_0.txt:42`; the file alone where no line shows it; "" for the set
+    evidence  what was found, and what is required if the rule is not met
+    where     `result_0.txt:42`; only the file if no line shows it; "" for the set
     """
 
     rule: str
@@ -59,7 +60,9 @@ def _understood(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     name = "every MLPerf line understood"
     if seen.skipped_at:
         lines = ", ".join(map(str, seen.skipped_at))
-        return RuleCheck(name, "fail", f"not these lines: {lines}", _at(run, seen.skipped_at[0]))
+        return RuleCheck(
+            name, "fail", f"these lines were not understood: {lines}", _at(run, seen.skipped_at[0])
+        )
     if not seen.keys:
         return RuleCheck(name, "fail", run.problem or "no MLPerf log line", run.file)
     total = sum(key.count for key in seen.keys.values())
@@ -67,10 +70,10 @@ def _understood(run: TrainingRun, seen: LogOutline) -> RuleCheck:
 
 
 def _keys(run: TrainingRun, seen: LogOutline, keys: RequiredKeys | None) -> Iterator[RuleCheck]:
-    """Keys that have to stand in the log: one check where all is well, else one a key."""
-    once, some = "keys that stand exactly once", "keys that stand at least once"
+    """Keys that the log must contain: one check if all is well, else one per key."""
+    once, some = "keys that occur exactly once", "keys that occur at least once"
     if keys is None:
-        why = f"what {run.round or 'an unknown round'} asks for isn't known"
+        why = f"the requirements of {run.round or 'an unknown round'} are unknown"
         yield RuleCheck(once, "not applicable", why, run.file)
         yield RuleCheck(some, "not applicable", why, run.file)
         return
@@ -78,7 +81,7 @@ def _keys(run: TrainingRun, seen: LogOutline, keys: RequiredKeys | None) -> Iter
     asked = [key for key in keys.once if not (division == "open" and key in OPEN_DIVISION_FREE)]
     wrong = [check for key in asked if (check := _not_once(run, key, seen.keys.get(key)))]
     repeated = [key for key in asked if (found := seen.keys.get(key)) and found.count > 1]
-    alike = f"; said alike by several ranks: {', '.join(repeated)}" if repeated else ""
+    alike = f"; repeated identically by several ranks: {', '.join(repeated)}" if repeated else ""
     yield from wrong or [RuleCheck(once, "ok", f"{len(asked)} keys{alike}", run.file)]
     groups = [*((key,) for key in keys.some), *keys.either]
     missing = [group for group in groups if not any(key in seen.keys for key in group)]
@@ -101,7 +104,7 @@ def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> RuleCheck 
 def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[RuleCheck]:
     for key, allowed in allowed_values(round_).items():
         found = seen.keys.get(key)
-        if found is None:  # whether it has to be there is another check
+        if found is None:  # whether it must be present is another check
             continue
         wrong = [value for value in found.values if not allowed.accepts(value)]
         evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or found.values)}"
@@ -111,7 +114,7 @@ def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[
 
 
 def _order(run: TrainingRun, seen: LogOutline) -> RuleCheck:
-    name = "initialisation, then the run"
+    name = "initialization, then the run"
     places = [
         (seen.keys[key].lines[0], key)
         for key in ("init_start", "init_stop", "run_start", "run_stop")
@@ -119,7 +122,7 @@ def _order(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     ]
     if len(places) < 2:
         return RuleCheck(
-            name, "not applicable", f"{len(places)} of their starts and stops in the log", run.file
+            name, "not applicable", f"the log has {len(places)} of the four start and stop lines", run.file
         )
     for (line, key), (after, follower) in pairwise(places):
         if after < line:
@@ -149,16 +152,18 @@ def _caches(run: TrainingRun, seen: LogOutline) -> RuleCheck:
         return RuleCheck(name, "fail", f"no {key} in the log", run.file)
     if seen.cache_failure:
         line, said = seen.cache_failure
-        return RuleCheck(name, "fail", f"{key} is claimed, but the log says: {said}", _at(run, line))
+        return RuleCheck(name, "fail", f"{key} is claimed, but the log states: {said}", _at(run, line))
     if False in claimed.values:
         return RuleCheck(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
     if _cleared_late(seen, claimed):
         return RuleCheck(name, "fail", f"{key} comes after run_start", _at(run, claimed.lines[0]))
-    return RuleCheck(name, "ok", f"{key} claimed, nothing in the log against it", _at(run, claimed.lines[0]))
+    return RuleCheck(
+        name, "ok", f"{key} claimed, nothing in the log contradicts it", _at(run, claimed.lines[0])
+    )
 
 
 def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
-    """By the clock: a log that joins those of several programs may print the line at its end."""
+    """By the clock: a log that merges those of several programs may print the line at its end."""
     if seen.cleared_before_s is not None:
         return seen.cleared_before_s < 0
     start = seen.keys.get("run_start")
@@ -166,7 +171,7 @@ def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
 
 
 def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> RuleCheck:
-    name = "initialisation within its limit"
+    name = "initialization within its limit"
     division = _first(seen, "submission_division")
     limit = init_limit_minutes(round_, division if isinstance(division, str) else None)
     if limit is None or seen.init_s is None:

@@ -1,7 +1,7 @@
-"""What MLPerf training's rounds ask for, as tables: runs, keys of a log, and the targets of `assay.targets`.
+"""What MLPerf training's rounds require, as tables: runs, keys of a log, and the targets of `assay.targets`.
 
 Sources: MLPerf training rules and policies of v0.5 to v6.1 ("Benchmark Results", "Benchmarks"); the keys, the
-limits of initialisation and the fractions of v0.7's BLEU scores from mlperf-logging's compliance rules.
+limits of initialization and the fractions of v0.7's BLEU scores from mlperf-logging's compliance rules.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ScoringRule:
     """How a benchmark's runs become one score.
 
     runs      that a result needs
-    counted   of them, the first that converged; None: all count
-    dropped   of the fastest and of the slowest, each
-    failures  runs that may fail to converge, each taken for a slowest one
+    counted   the first of them that converged, this many; None: all count
+    dropped   number of the fastest and of the slowest runs, each
+    failures  runs that may fail to converge, each counted as a slowest one
     """
 
     runs: int
@@ -47,7 +47,7 @@ _RULES: Final[Mapping[str, ScoringRule]] = {
 
 
 def rule_for(benchmark: str | None, round_: str | None) -> ScoringRule | None:
-    """The rule of a benchmark, by the name of its result folder; None where no rule is known.
+    """The rule of a benchmark, by the name of its result folder; None if no rule is known.
 
     >>> rule_for("unet3d", "v3.1")
     Rule(runs=40, dropped=4, failures=4, counted=None)
@@ -62,9 +62,9 @@ def rule_for(benchmark: str | None, round_: str | None) -> ScoringRule | None:
 
 @dataclass(frozen=True)
 class RequiredKeys:
-    """What a log of a round has to state.
+    """What a log of a round must state.
 
-    once    exactly once; ranks that repeat each other word for word do no harm
+    once    exactly once; identical repetitions by ranks are allowed
     some    at least once
     either  at least one of each group
     """
@@ -117,11 +117,11 @@ _SINCE: Final[Mapping[str, RequiredKeys]] = {
         (*_EITHER, *_EVALUATIONS),
     ),
 }
-OPEN_DIVISION_FREE: Final = frozenset(_ACCUMULATION)  # asked for in the closed division only
+OPEN_DIVISION_FREE: Final = frozenset(_ACCUMULATION)  # required only in the closed division
 
 
 def keys_of(round_: str | None) -> RequiredKeys | None:
-    """What a log has to state in a round; None where the round isn't known."""
+    """What a log must state in a round; None if the round is unknown."""
     if round_ not in ROUNDS:
         return None
     at = ROUNDS.index(round_)
@@ -130,10 +130,10 @@ def keys_of(round_: str | None) -> RequiredKeys | None:
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """What keys may state, where they are in a log, in the rounds from `since` to `until`.
+    """What keys may state, if they are in a log, in the rounds from `since` to `until`.
 
-    expected  what `accepts` asks for, as text
-    until     the last round that asks; None: it is still asked
+    expected  what `accepts` requires, as text
+    until     the last round that requires it; None: still required
     """
 
     keys: tuple[str, ...]
@@ -177,7 +177,7 @@ _ALLOWED: Final = (
 
 
 def allowed_values(round_: str | None) -> dict[str, AllowedValues]:
-    """What a round's keys may state, by key; an unknown round is taken as the first.
+    """What a round's keys may state, by key; an unknown round counts as the first.
 
     >>> allowed_values("v6.1")["micro_batch_size"].expected, "micro_batch_size" in allowed_values("v5.1")
     ('a whole number of at least 1', False)
@@ -192,7 +192,7 @@ def allowed_values(round_: str | None) -> dict[str, AllowedValues]:
 
 
 def init_limit_minutes(round_: str | None, division: str | None) -> float | None:
-    """Minutes that initialisation may take, outside the score; None where no limit is known.
+    """Minutes that initialization may take, outside the score; None if no limit is known.
 
     >>> init_limit_minutes("v3.1", "closed"), init_limit_minutes("v3.1", "open")
     (30.0, 240.0)
@@ -206,15 +206,15 @@ def init_limit_minutes(round_: str | None, division: str | None) -> float | None
     return 30.0
 
 
-# All of a round ------------------------------------------------------------------------------------------
+# Everything about a round --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RoundRules:
-    """What a benchmark's results have to meet in a round; None where it isn't known.
+    """What a benchmark's results must meet in a round; None if unknown.
 
-    targets     empty where the round has none that a number can be held against
-    binds_open  whether they hold in the open division, too
+    targets     empty if the round has none that is a number
+    binds_open  whether they also apply in the open division
     """
 
     benchmark: str | None
@@ -234,7 +234,7 @@ class RoundRules:
         of = "" if self.runs.dropped == 1 else f"{self.runs.dropped} "
         parts.append(f"without the {of}fastest and the {of}slowest")
         parts.append(f"at most {self.runs.failures} may fail to converge")
-        reach = " and ".join(str(target) for target in self.targets) or "not known as a number"
+        reach = " and ".join(str(target) for target in self.targets) or "unknown as a number"
         closed = " (closed division)" if self.targets and not self.binds_open else ""
         return f"{named}: {', '.join(parts)}; target {reach}{closed}; times the factor of scaling.json"
 

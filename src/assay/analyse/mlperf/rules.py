@@ -1,4 +1,4 @@
-"""A set of training logs held against the rules of its benchmark and round, as a set and log by log."""
+"""A set of training logs checked against the rules of its benchmark and round, as a set and log by log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.records import LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, benchmarks_of, era_of
 
 NOT_VERIFIED = "Result not verified by MLCommons Association"
-"""Due beside every figure that MLCommons has not published itself."""
+"""Required next to every result that MLCommons has not published itself."""
 
 
 def check_set(
@@ -43,7 +43,7 @@ def _known_round(rules: RoundRules) -> RuleCheck:
     if rules.round not in ROUNDS or rules.benchmark is None:
         missing = "the benchmark" if rules.benchmark is None else f"round {rules.round or 'of these logs'}"
         return RuleCheck(
-            name, "not applicable", f"{missing} isn't known; say it with --round or by the folder"
+            name, "not applicable", f"{missing} is unknown; state it with --round or by the folder"
         )
     if era_of(rules.benchmark, rules.round):
         return RuleCheck(name, "ok", f"{rules.benchmark} in {rules.round}")
@@ -101,7 +101,7 @@ def _one_configuration(runs: Sequence[TrainingRun]) -> RuleCheck:
 def _scaling(factor: float | None) -> RuleCheck:
     name = "scaling factor"
     if factor is None:
-        return RuleCheck(name, "fail", "scaling.json is there and can't be understood")
+        return RuleCheck(name, "fail", "scaling.json exists but can't be parsed")
     if factor == 1:
         return RuleCheck(name, "not applicable", "no scaling.json, or a factor of 1")
     return RuleCheck(name, "ok", f"{factor:.6g} from scaling.json")

@@ -2,8 +2,8 @@
 
 Time to train is noisy, so a result is several runs: the fastest and the slowest are dropped and the rest
 averaged. A run that did not converge may count as a slowest one. A set that doesn't meet its rule has no
-score, and its doubts say why. A broken log is no run that failed: the official rule takes it for one, and
-what it gives then is kept apart.
+score, and its doubts state why. A broken log is not a run that failed: the official rule counts it as one,
+and the resulting score is kept separately.
 
 Source: MLPerf training rules, "Benchmark Results"; v0.5 rules for NCF.
 """
@@ -25,14 +25,14 @@ _BROKEN: Final = ("unfinished", "invalid")
 
 @dataclass(frozen=True)
 class Score:
-    """A set's score, in minutes; None where the rule gives none, and then a doubt says why.
+    """A set's score, in minutes; None if the rule gives none, in which case a doubt states why.
 
     minutes    the olympic mean
-    official   the same where the only obstacle are broken logs, each taken for a run that failed, as the
-               official rule does; None where `minutes` is not, or where the rule bears fewer
+    official   the same if broken logs are the only obstacle, each counted as a run that failed, as the
+               official rule does; None if `minutes` is not, or if the rule allows fewer failures
     scaled     the same times the scaling factor
     mean, std  of the runs that converged: the plain mean and the sample standard deviation
-    converged  how many of the runs did
+    converged  number of runs that converged
     """
 
     minutes: float | None
@@ -48,10 +48,10 @@ class Score:
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """A set of runs with its score and everything to doubt about it.
+    """A set of runs with its score and all doubts about it.
 
-    rules, checks   what it was held against, and what came of it; None and empty where nobody asked
-    stated_minutes  the score that was published of it; None where nobody said
+    rules, checks   the rules it was checked against, and the results; None and empty if not requested
+    stated_minutes  the published score; None if unknown
     """
 
     name: str
@@ -72,7 +72,7 @@ def score(
 ) -> Score:
     """The score of a set's runs, in the order in which they ran.
 
-    scaling_factor  of the set's scaling.json, 1 without one; None where it can't be known
+    scaling_factor  from the set's scaling.json, 1 without one; None if unknown
     """
     rule = rule_for(benchmark, round_)
     doubts = _obstacles(runs, rule, benchmark)
@@ -103,7 +103,7 @@ def score(
 def olympic_mean(minutes: Sequence[float], failed: int, dropped: int) -> float:
     """Mean without the `dropped` fastest and slowest, where `failed` further runs are slower than any.
 
-    Raises ValueError where nothing is left, or more failed than are dropped.
+    Raises ValueError if nothing is left, or if more failed than are dropped.
 
     >>> olympic_mean([10.0, 11.0, 12.0, 99.0], failed=0, dropped=1)
     11.5
@@ -122,8 +122,8 @@ NO_RULE = DoubtKind(
     code="no-rule",
     subject="training",
     severity="weak",
-    means="No rule says how this benchmark is scored, or the logs name no benchmark.",
-    effect="There is no score, only minutes of single runs.",
+    means="No rule states how this benchmark is scored, or the logs name no benchmark.",
+    effect="There is no score, only the minutes of single runs.",
     remedy="Use the minutes of the single runs, and compare them run by run with `assay compare`.",
 )
 
@@ -132,9 +132,9 @@ RUN_COUNT = DoubtKind(
     code="run-count",
     subject="training",
     severity="invalid",
-    means="The set does not have the number of runs that the rule asks for.",
+    means="The set does not have the number of runs that the rule requires.",
     effect=(
-        "A score of other runs than the rule's is not comparable: the fastest and slowest are dropped from a "
+        "A score of any other number of runs is not comparable: the fastest and slowest are dropped from a "
         "fixed number."
     ),
     remedy=(
@@ -152,7 +152,7 @@ UNUSABLE_RUN = DoubtKind(
     ),
     effect=(
         "A broken log is not a run that failed to converge: counting it either way invents a result. The "
-        "official rule drops one as the slowest run; what it gives then is shown next to it."
+        "official rule drops one as the slowest run; the score by that rule is shown next to it."
     ),
     remedy="Complete the file or repeat the run: a broken log is not a run that failed to converge.",
 )
@@ -164,17 +164,18 @@ NOT_CONVERGED = DoubtKind(
     severity="weak",
     means="Runs of the set ended without reaching the quality target.",
     effect=(
-        "Within the number that the rules allow they count as the slowest; beyond it the set is no result."
+        "Within the number that the rules allow, they count as the slowest; beyond it, the set is not a "
+        "result."
     ),
     remedy=(
-        "Compare the share of runs that converge as well as the score, and look at the hyperparameters of "
+        "Compare the share of runs that converge as well as the score, and check the hyperparameters of "
         "those that did not."
     ),
 )
 
 
 def _obstacles(runs: Sequence[TrainingRun], rule: ScoringRule | None, benchmark: str | None) -> list[Doubt]:
-    """Why the rule gives no score; empty where it does."""
+    """Why the rule gives no score; empty if it gives one."""
     if rule is None:
         return [
             NO_RULE.doubt(
@@ -186,7 +187,7 @@ def _obstacles(runs: Sequence[TrainingRun], rule: ScoringRule | None, benchmark:
         files = f"{len(runs)} result file{'s' if len(runs) != 1 else ''}"
         doubts.append(
             RUN_COUNT.doubt(
-                f"{files} where the rule for {benchmark} is {rule.runs} runs",
+                f"{files}, but the rule for {benchmark} requires {rule.runs} runs",
                 ("as many runs as the rule asks for", f"{rule.runs} runs"),
             )
         )
@@ -203,5 +204,5 @@ def _obstacles(runs: Sequence[TrainingRun], rule: ScoringRule | None, benchmark:
 
 def _failures_counted(failed: int, rule: ScoringRule) -> Doubt:
     return NOT_CONVERGED.doubt(
-        f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest"
+        f"{failed} of {rule.runs} runs did not converge; the rules count them as the slowest"
     )

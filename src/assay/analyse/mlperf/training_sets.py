@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.analyse.comparison.groups import counts
 from assay.analyse.mlperf.likeness import Unit
 from assay.analyse.mlperf.lmdi import Amounts, mean_run
 from assay.analyse.statistics.intervals import ROUNDING, one_mean
@@ -21,19 +20,19 @@ class TrainingSet:
     """One benchmark's runs on one side.
 
     shape            workers × accelerators
-    runs, converged  that came to their run_stop, and of them those that reached the target
+    runs, converged  that reached their run_stop, and those of them that reached the target
     unit             in which lengths are counted
     minutes          to train: geometric mean of the runs, = length × minutes_per_unit exactly
     length           to the target, in `unit`
-    minutes_per_unit start, evaluation and rest included
-    mean             each phase in minutes, evaluations and length: arithmetic means a run
+    minutes_per_unit including start, evaluation and rest
+    mean             each phase in minutes, evaluations and length: arithmetic means per run
     overlap_minutes  of evaluation in open epochs, counted once in training or evaluation
-    init_minutes     before run_start, outside of all of the above
-    grid             step between the last two evaluations in `unit`: a length is known no better than that
+    init_minutes     before run_start, outside all of the above
+    grid             step between the last two evaluations in `unit`: the resolution of a length
     tied             all runs stopped at the same point of that grid
-    notes            what was decided where the logs are ambiguous
+    notes            decisions where the logs are ambiguous
 
-    minutes and length are None where a run didn't converge: its time is no time to train.
+    minutes and length are None if a run didn't converge: its time is not a time to train.
     """
 
     name: str
@@ -59,13 +58,13 @@ def trained(results: Sequence[Result]) -> list[Result]:
         for r in results
         if (run := r.reading.training) is not None
         and run.phases is not None
-        and (counts(r) if run.status == "success" else run.status == "aborted")
+        and (r.counts if run.status == "success" else run.status == "aborted")
         and run.phases.minutes > 0
     ]
 
 
 def phases_of(result: Result) -> tuple[TrainingRun, TrainingPhases]:
-    """Of a run that `trained` gave."""
+    """The phases of a run from `trained`."""
     run = result.reading.training
     if run is None or run.phases is None:
         raise ValueError(f"{result.run.id} has no training phases")
@@ -73,7 +72,7 @@ def phases_of(result: Result) -> tuple[TrainingRun, TrainingPhases]:
 
 
 def common_unit(results: Sequence[Result]) -> Unit | None:
-    """Epochs where all runs tell them: what a sample is differs between logs. Else samples; else None."""
+    """Epochs if all runs state them, because a sample differs between logs; else samples; else None."""
     return _common_unit([phases_of(r)[1] for r in results])
 
 
@@ -84,7 +83,7 @@ def _common_unit(found: Sequence[TrainingPhases]) -> Unit | None:
 
 
 def amounts(result: Result, unit: Unit) -> Amounts:
-    """What one run took; of one that didn't converge, up to its last evaluation: its length is told there."""
+    """What one run took; for one that didn't converge, up to its last evaluation."""
     return _amounts(*phases_of(result), unit)
 
 
@@ -102,7 +101,7 @@ def _amounts(run: TrainingRun, p: TrainingPhases, unit: Unit) -> Amounts:
 
 
 def replicates(results: Sequence[Result], unit: Unit, *, by_session: bool) -> list[Amounts]:
-    """One a run, or the mean run of each session, in the order met."""
+    """One per run, or the mean run of each session, in the order of their first occurrence."""
     gathered: dict[Replicate, list[Amounts]] = {}
     for at, r in enumerate(results):
         key = (r.run.suite, r.run.session) if by_session else ("", str(at))
@@ -111,18 +110,18 @@ def replicates(results: Sequence[Result], unit: Unit, *, by_session: bool) -> li
 
 
 def sessions(results: Sequence[Result]) -> int:
-    """How many sessions the runs come from."""
+    """The number of sessions that the runs come from."""
     return len({(r.run.suite, r.run.session) for r in results})
 
 
 def training_set(name: str, results: Sequence[Result], unit: Unit) -> TrainingSet:
-    """What a side's runs of one benchmark took; `results` as `trained` gave them, at least one."""
+    """What a side's runs of one benchmark took; `results` from `trained`, at least one."""
     shapes = dict.fromkeys(str(r.run.trial.shape) for r in results)
     return _training_set(name, ", ".join(shapes), [phases_of(r) for r in results], unit)
 
 
 def set_of_runs(name: str, runs: Sequence[TrainingRun]) -> TrainingSet | None:
-    """The same of runs that were only read; None where none came to its run_stop or told its length."""
+    """The same for runs that were only read; None if none reached its run_stop or stated its length."""
     found = [(run, run.phases) for run in runs if run.phases is not None and run.phases.minutes > 0]
     unit = _common_unit([p for _, p in found])
     return _training_set(name, "", found, unit) if found and unit is not None else None
@@ -167,7 +166,7 @@ def _grid_step(run: TrainingRun, p: TrainingPhases, unit: Unit) -> float | None:
 
 
 def _noted(found: Sequence[_Trained]) -> tuple[str, ...]:
-    """What the logs' readers decided, each once, with how many runs it concerns where not all."""
+    """What the logs' readers decided, each once, with the number of runs concerned if not all."""
     notes: dict[str, int] = {}
     for run, p in found:
         for note in (*run.notes, *p.notes):
@@ -178,7 +177,7 @@ def _noted(found: Sequence[_Trained]) -> tuple[str, ...]:
 
 
 def by_benchmark(results: Sequence[Result]) -> Mapping[str, list[Result]]:
-    """Results by benchmark, in the order met."""
+    """Results by benchmark, in the order of their first occurrence."""
     found: dict[str, list[Result]] = {}
     for result in results:
         found.setdefault(result.run.trial.benchmark, []).append(result)

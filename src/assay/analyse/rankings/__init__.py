@@ -1,1 +1,1 @@
-"""Many systems at once, in order."""
+"""Rankings of many systems."""

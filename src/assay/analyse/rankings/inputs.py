@@ -1,4 +1,4 @@
-"""Figures of ranked systems that can hardly be what was measured: what a comparison of two finds, of all."""
+"""Implausible values of ranked systems: the doubts of pairwise comparisons, applied to all systems."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OF_TWO = (copies.COPIED_VALUES, copies.SUSPECT_UNIT, copies.SHARE_OF_WHOLE)
 
 
 def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -> tuple[Doubt, ...]:
-    """Doubts for which figures probably don't hold, of each system and of each two; each code once.
+    """Doubts about the values of each system and of each pair; each code once.
 
-    ratios  of each two sides, by their places
+    ratios  of each pair of sides, by their indices
     """
     found: dict[str, list[Doubt]] = {}
     for side in sides:
@@ -32,7 +32,7 @@ def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -
 
 
 def _with_names(doubt: Doubt, sides: Sequence[Side]) -> Doubt:
-    """With the names of both sides where the evidence has none."""
+    """With the names of both sides if the evidence has none."""
     a, b = (side.name for side in sides)
     if a in doubt.evidence or b in doubt.evidence:
         return doubt
@@ -40,7 +40,7 @@ def _with_names(doubt: Doubt, sides: Sequence[Side]) -> Doubt:
 
 
 def _one(alike: Sequence[Doubt]) -> Doubt:
-    """The first evidence of several, and how many more there are; equal ones count once."""
+    """The first piece of evidence, and the number of others; equal ones count once."""
     evidence = list(dict.fromkeys(doubt.evidence for doubt in alike))
-    more = f"; and {len(evidence) - 1} more such" if len(evidence) > 1 else ""
+    more = f"; and {len(evidence) - 1} more like this" if len(evidence) > 1 else ""
     return replace(alike[0], evidence=evidence[0] + more)

@@ -1,16 +1,16 @@
-"""Many systems at once: their order, which of them may be the best, and which these runs can't tell apart.
+"""Many systems at once: their order, which of them may be the best, and which the runs can't distinguish.
 
-Picking the fastest of 90 systems picks luck as well, so what is said of the best has to hold for all of them
-together. Multiple comparisons with the best: a system may be the best unless another one is surely better,
-each pair two-sided at 5 % over the number of rivals (Welch's t on the logarithms, or paired t where the sides
-ran in the same blocks; Bonferroni, since spreads differ). In at least 95 % of cases the best system is among
-those that may be, and every interval of how far a system lies behind the best of the others holds.
+Picking the fastest of 90 systems also picks luck, so a statement about the best has to hold for all of them
+jointly. Multiple comparisons with the best: a system may be the best unless another one is certainly better,
+each pair two-sided at 5 % divided by the number of rivals (Welch's t on the logarithms, or paired t if the
+sides ran in the same blocks; Bonferroni, because spreads differ). In at least 95 % of cases the best system
+is among those that may be, and every interval of how far a system is behind the best of the others holds.
 
-Groups: going down the order, a group holds the systems that can't be told apart from its first one. That
-takes all pairs, each at 5 % over their number.
+Groups: going down the order, a group contains the systems that can't be distinguished from its first one.
+That takes all pairs, each at 5 % divided by their number.
 
 A system with a value that is not above 0 has no logarithm and is not ranked. It may be the best, so
-then none is named; of the others is only said which surely are not.
+no best system is named then; of the others, only those that certainly are not the best are reported.
 
 Sources: Hsu, Annals of Statistics 12 (1984) 1136-1144; unequal spreads: Edwards and Hsu, Journal of the
 American Statistical Association 78 (1983) 965-971.
@@ -33,7 +33,7 @@ from assay.analyse.statistics.ratio import Ratio, one_side, ratio
 from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
 from assay.units import counted
 
-_OPEN = 1e-12  # beside 0, which an open bound excludes
+_OPEN = 1e-12  # next to 0, which an open bound excludes
 ERROR = 0.05  # of a ranking: that the best is not among those that may be, or that an interval does not hold
 SCORED = "time_to_train"  # what MLPerf ranks by, whatever a benchmark's verdicts rest on
 Basis = Literal["total", "accelerator"]
@@ -44,11 +44,11 @@ class RankPosition:
     """A system's place in one order.
 
     place     from 1, by the mean
-    behind    its figure over that of the best other system in the order, as slowness: 1.1 is 10 % worse, 0.9
-              is 10 % better. The interval holds for all systems together; None without a spread
-    may_lead  whether no other system is surely better; None where its own runs show no spread, and where that
-              can't be known because other systems are not ranked
-    group     number of its group, from 1; None where its own runs show no spread
+    behind    its value relative to that of the best other system, as slowness: 1.1 is 10 % worse, 0.9
+              is 10 % better. The interval holds for all systems jointly; None without a spread
+    may_lead  whether no other system is certainly better; None if its own runs show no spread, or if that is
+              unknown because other systems are not ranked
+    group     number of its group, from 1; None if its own runs show no spread
     """
 
     place: int
@@ -62,10 +62,10 @@ class RankedSystem:
     """One system at one size.
 
     value            mean with its own 95 % interval
-    per_accelerator  a time times the accelerators, a rate or an amount over them
+    per_accelerator  a time multiplied by the accelerators, a rate or an amount divided by them
     total, each      its place among all, by `value` and by `per_accelerator`
-    minutes          MLPerf's score by the rules of the round; None where there is none
-    scaled_minutes   the same times the set's scaling factor; None where the set states none
+    minutes          MLPerf's score by the rules of the round; None if there is none
+    scaled_minutes   the same multiplied by the set's scaling factor; None if the set states none
     """
 
     name: str
@@ -82,7 +82,7 @@ class RankedSystem:
 
 @dataclass(frozen=True)
 class UnrankedSystem:
-    """A system at one size that has the metric and is in no order.
+    """A system at one size that has the metric but is not ranked.
 
     value   arithmetic mean, without an interval
     reason  as text
@@ -98,9 +98,9 @@ class UnrankedSystem:
 class Ranking:
     """All systems that have a metric of a benchmark, at one set of labels, the best first.
 
-    not_ranked  systems that have the metric and are in no order; any of them may be the best
-    doubts      for which figures of ranked systems probably don't hold
-    error       that the best of them is not among those that may be, at most
+    not_ranked  systems that have the metric but are not ranked; any of them may be the best
+    doubts      because of which values of ranked systems are probably wrong
+    error       probability, at most, that the best of them is not among those that may be
     """
 
     benchmark: str
@@ -114,7 +114,7 @@ class Ranking:
     error: float = ERROR
 
     def best(self, basis: Basis = "total") -> RankedSystem | None:
-        """The first by the mean; None where some system is not ranked."""
+        """The first by the mean; None if some system is not ranked."""
         if self.not_ranked:
             return None
         return min(self.systems, key=lambda s: standing(s, basis).place)
@@ -133,9 +133,9 @@ def standing(system: RankedSystem, basis: Basis) -> RankPosition:
 def rankings(
     sides: Mapping[str, Sequence[Result]], metrics: Metrics, metric: str | None = None
 ) -> tuple[Ranking, ...]:
-    """One ranking a benchmark that two systems or more have, by name.
+    """One ranking per benchmark that at least two systems have, by name.
 
-    metric  instead of time to train, or of each benchmark's first metric of which one direction is better
+    metric  overrides time to train, or each benchmark's first metric with a direction
     """
     found: dict[tuple[str, str, str], list[tuple[str, Group]]] = {}
     for name, results in sides.items():
@@ -165,7 +165,7 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
     groups = [here.in_unit(point.unit) for _, here in entries]
     ratios = {(a, b): ratio(groups[a], groups[b]) for a, b in combinations(range(len(groups)), 2)}
     sign = 1 if point.better == "lower" else -1
-    # log of slowness: of a rate or an amount, more is less of it
+    # Log of slowness: for a rate or an amount, a higher value means less slowness.
     values = [one_side(here) for here in groups]
     pairs = _pairs(values, ratios, sign)
     ranks = [Shape.parse(here.point.shape).ranks for here in groups]
@@ -223,7 +223,7 @@ Pairs = Mapping[tuple[int, int], _Pair]
 
 
 def _pairs(values: Sequence[Estimate], ratios: Mapping[tuple[int, int], Ratio], sign: int) -> Pairs:
-    """Of each two that both show a spread, both ways round."""
+    """For each pair that both show a spread, in both directions."""
     found: dict[tuple[int, int], _Pair] = {}
     for (a, b), of_two in ratios.items():
         if values[a].low is None or values[b].low is None:
@@ -242,7 +242,7 @@ def _shifted(pairs: Pairs, cost: Sequence[float]) -> Pairs:
 def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[RankPosition]:
     """The standings of all.
 
-    whole  these are all systems; else none of them is known to be possibly the best
+    whole  whether these are all systems; else none of them is known to be possibly the best
     """
     order = sorted(range(len(slow)), key=slow.__getitem__)
     place = {at: number for number, at in enumerate(order, start=1)}
@@ -276,11 +276,11 @@ def _behind(
 
 
 def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[float, float]]:
-    """How far each may lie behind the best of the others, on the log scale; all hold together.
+    """How far each may be behind the best of the others, on the log scale; all hold jointly.
 
-    Below 0 is ahead. A system of which the lower bound is above 0 is surely not the best, and one of which
-    the upper bound is below 0 surely is; a bound of `_OPEN` says no more than that. What holds rests on the
-    pairs with the true best alone, one of `leading`; which one is not known, so the widest counts.
+    Below 0 is ahead. A system whose lower bound is above 0 is certainly not the best, and one whose upper
+    bound is below 0 certainly is; a bound of `_OPEN` says no more than that. What holds rests on the
+    pairs with the true best, one of `leading`; because it is unknown which one, the widest counts.
     """
     level = 1 - ERROR / (2 * max(1, len(judged) - 1))
     reach = {key: t_quantile(level, pair.degrees) * pair.error for key, pair in pairs.items()}
@@ -318,7 +318,7 @@ def _per_accelerator(value: Estimate, ranks: int, sign: int) -> Estimate:
 
 
 def _accelerator(here: Group) -> str:
-    """The model that the system's description names; "" where none does."""
+    """The model that the system's description names; "" if none."""
     for sample in here.samples:
         for table in sample.result.provenance.nodes if sample.result.provenance else ():
             for fact in ("mlperf.accelerator_model_name", "gpu.0.name"):
@@ -328,13 +328,13 @@ def _accelerator(here: Group) -> str:
 
 
 def _scores(here: Group) -> tuple[float | None, float | None]:
-    """MLPerf's score of these runs in minutes, and the same scaled; of imported training logs only."""
+    """MLPerf's score of these runs in minutes, and the scaled one; only for imported training logs."""
     results = [sample.result for sample in here.samples] + list(here.left_out)
     runs = [r.reading.training for r in results if r.reading.training is not None]
     if here.point.metric != SCORED or not runs or len(runs) < len(results):
         return None, None
     tables = [table for r in results if r.provenance for table in r.provenance.nodes]
-    factors = {table.get("mlperf.scaling_factor", 1.0) for table in tables}  # kept where it is another
+    factors = {table.get("mlperf.scaling_factor", 1.0) for table in tables}  # stored if it is not 1
     factor = factors.pop() if len(factors) == 1 else None
     of_set = score(runs, benchmark=runs[0].benchmark, round_=runs[0].round, scaling_factor=None)
     minutes = of_set.minutes or of_set.official

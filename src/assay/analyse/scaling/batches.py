@@ -1,4 +1,4 @@
-"""Weak or strong scaling, told from the global batch sizes that the programs state."""
+"""Weak or strong scaling, determined from the global batch sizes that the programs state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Kind = Literal["strong", "weak", "mixed", "unknown"]
 
 
 def kind_of(groups: Sequence[tuple[int, Group]]) -> tuple[Kind, str]:
-    """How the work grows with the ranks, and the batch sizes that say so.
+    """How the work grows with the ranks, and the batch sizes that show it.
 
-    strong  the same global batch on every size: each rank's part shrinks
-    weak    a global batch in proportion to the ranks: each rank's part stays
+    strong  the same global batch at every size: each rank's part shrinks
+    weak    a global batch in proportion to the ranks: each rank's part is constant
     mixed   neither
     unknown not every size states one batch size
     """
@@ -34,11 +34,12 @@ def kind_of(groups: Sequence[tuple[int, Group]]) -> tuple[Kind, str]:
 
 
 def one_training(groups: Sequence[tuple[int, Group]], *, weak: bool) -> tuple[Kind, tuple[Group, ...]]:
-    """The most sizes that one law can hold, and how the work grows with the ranks over them.
+    """The largest set of sizes that one law can describe, and how the work grows with the ranks over them.
 
-    weak  sizes with one batch a rank are one training too; else only those with one global batch
+    weak  sizes with the same batch per rank are one training, too; else only those with one global batch
 
-    Of equally many, those that reach the most ranks. All of them where not every size states a batch.
+    Of sets with the same number of sizes, the one that reaches the most ranks. All sizes if not every one
+    states a batch.
     """
     stated = [(ranks, group, batch) for ranks, group in groups if (batch := batch_of(group)) is not None]
     if len(stated) < len(groups):
@@ -53,7 +54,7 @@ def one_training(groups: Sequence[tuple[int, Group]], *, weak: bool) -> tuple[Ki
 
 
 def batch_of(group: Group) -> float | None:
-    """The one global batch size of all runs at a point; None where they state none or several."""
+    """The one global batch size of all runs at a point; None if they state none or several."""
     stated = {_stated(sample.result) for sample in group.samples}
     return stated.pop() if len(stated) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Throughput, speed-up and efficiency over sizes, each against the smallest size with its interval."""
+"""Throughput, speed-up and efficiency over sizes, each relative to the smallest size with its interval."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def scale(
     metric: str | Sequence[str] | None = None,
     across: str | None = None,
 ) -> tuple[Scaling, ...]:
-    """One curve a system, benchmark and swept point, over at least two sizes.
+    """One curve per system, benchmark and swept point, over at least two sizes.
 
     metrics  what a run's workload declares
     metric   whose curves; None is each workload's first metric that scales with the ranks
     across   name of one curve over all systems, each of which is a size of it
 
-    The speed-up's interval is paired by block where sizes were shuffled together, else Welch's; every one
-    allows for the looks where the runs were looked at before all were in.
-    Metrics that don't scale (bus bandwidth, latency, accuracy), or of which neither direction is better,
-    and those with values that are not above 0, have no curve.
-    Raises InputError where two systems that are to be one curve have the same size.
+    The speed-up's interval is paired by block if sizes were shuffled together, else Welch's; every one
+    allows for interim looks if there were any.
+    Metrics that don't scale (bus bandwidth, latency, accuracy), that have no direction,
+    or that have values that are not above 0, have no curve.
+    Raises InputError if two systems on one curve have the same size.
     """
     return tuple(c.scaling() for c in curves(results, metrics=metrics, metric=metric, across=across))
 
@@ -93,7 +93,7 @@ def _by_curve(results: Iterable[Result], across: str | None) -> dict[str, list[R
 
 
 def _wanted(curve: Curve, metrics: Metrics, wanted: Sequence[str] | None) -> bool:
-    """Whether the curve is one that is asked for: by default its workload's first that scales."""
+    """Whether the curve is requested: by default, its workload's first metric that scales."""
     run: Run = curve.groups[0].samples[0].result.run
     primary = [m.name for m in metrics(run).values() if m.scales and m.better is not None][:1]
     return curve.groups[0].point.metric in (wanted or primary)
@@ -106,7 +106,7 @@ def _declared(found: Group, metrics: Metrics) -> Metric | None:
 def sizes_of_one_system(sides: Mapping[str, Sequence[Result]]) -> dict[str, str]:
     """Benchmark → name of the system of which the sides are sizes.
 
-    They are where each has one shape of its own and their systems' names have a part in common.
+    They are if each has exactly one shape and their systems' names have a part in common.
     """
     shapes: dict[str, dict[str, set[Shape]]] = {}
     for side, results in sides.items():
@@ -123,7 +123,7 @@ def sizes_of_one_system(sides: Mapping[str, Sequence[Result]]) -> dict[str, str]
 
 
 def common_name(systems: Sequence[str]) -> str:
-    """What the names begin with, else what they end with; "" where that is less than three letters.
+    """The names' common prefix, or else suffix; "" if that is shorter than three letters.
 
     >>> common_name(["dgx_n1", "dgx_n2"])
     'dgx_n'
@@ -158,7 +158,7 @@ class Curve:
     beside: tuple[Curve, ...] = ()
 
     def scaling(self) -> Scaling:
-        """Each size against the smallest."""
+        """Each size relative to the smallest."""
         first = self.groups[0]
         return Scaling(
             system=self.system,
@@ -175,7 +175,7 @@ class Curve:
         return [name for curve in self.beside if (name := curve.groups[0].point.metric) != "time_to_train"]
 
     def per_rank(self) -> tuple[Estimate, ...]:
-        """Each size's throughput over its ranks, its own or what its runs state beside it; else empty."""
+        """Each size's throughput per rank, from the metric or from what its runs also state; else empty."""
         for rate in (self, *self.beside):
             unit = rate.groups[0].point.unit
             if rate.better == "higher" and unit.endswith("/s"):

@@ -1,12 +1,12 @@
 """Amdahl's law and the Universal Scalability Law fitted to throughput over ranks, with intervals.
 
 Throughput on n ranks is X(n) = c·n / (1 + σ(n − 1) + κ·n(n − 1)). σ is what is not divided among the ranks
-(the serial share; under weak scaling, what each further rank adds to a step), κ what every pair of ranks
-costs (coherence: each waits for each). Amdahl's law has κ = 0.
+(the serial share; under weak scaling, what each further rank adds to a step), κ is the cost of every pair of
+ranks (coherence: each waits for each). Amdahl's law has κ = 0.
 Sources: Amdahl, AFIPS 30 (1967) 483-485; Gunther, Guerrilla Capacity Planning (2007), chapter 4.
 
-Fitted on logarithms by least squares with 0 ≤ σ, κ ≤ 1; every interval is the one that the profile of the
-sum of squares gives, so that it ends at 0 where the law does. No bootstrap: sizes and runs are too few.
+Fitted on logarithms by least squares with 0 ≤ σ, κ ≤ 1; every interval is a profile interval of the
+sum of squares, so that it ends at 0 where the law does. No bootstrap: there are too few sizes and runs.
 The intervals' coverage is simulated in tests/analyse/scaling/test_laws.py and benchmarks/scaling_laws.py.
 """
 
@@ -24,15 +24,15 @@ from assay.records import Estimate
 Name = Literal["amdahl", "usl"]
 SHARES: dict[Name, int] = {"amdahl": 1, "usl": 2}  # σ; σ and κ
 USL_SIZES = 6  # two shares from fewer sizes follow the noise
-MISFIT = 0.05  # false alarms of the test whether the law misses the sizes' means
+MISFIT = 0.05  # false-alarm rate of the test whether the sizes' means deviate from the law
 _RAYS = 180  # from the best fit to the edge of what the data allow; profile ends are exact to 2e-4 of a width
-_EXACT = 1e-13  # sums of squares of logarithms below this are rounding
-Array = Any  # a numpy array; numpy itself is imported where it works
+_EXACT = 1e-13  # sums of squares of logarithms below this are rounding error
+Array = Any  # a numpy array; numpy itself is imported where it is used
 
 
 @dataclass(frozen=True)
 class Size:
-    """Runs on so many ranks: logarithms of throughput (of 1/time for a time), one a run."""
+    """Runs on this many ranks: logarithms of throughput (of 1/time for a time), one per run."""
 
     ranks: int
     logs: tuple[float, ...]
@@ -53,9 +53,10 @@ class Noise:
 
 
 def noise(sizes: Sequence[Size], *, blocked: bool) -> Noise:
-    """The scatter of the runs, without what a block's sizes share where they were run in blocks.
+    """The scatter of the runs, without the part common to a block's sizes if they were run in blocks.
 
-    blocked  the n-th runs of all sizes come from one shuffled block; then all sizes have equally many
+    blocked  the n-th runs of all sizes come from one shuffled block; then all sizes have the same number of
+             runs
     """
     import numpy as np
 
@@ -77,9 +78,9 @@ class Fit:
     """A law fitted to sizes.
 
     shares    σ, or σ and κ
-    edge      shares at the edge of what the data allow; empty where they allow no interval
-    variance  of one run about the law, with its degrees of freedom; None where there is nothing to see it by
-    misfit    probability of so large a distance of the means from the law, were it true; None unknown
+    edge      shares at the edge of what the data allow; empty if they allow no interval
+    variance  of one run about the law, with its degrees of freedom; None if it can't be estimated
+    misfit    probability of means this far from the law, if it were true; None if unknown
     confidence  of every interval
     """
 
@@ -96,7 +97,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """The means lie no farther from the law than the runs' scatter explains."""
+        """Whether the means are no farther from the law than the runs' scatter explains."""
         return self.misfit is None or self.misfit >= MISFIT
 
     def share(self, number: int) -> Estimate:
@@ -110,7 +111,7 @@ class Fit:
         return Estimate(value, low, high, runs, "", self.confidence)
 
     def log_speed(self, ranks: int) -> tuple[float, float | None, float | None]:
-        """Logarithm of the mean throughput on so many ranks, and the ends of its interval."""
+        """Logarithm of the mean throughput on this many ranks, and the ends of its interval."""
         at, low, high = self._relative(ranks)
         value = self.centre + at
         variance = self.noise.centre_variance
@@ -123,14 +124,14 @@ class Fit:
         return value, value - _reach(half, at - low, high - at), value + _reach(half, high - at, at - low)
 
     def steps(self) -> Iterator[tuple[int, int, float, float]]:
-        """Ranks of neighbouring sizes, what the means gain from one to the other, and what the law gains."""
+        """Ranks of adjacent sizes, the gain of the means from one to the other, and the law's gain."""
         for smaller, larger in pairwise(self.sizes):
             measured = math.fsum(larger.logs) / len(larger.logs) - math.fsum(smaller.logs) / len(smaller.logs)
             law = _log_shape([smaller.ranks, larger.ranks], self.shares)
             yield smaller.ranks, larger.ranks, math.exp(measured), math.exp(float(law[1] - law[0]))
 
     def efficiency(self, ranks: int) -> Estimate:
-        """Speed-up over the smallest size, over the ratio of ranks."""
+        """Speed-up over the smallest size, divided by the ratio of ranks."""
         first = self.sizes[0].ranks
         ideal = math.log(ranks / first)
         runs = sum(len(s.logs) for s in self.sizes)
@@ -146,7 +147,7 @@ class Fit:
         return Estimate(value, min(low, value), max(high, value), runs, "", self.confidence)
 
     def _relative(self, ranks: int) -> tuple[float, float | None, float | None]:
-        """Logarithm of the throughput against the mean over all runs, by the shares alone."""
+        """Logarithm of the throughput relative to the mean over all runs, by the shares alone."""
         at = float(_log_shape([ranks], self.shares)[0] - self._mean(self.shares))
         if not len(self.edge):
             return at, None, None
@@ -161,7 +162,7 @@ class Fit:
 
 
 def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence: float = 0.95) -> Fit | None:
-    """The law that lies closest to the sizes' means; None where they are fewer than its parameters.
+    """The law closest to the sizes' means; None if there are fewer sizes than parameters.
 
     sizes    of different numbers of ranks
     blocked  as in `noise`
@@ -198,7 +199,7 @@ def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence:
 class HoldoutSize:
     """A size predicted from the others: measured over predicted − 1, and whether noise can explain it.
 
-    others_fit  the other sizes' means lie no farther from their law than the runs' scatter explains
+    others_fit  the other sizes' means are no farther from their law than the runs' scatter explains
     """
 
     ranks: int
@@ -209,16 +210,16 @@ class HoldoutSize:
 
     @property
     def beyond(self) -> bool | None:
-        """The interval, holding over all sizes together, excludes 0; None where there is none."""
+        """Whether the interval, holding over all sizes jointly, excludes 0; None if there is no interval."""
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
 def held_out(
     sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence: float = 0.95
 ) -> tuple[HoldoutSize, ...]:
-    """Each size held against the law fitted to the others; empty where those are too few for it.
+    """Each size compared with the law fitted to the others; empty if the others are too few.
 
-    confidence  that all intervals hold together
+    confidence  that all intervals hold jointly
     """
     if len(sizes) < SHARES[name] + 2:
         return ()
@@ -267,7 +268,7 @@ def _log_shape(ranks: Sequence[int], shares: Any) -> Any:
 
 
 def _slopes(ranks: Sequence[int], weights: Any, shares: Any) -> Any:
-    """Derivatives of the centred log shape by each share, weighted: k × q."""
+    """Derivatives of the centered log shape by each share, weighted: k × q."""
     import numpy as np
 
     n = np.asarray(ranks, dtype=float)
@@ -277,7 +278,7 @@ def _slopes(ranks: Sequence[int], weights: Any, shares: Any) -> Any:
 
 
 def _best(ranks: Sequence[int], weights: Any, residuals: Any, squares: Any, q: int) -> Any:
-    """Shares of the least sum of squares: the best of a coarse grid, then Gauss-Newton within the bounds."""
+    """Shares with the minimum sum of squares: the best of a coarse grid, then bounded Gauss-Newton."""
     import numpy as np
 
     axis = np.concatenate([[0.0], np.logspace(-6, 0, 31)])
@@ -306,10 +307,10 @@ def _best(ranks: Sequence[int], weights: Any, residuals: Any, squares: Any, q: i
 
 
 def _reach(half: float, there: float, back: float) -> float:
-    """How far an interval of two independent estimates' sum reaches to one side.
+    """How far an interval for the sum of two independent estimates extends to one side.
 
-    there, back  how far the law's own interval reaches to this side and to the other; a share's bound cuts
-                 it short on one, and the sum's is then longer than the cut one has it
+    there, back  how far the law's own interval extends to this side and to the other; a share's bound cuts
+                 it short on one, and the sum's is then longer than the cut one suggests
     Source: Zou & Donner, Statistics in Medicine 27 (2008) 1693-1702.
     """
     return max(math.hypot(half, there), min(math.hypot(half, back), half + there))
@@ -318,7 +319,7 @@ def _reach(half: float, there: float, back: float) -> float:
 def _variance(least: float, degrees: int, scatter: Noise) -> tuple[float | None, int, float | None]:
     """Variance of a run about the law, its degrees of freedom, and the probability of such a misfit.
 
-    Where the means miss the law by more than the scatter explains, the misses are what there is to judge by.
+    If the means deviate from the law by more than the scatter explains, the deviations are the basis.
     """
     least = least if least > _EXACT else 0.0
     misfit = None

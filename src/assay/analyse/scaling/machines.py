@@ -1,4 +1,4 @@
-"""Systems that are sizes of one machine: a round names each size of a machine as a system of its own."""
+"""Systems that are sizes of one machine: a round names each size of a machine as a separate system."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Literal
 from assay.records import Result, Run, Shape
 
 By = Literal["name", "accelerator", "none"]
-ONE_DIGIT = 9  # a number alone up to this is rather the model's, as in DGX-1
+ONE_DIGIT = 9  # a single number up to this is usually the model's, as in DGX-1
 
 
 def machines(results: Iterable[Result], by: By) -> dict[str, list[Result]]:
-    """The runs of each machine by its name, its sizes in the order met.
+    """The runs of each machine by its name, its sizes in the order of their first occurrence.
 
     by  `name`: submitter, and the system's name without its count; `accelerator`: submitter and model;
-        `none`: each system by itself
+        `none`: each system separately
 
-    A second system of a size that a machine has already is by itself.
+    A second system of a size that a machine already has is kept separate.
     """
     found: dict[str, list[Result]] = {}
     owners: dict[tuple[str, str, Shape], str] = {}

@@ -11,17 +11,17 @@ from assay.analyse.scaling.batches import batch_of
 from assay.analyse.statistics.ratio import ratio
 from assay.records import Better, Estimate, Shape
 
-FALSE_ALARMS = 0.05  # of all steps of a curve together
-WITHOUT_INTERVAL = 1.05  # times the ranks' ratio, from which a gain without an interval counts
+FALSE_ALARMS = 0.05  # for all steps of a curve jointly
+WITHOUT_INTERVAL = 1.05  # times the ranks' ratio: a gain without an interval counts from here
 
 
 @dataclass(frozen=True)
 class ScalingStep:
-    """What `larger` gains over `smaller`, two neighbouring sizes of one curve.
+    """What `larger` gains over `smaller`, two adjacent sizes of one curve.
 
-    gain     speed of the larger over that of the smaller; the lower ends of all steps hold together in 95 %
-    at_most  the ratio of their ranks: more than that no ranks can give
-    batches  the global batch size of each; None where it states none or several
+    gain     speed of the larger relative to the smaller; the lower ends of all steps hold jointly in 95 %
+    at_most  the ratio of their ranks: no ranks can give more than that
+    batches  the global batch size of each; None if it states none or several
     """
 
     smaller: str
@@ -32,19 +32,19 @@ class ScalingStep:
 
     @property
     def impossible(self) -> bool:
-        """It gains more than its ranks, by more than the runs' scatter explains."""
+        """Whether it gains more than its ranks, by more than the runs' scatter explains."""
         if self.gain.low is None:
             return self.gain.value > WITHOUT_INTERVAL * self.at_most
         return self.gain.low > self.at_most
 
     @property
     def lost(self) -> float:
-        """Share of its speed that the smaller size lost at least; where there is no interval, as measured."""
+        """Minimum share of its speed that the smaller size lost; without an interval, as measured."""
         return 1 - self.at_most / (self.gain.value if self.gain.low is None else self.gain.low)
 
     @property
     def equal_batch(self) -> float | None:
-        """Global batch of the smaller size as large per rank as the larger's; None where it is so already."""
+        """Global batch that gives the smaller size the larger's batch per rank; None if it already has it."""
         smaller, larger = self.batches
         if smaller is None or larger is None or larger <= smaller * self.at_most:
             return None
@@ -52,9 +52,9 @@ class ScalingStep:
 
 
 def steps(groups: Sequence[Group], better: Better) -> tuple[ScalingStep, ...]:
-    """The steps between neighbours; of a curve that scales perfectly 5 % have an impossible one.
+    """The steps between adjacent sizes; 5 % of curves that scale perfectly have an impossible one.
 
-    groups  of one curve, one a number of ranks, the fewest first
+    groups  of one curve, one per number of ranks, the fewest first
     """
     pairs = list(pairwise(groups))
     confidence = step_confidence(len(pairs))
@@ -62,7 +62,7 @@ def steps(groups: Sequence[Group], better: Better) -> tuple[ScalingStep, ...]:
 
 
 def step_confidence(steps: int) -> float:
-    """Of each step's two-sided interval, so that all lower ends hold together in 95 % (Bonferroni)."""
+    """Confidence of each step's two-sided interval, so that all lower ends hold in 95 % (Bonferroni)."""
     return 1 - 2 * FALSE_ALARMS / max(1, steps)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a scaling curve: weak or strong, what limits it, how far it goes, what it costs."""
+"""Conclusions from a scaling curve: weak or strong, what limits it, how far it goes, what it costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from assay.analyse.statistics.sequential import IN_FAMILY
 from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
 Fitted = tuple[Fit, tuple[HoldoutSize, ...]]
-FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
+FAR = 4  # times the largest size: predictions beyond say more about the law than about the machine
 Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
 
 
@@ -39,8 +39,8 @@ class Law:
     coherence  cost of a pair of ranks (κ), a share of one rank's work; None under Amdahl's law
     sizes      that it was fitted to
     held_out   each size predicted from the others
-    error      root mean square of these errors, a share of the throughput; None where sizes are too few
-    misfit     probability that means lie so far from the law, were it true; None where runs can't tell
+    error      root mean square of these errors, a share of the throughput; None if there are too few sizes
+    misfit     probability of means this far from the law, if it were true; None if unknown
     """
 
     name: laws.Name
@@ -54,9 +54,9 @@ class Law:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The mean that the law gives at a size, with its 95 % interval while the law holds.
+    """The law's mean at a size, with its 95 % interval as long as the law holds.
 
-    extrapolation  the size lies outside those measured; far: more than four times the largest
+    extrapolation  the size is outside those measured; far: more than four times the largest
     """
 
     ranks: int
@@ -68,7 +68,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Layout:
-    """Two shapes of equal accelerators: how fast `shape` is against `base`, which has the fewest workers."""
+    """Two shapes with equal accelerators: the speed of `shape` relative to `base` (the fewest workers)."""
 
     ranks: int
     base: str
@@ -79,14 +79,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Study:
-    """A curve and what follows from it. `laws[0]` is the one that limit and predictions rest on.
+    """A curve and its conclusions. `laws[0]` is the one that limit and predictions rest on.
 
-    kind_reason   the global batch sizes that tell weak from strong scaling
+    kind_reason   the global batch sizes that distinguish weak from strong scaling
     steps         what each size gains over the next smaller one
-    left_out      sizes of which there is no part in the laws: they trained with another batch
-    per_rank      each size's throughput a rank; empty where it is not known at every size
-    limit_reason  what the largest size loses and to what, in words
-    communication the sizes at which an all-reduce measured in the same sessions tells what an exchange takes
+    left_out      sizes that are not part of the laws: they trained with another batch size
+    per_rank      each size's throughput per rank; empty if it is unknown at any size
+    limit_reason  what the largest size loses and to what, as text
+    communication the sizes at which an all-reduce measured in the same sessions shows the time of an exchange
     """
 
     curve: Scaling
@@ -114,15 +114,15 @@ def study(
     flops: Flops | None = None,
     beside: Iterable[Result] = (),
 ) -> Study:
-    """What follows from a curve.
+    """The conclusions from a curve.
 
-    at      ranks to predict for; none: twice and four times the largest size
-    prices  of an accelerator-hour and watts an accelerator, where known
-    flops   what a sample needs, for each size's MFU
-    beside  results of the curve's sessions, whose all-reduces tell what communication takes
+    at      ranks to predict for; default: twice and four times the largest size
+    prices  of an accelerator-hour and watts per accelerator, if known
+    flops   per sample, for each size's MFU
+    beside  results of the curve's sessions, whose all-reduces show the cost of communication
 
-    Where several shapes have equally many ranks, laws are fitted to those with the fewest workers; where
-    sizes trained with several batches, to the most that are one training.
+    If several shapes have the same number of ranks, laws are fitted to those with the fewest workers; if
+    sizes trained with several batch sizes, to the largest set that is one training.
     """
     scaling = curve.scaling()
     packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, _ranks)]
@@ -137,7 +137,7 @@ def study(
     gained = steps(packed, curve.better)
     superlinear = tuple(scaling_doubts.superlinear(gained, scaling.metric))
     none = (
-        "sizes that trained with other batches follow no one law"
+        "sizes that trained with different batch sizes follow no single law"
         if len(packed) > 1
         else "one size has no law"
     )
@@ -184,7 +184,7 @@ def _ranks(group: Group) -> int:
 def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
     """Logarithms of throughput by size, and whether the n-th runs of all sizes come from one block.
 
-    They do where the design paired them; then blocks that lack a size are left out.
+    They do if the design paired them; then blocks that lack a size are left out.
     """
     sign = 1 if better == "higher" else -1
     unit = groups[0].point.unit
@@ -206,9 +206,9 @@ def _block(sample: Sample) -> tuple[str, int]:
 
 
 def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fitted]:
-    """Laws that the sizes allow with each size held out, first the one to go by.
+    """Laws that the sizes allow, validated with each size held out, the preferred one first.
 
-    The one of two shares only where κ is seen, above 0, and it predicts sizes that it was not shown better.
+    The law with two shares is preferred only if κ is certainly above 0 and it predicts held-out sizes better.
     """
     names: tuple[laws.Name, ...] = ("amdahl", "usl") if len(sizes) >= laws.USL_SIZES else ("amdahl",)
     # small errors add up faster over looks than 5 % does
@@ -239,13 +239,13 @@ def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
 
 
 def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
-    """What takes most of what the largest size loses, where the runs can tell it from nothing."""
+    """What takes most of what the largest size loses, if the runs can distinguish it from zero."""
     if not fit.fits:
-        return "unknown", "the sizes' means miss the law by more than the runs' scatter explains"
+        return "unknown", "the sizes' means deviate from the law by more than the runs' scatter explains"
     n = fit.sizes[-1].ranks
     serial, coherence = fit.share(0), fit.share(1) if fit.name == "usl" else None
     if serial.low is None:
-        return "unknown", "runs are too few, or too much alike, for an interval: more runs of each size"
+        return "unknown", "runs are too few, or too similar, for an interval: more runs of each size"
     parts: list[tuple[Limit, Estimate, float]] = [
         ("contention" if kind == "weak" else "serial-share", serial, serial.value * (n - 1))
     ]
@@ -254,11 +254,14 @@ def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
     seen = [part for part in parts if (part[1].low or 0) > 0]
     if not seen:
         most = percent(serial.high or 0)
-        return "none-seen", f"up to {n} ranks no loss is told from none (at most {most} a further rank)"
+        return (
+            "none-seen",
+            f"up to {n} ranks, no loss can be distinguished from zero (at most {most} per further rank)",
+        )
     whole = 1 + math.fsum(lost for _, _, lost in parts)
     name, share, lost = max(seen, key=lambda part: part[2])
     reason = (
-        f"{percent(lost / whole)} of the ideal speed of {n} ranks goes into it: {percent(share.value)} "
+        f"{percent(lost / whole)} of the ideal speed of {n} ranks is lost to it: {percent(share.value)} "
         f"({percent(share.low or 0)} to {percent(share.high or 0)}) {_MEANING[name]}"
     )
     return name, reason

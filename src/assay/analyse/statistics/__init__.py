@@ -1,1 +1,1 @@
-"""Intervals, families of claims, power, tests for trouble: nothing here knows what was measured."""
+"""Intervals, families of claims, power, tests for problems: nothing here knows what was measured."""

@@ -1,14 +1,14 @@
-"""Sizes of one curve compared in one band: how many independent claims they are worth.
+"""Sizes of one curve compared in one band: the number of independent claims they are equivalent to.
 
-An exchange is measured at twenty sizes in the same runs, and what a run has of luck it has at most of them.
-So the sizes' errors go together, and a band that holds at all sizes in 95 % of cases need not be as wide as
-one over twenty independent claims. How much they go together is read off the runs: the mean correlation of
-what the sizes are off their means. With it the least p over the sizes is simulated as the design has it
-(runs, pairs, sizes), and turned into the number of independent claims that err as often (Šidák's formula,
-solved for it). A mean correlation below 0 counts as 0, others are rounded down.
+An exchange is measured at twenty sizes in the same runs, and a lucky run is lucky at most of them.
+So the sizes' errors are correlated, and a band that holds at all sizes in 95 % of cases can be narrower than
+one for twenty independent claims. The correlation is estimated from the runs: the mean correlation of
+the sizes' deviations from their means. With it, the minimum p over the sizes is simulated for the design
+(runs, pairs, sizes), and converted to the number of independent claims that err as often (Šidák's formula,
+solved for it). A negative mean correlation counts as 0, others are rounded down.
 
-How often the band misses under several kinds of correlation: tests/analyse/statistics/test_bands.py,
-docs/communication.md.
+For how often the band misses under several kinds of correlation, see
+tests/analyse/statistics/test_bands.py and docs/how-to/communication.md.
 Sources: Šidák, JASA 62 (1967) 626-633; Westfall and Young, Resampling-Based Multiple Testing (1993), ch. 2.
 """
 
@@ -24,17 +24,17 @@ from assay.records import Comparison, Estimate, Point, Scalar, SizeCurve, Verdic
 
 SIZE: Final = "payload_bytes"  # the label that a curve runs over
 LEAST_SIZES: Final = 4
-_STEP: Final = 0.05  # of the correlation, so that few designs are simulated
+_STEP: Final = 0.05  # of the correlation, to limit the number of designs to simulate
 _DRAWS: Final = 20_000
 _SEED: Final = 20_251_121
 _LEVELS: Final = (0.05, 0.01)  # the number differs little between them; the larger one counts
 Replicates = tuple[Sequence[float], Sequence[float]]  # logarithms of A and of B
 Curve = tuple[str, str, str, str]
-Array = Any  # a numpy array; numpy itself is imported where it works
+Array = Any  # a numpy array; numpy itself is imported where it is used
 
 
 def curve_of(comparison: Comparison) -> Curve | None:
-    """What the sizes of one curve have in common; None where a comparison has no size."""
+    """What the sizes of one curve have in common; None if a comparison has no size."""
     point = comparison.point
     if not isinstance(point.labels.get(SIZE), int | float):
         return None
@@ -42,17 +42,17 @@ def curve_of(comparison: Comparison) -> Curve | None:
 
 
 def without_size(labels: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A point's labels but for its size."""
+    """A point's labels except its size."""
     return {name: value for name, value in labels.items() if name != SIZE}
 
 
 def along(sizes: Sequence[Replicates], *, paired: bool) -> SizeCurve | None:
-    """What the sizes of a curve are worth together; None where they are too few for a curve.
+    """The number of independent claims of a curve's sizes; None if they are too few for a curve.
 
-    sizes   of each its replicates, of A and of B, in the same order of runs at every size
-    paired  A and B of the same block stand in the same place
+    sizes   the replicates of each, of A and of B, in the same order of runs at every size
+    paired  A and B of the same block have the same index
 
-    Where sizes have different numbers of runs, nothing is known of their correlation and none is assumed.
+    If sizes have different numbers of runs, their correlation is unknown and assumed to be zero.
     """
     if len(sizes) < LEAST_SIZES:
         return None
@@ -66,9 +66,9 @@ def along(sizes: Sequence[Replicates], *, paired: bool) -> SizeCurve | None:
 
 
 def _correlation(sizes: Sequence[Replicates], *, paired: bool) -> float:
-    """Mean correlation of what the runs are off their size's mean, over all pairs of sizes.
+    """Mean correlation of the runs' deviations from their size's mean, over all pairs of sizes.
 
-    Sizes whose runs are all alike don't count.
+    Sizes whose runs all have the same value don't count.
     """
     import numpy as np
 
@@ -84,7 +84,7 @@ def _correlation(sizes: Sequence[Replicates], *, paired: bool) -> float:
 
 @cache
 def _independent(sizes: int, a: int, b: int, paired: bool, steps: int) -> float:
-    """Independent claims that err as often as so many equally correlated ones, 1 at least."""
+    """Independent claims that err as often as this many equally correlated ones, at least 1."""
     import numpy as np
 
     least = _least_p(sizes, a, b, paired, min(steps * _STEP, 0.95))
@@ -93,7 +93,7 @@ def _independent(sizes: int, a: int, b: int, paired: bool, steps: int) -> float:
 
 
 def _least_p(sizes: int, a: int, b: int, paired: bool, correlation: float) -> Array:
-    """The least two-sided p over the sizes in many draws without any difference."""
+    """The minimum two-sided p over the sizes in many draws without any difference."""
     import numpy as np
     from scipy.special import stdtr
 
@@ -121,19 +121,19 @@ def _least_p(sizes: int, a: int, b: int, paired: bool, correlation: float) -> Ar
 
 @dataclass(frozen=True)
 class CurveVerdict:
-    """B against A over the sizes of one curve, the smallest first; their intervals hold together."""
+    """B compared with A over the sizes of one curve, the smallest first; their intervals hold jointly."""
 
     sizes: tuple[Comparison, ...]
 
     @property
     def point(self) -> Point:
-        """Of the first size, without it."""
+        """The first size's point, without the size."""
         first = self.sizes[0].point
         return replace(first, labels=without_size(first.labels))
 
     @property
     def verdict(self) -> Verdict:
-        """`slower` or `faster` where any size is, slower first; equivalent where all are; else undecided."""
+        """`slower` or `faster` if any size is, slower first; equivalent if all are; else undecided."""
         found = {c.verdict for c in self.sizes}
         if found == {"equivalent"}:
             return "equivalent"
@@ -144,7 +144,7 @@ _GRAVEST: Final[tuple[Verdict, ...]] = ("slower", "faster")
 
 
 def curve_verdicts(comparisons: Iterable[Comparison]) -> tuple[CurveVerdict, ...]:
-    """Comparisons that are sizes of one curve, gathered by sides and curve; others are left out."""
+    """Comparisons that are sizes of one curve, grouped by sides and curve; others are left out."""
     curves: dict[object, list[Comparison]] = {}
     for c in comparisons:
         if c.along is not None:
@@ -153,7 +153,7 @@ def curve_verdicts(comparisons: Iterable[Comparison]) -> tuple[CurveVerdict, ...
 
 
 def size_of(comparison: Comparison) -> float:
-    """Its size in bytes. Raises TypeError where it is no size of a curve."""
+    """Its size in bytes. Raises TypeError if it is not a size of a curve."""
     size = comparison.point.labels.get(SIZE)
     if not isinstance(size, int | float):
         raise TypeError(f"{comparison.point} has no {SIZE}")
@@ -161,5 +161,5 @@ def size_of(comparison: Comparison) -> float:
 
 
 def band(comparison: Comparison) -> Estimate:
-    """The interval that holds together with those of the curve's other sizes; its own where none do."""
+    """The interval that holds jointly with those of the curve's other sizes; without any, its own."""
     return comparison.ratio if comparison.family is None else comparison.family.ratio

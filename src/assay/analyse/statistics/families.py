@@ -1,16 +1,16 @@
-"""Several comparisons claimed together: what is picked out of many has to be surer than what stood alone.
+"""Several comparisons claimed jointly: a result picked out of many needs stronger evidence than a single one.
 
 Of 20 comparisons without any difference, one is called faster or slower at 95 %. So the claims of a family
-(by default: the primary metrics of what is compared) are corrected by Holm's step-down, for "more" and for
+(by default, the primary metrics of what is compared) are corrected by Holm's step-down, for "more" and for
 "less" with half of the error each, and every comparison gets the interval that matches: in 95 % of cases all
-intervals of the family hold, so the verdicts drawn from them are all right.
+intervals of the family hold, so that the verdicts drawn from them are all correct.
 
 `equivalent` needs no correction and rests on the comparison's own interval. Each such claim is wrong in at
 most 2.5 % of cases, and so is "all are equivalent": it is wrong only if one that is not equivalent looks so
 (intersection and union). Correcting it would make claims undecided because something else was measured next
-to them. That error adds to the family's: measured in docs/statistics.md.
+to them. That error adds to the family's: it is measured in docs/explanation/statistics.md.
 
-Sizes of one curve are worth fewer claims than they are (`bands.py`). Each of them gets the interval of a band
+Sizes of one curve are equivalent to fewer claims (`bands.py`). Each of them gets the interval of a band
 that holds at all of them; the other claims step down to what the curves leave.
 
 Sources: Holm, Scandinavian Journal of Statistics 6 (1979) 65-70; the intervals: Strassburger and Bretz,
@@ -33,16 +33,17 @@ from assay.records import Comparison, Estimate, Family, RunsNeeded
 def claimed_together(
     comparisons: Sequence[Comparison], claimed: Callable[[Comparison], bool]
 ) -> tuple[Comparison, ...]:
-    """All comparisons in their order, those that are claimed corrected as one family."""
+    """All comparisons in their order, with those that are claimed corrected as one family."""
     verdicts = iter(corrected([c for c in comparisons if claimed(c)]))
     return tuple(next(verdicts) if claimed(c) else c for c in comparisons)
 
 
 def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """The same comparisons with the verdicts that may be claimed of all of them together.
+    """The same comparisons with the verdicts that may be claimed for all of them jointly.
 
-    A comparison without an interval claims nothing and counts for nothing. Of a family of one nothing
-    changes. Intervals of more than 95 % are those of repeated looks; the surest of them leads.
+    A comparison without an interval claims nothing and does not count. A family of one is
+    unchanged. Intervals of more than 95 % are those of repeated looks; the highest confidence among them
+    leads.
     """
     claims = [c for c in family if c.error is not None]
     if len(claims) < 2:
@@ -64,8 +65,8 @@ class _Tail:
     """Holm's step-down in one direction, and a band for curves.
 
     rejected  which claims exclude 1 in this direction
-    level     one-sided, of the bounds of those that don't; of all, where every one excludes it
-    of_band   one-sided, of each size of a curve
+    level     one-sided, for the bounds of those that don't; for all, if every one excludes it
+    of_band   one-sided, for each size of a curve
     """
 
     rejected: tuple[bool, ...]
@@ -90,10 +91,10 @@ class _Tail:
         return cls(tuple(rejected), of_band if all(rejected) else tail / (curves + left), of_band)
 
     def bound(self, at: int, claim: Comparison, sign: int = 1) -> float:
-        """How far the log-ratio reaches towards 0 and beyond, taken as positive in this direction.
+        """The bound of the log-ratio in this direction, taken as positive.
 
-        A claim that excludes 1 beside others that don't has spent its error on them: its bound is 0, open.
-        Those of a band have spent none, and their bounds are the band's.
+        A claim that excludes 1 next to others that don't has spent its error on them: its bound is 0, open.
+        Claims of a band have spent none, and their bounds are the band's.
         """
         centre, error = sign * math.log(claim.ratio.value), claim.error or 0.0
         level = self.level if claim.along is None else self.of_band
@@ -103,11 +104,11 @@ class _Tail:
         return max(reach if all(self.rejected) else 0.0, _OPEN)
 
 
-_OPEN = 1e-12  # beside 1, which an open end excludes
+_OPEN = 1e-12  # next to 1, which an open end excludes
 
 
 def _t(c: Comparison) -> float:
-    """The log-ratio over its standard error."""
+    """The log-ratio divided by its standard error."""
     centre, error = math.log(c.ratio.value), c.error or 0.0
     return centre / error if error else math.copysign(math.inf, centre) if centre else 0.0
 
@@ -124,7 +125,7 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     by_margin = surely_beyond(together, c.margin, better, lost)
     alone = surely_beyond(c.ratio, c.margin, better, lost)
     if verdict in ("faster", "slower") and alone and not by_margin:
-        reason += "; taken alone it lies wholly beyond the margin"
+        reason += "; taken alone it is entirely beyond the margin"
     tails = more.level + less.level if c.along is None else more.of_band + less.of_band
     return replace(
         c,
@@ -138,8 +139,8 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
 
 def _with_others(c: Comparison, size: int) -> str:
     if c.along is None:
-        return f"claimed together with {size - 1} other{'s' * (size > 2)} (Holm)"
-    return f"in one band with the curve's other sizes ({size} claims in all)"
+        return f"claimed jointly with {size - 1} other{'s' * (size > 2)} (Holm)"
+    return f"in one band with the curve's other sizes ({size} claims in total)"
 
 
 def _runs_needed(c: Comparison, confidence: float) -> RunsNeeded:

@@ -1,8 +1,8 @@
 """Intervals for geometric means and their ratios: t on the logarithms, the run as the unit of replication.
 
-Coverage of the nominal 95 % for 3, 5 and 10 runs a side is between 95 and 97.5 % under normal, lognormal
-and t3 runs (simulated in tests/analyse/comparison/test_compare.py). No bootstrap: of 3 runs its percentile
-interval covers 80 %. No rank method: with 3 runs a side its smallest two-sided p is 0.1.
+Coverage of the nominal 95 % for 3, 5 and 10 runs per side is between 95 and 97.5 % under normal, lognormal
+and t3 runs (simulated in tests/analyse/comparison/test_compare.py). No bootstrap: with 3 runs, its percentile
+interval covers 80 %. No rank method: with 3 runs per side, its smallest two-sided p is 0.1.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from assay.records import Estimate
 from assay.units import all_of
 
-ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, printed once more
-LEAST_VARIANCE_RATIO = 4.0  # of the side with fewer runs over the other, where degrees of freedom are counted
+ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, printed twice
+LEAST_VARIANCE_RATIO = 4.0  # of the side with fewer runs over the other, for the degrees of freedom
 
 
 @dataclass(frozen=True)
 class LogInterval:
-    """Centre and half-width on the log scale; `half` is None where the runs allow no interval.
+    """Center and half-width on the log scale; `half` is None if the runs allow no interval.
 
-    why      why there is none, in words; "" where there is one
-    error    standard error of the centre, with `degrees` of freedom
+    why      why there is none, as text; "" if there is one
+    error    standard error of the center, with `degrees` of freedom
     """
 
     centre: float
@@ -34,7 +34,7 @@ class LogInterval:
     degrees: float | None = None
 
     def estimate(self, unit: str, confidence: float = 0.95) -> Estimate:
-        """Back on the scale of the figure; an end that no number holds is None."""
+        """Converted back to the metric's scale; an end beyond any number is None."""
         value = math.exp(self.centre)
         if self.half is None:
             return Estimate(value, None, None, self.n, unit, confidence)
@@ -43,7 +43,7 @@ class LogInterval:
 
 
 def ratio_end(log: float) -> float | None:
-    """An interval's end from its logarithm; None, open, where no number is that large or that small."""
+    """An interval's end from its logarithm; None, open, if no number is that large or that small."""
     try:
         return math.exp(log) or None
     except OverflowError:
@@ -51,24 +51,24 @@ def ratio_end(log: float) -> float | None:
 
 
 def t_quantile(p: float, degrees: float) -> float:
-    """Quantile of Student's t with so many (not necessarily whole) degrees of freedom."""
+    """Quantile of Student's t with this (not necessarily whole) number of degrees of freedom."""
     from scipy.special import stdtrit  # a third of scipy.stats' import time
 
     return float(stdtrit(degrees, p))
 
 
 def constant(logs: Sequence[float]) -> bool:
-    """Whether all values are one and the same."""
+    """Whether all values are identical."""
     return max(logs) - min(logs) < ROUNDING
 
 
 def spread(logs: Sequence[float]) -> float | None:
-    """Run-to-run standard deviation as a share of the value; None from one run."""
+    """Run-to-run standard deviation as a share of the value; None for one run."""
     return math.expm1(math.sqrt(_moments(logs)[1])) if len(logs) > 1 else None
 
 
 def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
-    """Mean of logarithms with its two-sided t interval; none from one run or from identical ones."""
+    """Mean of logarithms with its two-sided t interval; no interval for one run or identical ones."""
     n = len(logs)
     centre, variance = _moments(logs)
     if n < 2:
@@ -79,13 +79,13 @@ def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
 
 
 def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
-    """Mean log of B − mean log of A, spreads not assumed equal.
+    """Mean log of B − mean log of A, without assuming equal spreads.
 
-    Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite. Where the numbers of runs
-    differ, these take the side with fewer runs to be at least twice as noisy as the other. Two or three runs
-    that lie close together by chance hide how noisy their side is: without this, 2 runs against 10 cover
-    90 % at equal spreads and 88 % where the two are three times as noisy. With it, coverage is 94 % or more
-    at any spreads (2 against 3: 93.8 %), and equal numbers of runs have the usual interval.
+    Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite. If the numbers of runs
+    differ, the side with fewer runs is taken to be at least twice as noisy as the other. Two or three runs
+    that happen to be close together hide how noisy their side is: without this, 2 runs compared with 10 cover
+    90 % at equal spreads and 88 % if the two are three times as noisy. With it, coverage is 94 % or more
+    at any spreads (2 with 3: 93.8 %), and equal numbers of runs have the usual interval.
     """
     (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)
     centre, n = mean_b - mean_a, len(a) + len(b)
@@ -96,7 +96,7 @@ def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> L
             centre,
             None,
             n,
-            "on each side all runs gave the same value: the spread is hidden by its resolution",
+            "on each side, all runs gave the same value: the spread is hidden by its resolution",
         )
     error = math.sqrt(variance_a / len(a) + variance_b / len(b))
     if len(a) < len(b):
@@ -109,10 +109,10 @@ def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> L
 
 
 def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> LogInterval:
-    """Mean of log B − log A over blocks that held both.
+    """Mean of log B − log A over blocks that contain both.
 
-    Differences that are all exactly alike while the values vary give an interval of no width: that is what
-    deterministic programs under equal seeds do.
+    Differences that are all identical while the values vary give an interval of zero width: this is the
+    result of deterministic programs with equal seeds.
     """
     differences = [b - a for a, b in pairs]
     centre, variance = _moments(differences)
@@ -126,7 +126,7 @@ def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> Lo
             centre,
             None,
             n,
-            "on each side all runs gave the same value: the spread is hidden by its resolution",
+            "on each side, all runs gave the same value: the spread is hidden by its resolution",
         )
     return LogInterval(centre, 0.0, n, error=0.0, degrees=n - 1)
 
@@ -137,7 +137,7 @@ def _by_t(centre: float, error: float, degrees: float, n: int, confidence: float
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance (n − 1); the variance of one value is nan and not to be used."""
+    """Mean and variance (n − 1); the variance of one value is nan and must not be used."""
     n = len(values)
     mean = math.fsum(values) / n
     return mean, math.fsum((v - mean) ** 2 for v in values) / (n - 1) if n > 1 else math.nan
@@ -145,5 +145,5 @@ def _moments(values: Sequence[float]) -> tuple[float, float]:
 
 def _too_few(a: int, b: int) -> str:
     if a == b == 1:
-        return "one run a side has no spread to judge by"
-    return f"{'A' if a < 2 else 'B'} has one run only, so its spread is not known"
+        return "one run per side has no spread to judge by"
+    return f"{'A' if a < 2 else 'B'} has only one run, so its spread is unknown"

@@ -1,13 +1,13 @@
-"""Which of many alike are too low: a decision whose false alarms are held over all of them together.
+"""Which of many similar members are too low, with a joint false-alarm rate over all of them.
 
 The slow side of a healthy crowd is expected to look like its fast side, which faults don't change: nothing is
 faster because it is broken. A member is named if it is further below the median than a constant times the
 crowd's reach. The reach is the spread of the members; the more of them there are, the more it follows the
-tail of their fast side. 8 members show little more than how widely they spread, 64 also how heavy their tail
-is. No single fast member decides the reach, and no tail counts as heavier than Student's t with 3 degrees of
-freedom.
+tail of their fast side. 8 members show little more than how widely they spread; 64 also show how heavy their
+tail is. No single fast member determines the reach, and no tail counts as heavier than Student's t with 3
+degrees of freedom.
 
-docs/statistics.md has rates and power next to those of other rules, and the limits of both.
+docs/explanation/statistics.md has rates and power next to those of other rules, and the limits of both.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FALSE_ALARM = 0.05  # of crowds without any low member, those of which one is named
+FALSE_ALARM = 0.05  # share of crowds without a low member in which one is named
 FEWEST = 8
 MOST = 4_000
-SMALLEST_ALARM = 0.0025  # the rate that is tabulated last
+SMALLEST_ALARM = 0.0025  # the smallest tabulated rate
 TO_SIGMA = 1.4826  # of a median absolute deviation, for normal values
 _POWER_80 = 0.8416  # standard normal quantile
 _HEAVIEST = 1.4  # times the cube root of the members: the tail of Student's t with 3 degrees, in spreads
 
 RATES = (0.05, 0.025, 0.01, 0.005, SMALLEST_ALARM)
-# Members → greatest slow deviation over the reach that is exceeded at each rate: the largest found for the
-# laws of benchmarks/slow_nodes.py, which makes it.
+# Members → greatest slow deviation relative to the reach that is exceeded at each rate: the largest found for
+# the laws of benchmarks/slow_nodes.py, which generates it.
 _TABLE: dict[int, tuple[float, ...]] = {
     8: (9.13, 12.26, 17.87, 23.32, 29.07),
     9: (8.12, 10.76, 15.36, 20.0, 26.48),
@@ -66,15 +66,15 @@ _TABLE: dict[int, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Decision:
-    """Who is too low, and who would have been.
+    """Who is too low, and the threshold.
 
     centre     median of all
-    deviations of each from it, in the order asked
-    limit      deviation below the centre from which a member is named; None where none can be judged
+    deviations of each from it, in the given order
+    limit      deviation below the center from which a member is named; None if none can be judged
     low        indices of those named, lowest first
     scatter    standard deviation of the healthy, from the median absolute deviation
-    fastest    greatest deviation above the centre
-    reason     why none can be judged; "" where they were
+    fastest    greatest deviation above the center
+    reason     why none can be judged; "" if they were
     """
 
     centre: float
@@ -87,24 +87,24 @@ class Decision:
 
     @property
     def found_in_80_percent(self) -> float | None:
-        """How far below the centre a member has to lie to be named in 80 of 100 cases."""
+        """How far below the center a member has to be, to be named in 80 of 100 cases."""
         return None if self.limit is None else self.limit + _POWER_80 * self.scatter
 
 
 def too_low(values: Sequence[float], false_alarm: float = FALSE_ALARM) -> Decision:
-    """Those that lie further below the median than healthy ones do.
+    """Those that are further below the median than healthy ones are.
 
-    values       one for each member, greater is better, on a scale where members differ by sums (logarithms)
-    false_alarm  of crowds where all are healthy, the share of which any is named: at most, with tails up to
+    values       one per member, greater is better, on a scale where members differ by sums (logarithms)
+    false_alarm  share of crowds with only healthy members in which any is named: at most, with tails up to
                  Student's t with 3 degrees of freedom
 
-    Raises ValueError for no values, or a rate outside of what was tabulated.
+    Raises ValueError if there are no values, or for a rate outside the table.
 
     >>> too_low([0.00, 0.01, -0.01, 0.02, -0.02, 0.00, 0.01, -0.01, -0.50]).low
     (8,)
     """
     if not SMALLEST_ALARM <= false_alarm <= FALSE_ALARM:
-        raise ValueError(f"a false alarm rate of {false_alarm:g} is not tabulated")
+        raise ValueError(f"a false-alarm rate of {false_alarm:g} is not tabulated")
     import numpy as np
 
     centre = median(values)
@@ -141,8 +141,8 @@ def reach(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
 def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
     """Root mean square of the crowd without its most distant quarter.
 
-    With few members that of both sides, but at most twice that of the fast side: more than a quarter may be
-    slow. With more members that of the fast side, which slow ones leave alone.
+    With few members, that of both sides, but at most twice that of the fast side: more than a quarter may be
+    slow. With more members, that of the fast side, which slow ones don't affect.
     """
     import numpy as np
 
@@ -172,9 +172,9 @@ def _root_mean_square(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _why_not(deviations: NDArray[np.float64]) -> str:
     n = deviations.size
     if n < FEWEST:
-        return f"{n} alike; who of them is too slow can be told from {FEWEST} on"
+        return f"there are {n}; from {FEWEST} on, slow ones can be identified"
     if n > MOST:
-        return f"{n} alike; false alarms are tabulated up to {MOST}"
+        return f"there are {n}; false-alarm rates are tabulated up to {MOST}"
     if spread(deviations) < ROUNDING:
         return "nearly all have the same value: how healthy ones differ is hidden by its resolution"
     return ""

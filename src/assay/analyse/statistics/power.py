@@ -1,12 +1,13 @@
-"""How many runs would decide: from the run-to-run spread and what is to be shown, never from what was seen.
+"""How many runs would decide: from the run-to-run spread and the effect to detect, never from what was seen.
 
-The power is that of the very verdicts that `compare` gives: `equivalent` when the whole t interval lies
-within the margin, a difference when it excludes 1. For normal logarithms and pairs it is exact: for a given
-estimate of the variance the mean is normal, and that estimate is a chi-square, over which is averaged. Of
-unpaired runs Welch's degrees of freedom are a few less than the 2(n − 1) counted here: less than one run.
+The power is that of the verdicts that `compare` gives: `equivalent` if the whole t interval is
+within the margin, a difference if it excludes 1. For normal logarithms and pairs it is exact: for a given
+estimate of the variance the mean is normal, and the estimate is a chi-square variable, which is averaged
+over. For unpaired runs, Welch's degrees of freedom are slightly fewer than the 2(n − 1) used here: less than
+one run.
 
-The spread itself is known only as well as its runs allow (from 3 runs a side it may be off by a factor of
-2), so what is asked for is a range: from both ends of the chi-square interval of the variance.
+The spread itself is known only as well as its runs allow (with 3 runs per side it may be off by a factor of
+2), so the answer is a range: from both ends of the chi-square interval of the variance.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
 
 POWER = 0.8
 SPREAD_CONFIDENCE = 0.8  # of the range: one set in ten needs fewer, one in ten more
-MOST = 10_000  # runs a side; beyond, nobody runs them
-FEWEST = 3  # with two runs the spread rests on one difference
-_STEPS = 64  # of the average over the variance; against 4,000 steps the power differs by less than 0.002
+MOST = 10_000  # runs per side; beyond, nobody runs them
+FEWEST = 3  # with two runs, the spread rests on one difference
+_STEPS = 64  # of the average over the variance; compared with 4,000 steps, power differs by less than 0.002
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What the width of an interval comes from, on the log scale.
+    """What determines the width of an interval, on the log scale.
 
-    variance  such that the standard error of the log-ratio from n runs a side is √(variance / n): of the
-              differences of pairs, or of A's runs plus of B's
-    degrees   of freedom that it was estimated with
-    paired    from pairs: n − 1 degrees of freedom from n, else 2(n − 1)
+    variance  such that the standard error of the log-ratio from n runs per side is √(variance / n): that of
+              the differences of pairs, or the sum of A's and B's
+    degrees   of freedom of its estimate
+    paired    from pairs: n − 1 degrees of freedom for n, else 2(n − 1)
     """
 
     variance: float
@@ -60,7 +61,7 @@ def of_pairs(a: Sequence[float], b: Sequence[float]) -> Spread:
 
 
 def of_sides(a: Sequence[float], b: Sequence[float]) -> Spread:
-    """From logarithms of unpaired runs, at least two a side; degrees by Satterthwaite."""
+    """From logarithms of unpaired runs, at least two per side; degrees by Satterthwaite."""
     of_a, of_b = variance(a), variance(b)
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
     return Spread(of_a + of_b, degrees, paired=False)
@@ -69,9 +70,9 @@ def of_sides(a: Sequence[float], b: Sequence[float]) -> Spread:
 def runs_needed(
     spread: Spread, margin: float, confidence: float = 0.95, *, of: Literal["runs", "sessions"] = "runs"
 ) -> RunsNeeded:
-    """Runs a side at 80 % power, for both of the truths that one may care about.
+    """Runs per side for 80 % power, for both of the relevant truths.
 
-    margin      share that counts as equal; the difference to be seen is twice as large
+    margin      share that counts as equal; the difference to detect is twice as large
     confidence  of the intervals that will give the verdict
     of          what the spread is of, and so what is counted
     """
@@ -90,7 +91,7 @@ Power = Callable[[int, float, float, bool, float], float]
 def equivalence_power(
     n: int, variance: float, margin: float, paired: bool, confidence: float = 0.95
 ) -> float:
-    """Probability that the interval from n runs a side lies within the margin when the true ratio is 1."""
+    """Probability that the interval from n runs per side is within the margin if the true ratio is 1."""
     from scipy.special import ndtr
 
     error, halves = _intervals(n, variance, paired, confidence)
@@ -99,7 +100,7 @@ def equivalence_power(
 
 
 def difference_power(n: int, variance: float, margin: float, paired: bool, confidence: float = 0.95) -> float:
-    """Probability that the interval from n runs a side lies above 1 when the true ratio is 1 + 2 margins."""
+    """Probability that the interval from n runs per side is above 1 if the true ratio is 1 + 2 margins."""
     from scipy.special import ndtr
 
     error, halves = _intervals(n, variance, paired, confidence)
@@ -107,7 +108,7 @@ def difference_power(n: int, variance: float, margin: float, paired: bool, confi
 
 
 def _intervals(n: int, variance: float, paired: bool, confidence: float) -> tuple[float, NDArray[np.float64]]:
-    """True standard error, and half-widths of intervals that so many runs give, equally probable."""
+    """True standard error, and half-widths of intervals from n runs, equally probable."""
     from scipy.special import stdtrit
 
     degrees = n - 1 if paired else 2 * (n - 1)

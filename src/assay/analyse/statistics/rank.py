@@ -1,8 +1,8 @@
-"""Hodges and Lehmann's estimate of the ratio, to be read beside that of the means and never instead.
+"""The Hodges–Lehmann estimate of the ratio, shown next to that of the means and never instead.
 
-One run that is far off moves a mean and hardly moves this: where the two disagree, look at the runs. Its
+One outlier moves a mean and hardly moves this estimate: if the two disagree, look at the runs. Its
 interval is exact whatever the distribution, provided that B is A shifted (unpaired) or that the differences
-are symmetric (paired). It exists only where so few orders are possible by chance that 95 % can be reached:
+are symmetric (paired). It exists only if so few orders are possible by chance that 95 % can be reached:
 from 4 + 4 runs or 3 + 5, and from 6 pairs.
 
 Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., 3.2 to 3.3 and 4.2 to 4.3.
@@ -18,11 +18,11 @@ from statistics import median
 from assay.analyse.statistics.intervals import ratio_end
 from assay.records import Estimate
 
-MOST = 50  # runs a side, or pairs; with more the mean's interval no longer leans on the distribution
+MOST = 50  # runs per side, or pairs; with more, the mean's interval no longer depends on the distribution
 
 
 def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Estimate | None:
-    """The ratio B over A from logarithms: median of all differences; None where no exact interval exists."""
+    """The ratio B/A from logarithms: median of all differences; None if no exact interval exists."""
     if max(len(a), len(b)) > MOST:
         return None
     depth = _depth(_rank_sum_counts(len(a), len(b)), confidence)
@@ -30,7 +30,7 @@ def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -
 
 
 def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> Estimate | None:
-    """The ratio B over A from pairs of logarithms: median of the means of any two pairs' differences."""
+    """The ratio B/A from pairs of logarithms: median of the means of any two pairs' differences."""
     n = len(pairs)
     if n > MOST:
         return None
@@ -48,7 +48,7 @@ def _estimate(differences: list[float], depth: int, n: int, confidence: float) -
 
 
 def _depth(counts: Sequence[int], confidence: float) -> int:
-    """How many of the outermost values lie outside the interval, plus one; 0 where there is no interval."""
+    """The number of outermost values outside the interval, plus one; 0 if there is no interval."""
     allowed, seen = (1 - confidence) / 2 * sum(counts), 0
     for depth, count in enumerate(counts):
         seen += count
@@ -59,7 +59,7 @@ def _depth(counts: Sequence[int], confidence: float) -> int:
 
 @lru_cache(maxsize=256)
 def _rank_sum_counts(n: int, m: int) -> tuple[int, ...]:
-    """Orders of n + m values that give each value of Mann and Whitney's U, from 0: a Gaussian binomial."""
+    """The number of orders of n + m values per value of Mann–Whitney's U, from 0: a Gaussian binomial."""
     counts = [1] + [0] * (n * m)
     for i in range(1, n + 1):
         for u in range(n * m, m + i - 1, -1):  # times 1 − q^(m + i)
@@ -71,7 +71,7 @@ def _rank_sum_counts(n: int, m: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _signed_rank_counts(n: int) -> tuple[int, ...]:
-    """Signs of n differences that give each value of Wilcoxon's signed rank sum, from 0."""
+    """The number of signs of n differences for each value of Wilcoxon's signed-rank sum, from 0."""
     counts = [1] + [0] * (n * (n + 1) // 2)
     for i in range(1, n + 1):
         for w in range(len(counts) - 1, i - 1, -1):

@@ -1,4 +1,4 @@
-"""The ratio of two groups' geometric means with its interval, by the method that the design fixes."""
+"""The ratio of two groups' geometric means with its interval, by the method that the design determines."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.errors import InputError
 from assay.records import Estimate
 
-LARGEST_LOG = 690.0  # of a ratio: exp of 700 and more is beyond what a float holds to all its digits
+LARGEST_LOG = 690.0  # of a ratio: exp of 700 and more exceeds the range in which a float is accurate
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """B over A on the log scale, and what it rests on.
+    """B/A on the log scale, and what it rests on.
 
-    a, b         the runs that count: where the sides are paired, those of blocks that hold both
-    replicates   logarithms of A and B that the interval was made from: one a run, or one a session;
-                 pairs where they are paired; empty where a value is not above 0
+    a, b         the runs that count: if the sides are paired, those of blocks that contain both
+    replicates   logarithms of A and B that the interval was computed from: one per run, or one per session;
+                 pairs if they are paired; empty if a value is not above 0
     replication  which of the two
     method       `paired` or `welch`; "" without an interval
-    paired       the replicates are pairs, whether or not an interval came of it: of shuffled blocks, or of
+    paired       the replicates are pairs, whether or not they gave an interval: of shuffled blocks, or of
                  sessions in which both sides were measured
     interleaved  the sides were run in the same shuffled blocks
     dropped      blocks left out because they lack a side
-    sessions     how many each side has
+    sessions     the number on each side
     confidence   of the interval
     """
 
@@ -56,7 +56,7 @@ class Ratio:
 
     @property
     def means(self) -> tuple[float, float]:
-        """Of A and B over what is replicated: geometric, or arithmetic where a value is not above 0."""
+        """Means of A and B over the replicates: geometric, or arithmetic if a value is not above 0."""
         a, b = self.replicates
         if not a or not b:
             return alike(self.a.values, self.b.values)
@@ -64,7 +64,7 @@ class Ratio:
 
 
 def why_no_ratio(a: Group, b: Group) -> str:
-    """Why B over A is no number; "" where it is one."""
+    """Why B/A is not a number; "" if it is."""
     if not all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b)):
         return "a mean that is not above 0 has no ratio"
     means = alike(a.values, b.values)
@@ -74,11 +74,11 @@ def why_no_ratio(a: Group, b: Group) -> str:
 
 
 def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
-    """B over A, in the same unit.
+    """B/A, in the same unit.
 
-    Of runs that were looked at before all were in, the interval is as much surer as the looks ask for.
-    Which method is used, and whether runs or sessions are replicated, depends on how the sides were run and
-    never on what any would give. Raises InputError where there is none (`why_no_ratio`).
+    For runs with interim looks, the confidence of the interval is higher accordingly.
+    Which method is used, and whether runs or sessions are the replicates, depends on how the sides were run
+    and never on the results. Raises InputError if there is no ratio (`why_no_ratio`).
     """
     if why := why_no_ratio(a, b):
         raise InputError(f"{a.point.metric}: {why}")
@@ -89,21 +89,19 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     counts = len(sessions(a.samples)), len(sessions(b.samples))
     by_session = replicated(*counts)
     paired = design is not None or (by_session and shared(a.samples, b.samples))
-    if not by_session:  # how many sessions there are was not decided by looking
+    if not by_session:  # the number of sessions was not determined by looking
         confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
     if not positive:
-        why = (
-            f"{a.point.metric} is not above 0 in every run, so the means and their ratio are arithmetic ones"
-        )
+        why = f"{a.point.metric} is not above 0 in every run, so the means and their ratio are arithmetic"
         interval = _without(a, b, why)
     elif not paired:
         interval = intervals.welch(*replicates, confidence)
     elif design is None or design.pairs:
         interval = intervals.paired(list(zip(*replicates, strict=True)), confidence)
     else:
-        interval = _without(a, b, "no block holds a run of both sides")
+        interval = _without(a, b, "no block contains a run of both sides")
     return Ratio(
         a=a,
         b=b,
@@ -120,9 +118,9 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
 
 
 def one_side(found: Group, confidence: float = 0.95) -> Estimate:
-    """Mean of one group with its interval; surer where the runs were looked at before all were in.
+    """Mean of one group with its interval; its confidence is higher if there were interim looks.
 
-    Geometric; where a value is not above 0 arithmetic, and without an interval.
+    Geometric; arithmetic and without an interval if a value is not above 0.
     """
     if min(found.values) <= 0:
         return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
@@ -131,16 +129,16 @@ def one_side(found: Group, confidence: float = 0.95) -> Estimate:
 
 
 def looks_of(samples: Iterable[Sample]) -> tuple[int, ...]:
-    """The numbers of runs at which these were looked at, of several plans the most; () where only once."""
+    """The numbers of runs at the looks, from the plan with the most looks; () if there was only one look."""
     looks = max({sample.result.run.looks for sample in samples}, key=len, default=())
     return looks if len(looks) > 1 else ()
 
 
 def looked_at(sides: Sequence[Sequence[Sample]], *, paired: bool) -> float:
-    """The confidence that intervals need for 95 % to hold at all looks together; 0 where one looks once.
+    """The confidence that intervals need for 95 % to hold at all looks jointly; 0 for a single look.
 
     paired  by block; also for the mean of one side alone
-    Raises InputError where a run's looks are none that were planned by an Assay.
+    Raises InputError if no Assay plan has a run's looks.
     """
     looked = [sample.result.run for side in sides for sample in side if sample.result.run.looks]
     if not looked:
@@ -163,7 +161,7 @@ def _without(a: Group, b: Group, why: str) -> LogInterval:
 
 
 def alike(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
-    """Means of one kind: geometric; arithmetic where a value of either is not above 0."""
+    """Means of one kind: geometric; arithmetic if a value of either is not above 0."""
     if min(*a, *b) > 0:
         return mean(a), mean(b)
     return fmean(a), fmean(b)
@@ -175,7 +173,7 @@ def logs(found: Group) -> list[float]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Geometric; arithmetic where a value is not above 0."""
+    """Geometric; arithmetic if a value is not above 0."""
     if min(values) <= 0:
         return math.fsum(values) / len(values)
     return math.exp(math.fsum(map(math.log, values)) / len(values))

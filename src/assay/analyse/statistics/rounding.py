@@ -1,7 +1,8 @@
-"""Figures that were printed with few digits: what their step hides, given back as evenly as can be.
+"""Values printed with few digits: what their step hides, restored as evenly as possible.
 
-Two of three runs that print the same value differ by less than its step, not by nothing. A test that takes
-them for equal finds every third run far off. docs/statistics.md has the rates with and without this.
+Two of three runs that print the same value differ by less than its step, not by nothing. A test that treats
+them as equal finds every third run to be an outlier. docs/explanation/statistics.md has the rates with and
+without this.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-_FEWEST_DIGITS, _MOST_DIGITS = 2, 10  # of the largest value, that a printing step leaves
-_OFF_GRID = 1e-6  # of a step: converting units leaves as much
+_FEWEST_DIGITS, _MOST_DIGITS = 2, 10  # of the largest value that a printing step leaves
+_OFF_GRID = 1e-6  # of a step: the error that a unit conversion leaves
 
 
 def step(values: Sequence[float]) -> float:
     """The step that values above 0 were printed in, in their unit.
 
-    The largest power of ten that divides all of them; else, as for a timer's ticks, their smallest
-    difference; 0 where they don't differ.
+    The largest power of ten that divides all of them; otherwise, as for a timer's ticks, their smallest
+    difference; 0 if they don't differ.
     """
     top = math.floor(math.log10(max(values)))
     for power in range(top + 1 - _FEWEST_DIGITS, top - _MOST_DIGITS, -1):
@@ -31,11 +32,11 @@ def step(values: Sequence[float]) -> float:
 
 
 def unrounded(values: Sequence[float], *, falling: bool = False) -> list[float]:
-    """Values above 0 of which equal ones are spread evenly over the step that they were printed in.
+    """Values above 0, with equal ones spread evenly over the step that they were printed in.
 
     falling  equal ones in falling order, so that the two sides of a ratio don't cancel
 
-    A value that no other equals stays as it is.
+    A unique value is unchanged.
     """
     size = min(step(values), min(values))  # so that all stay above 0
     equal, met = Counter(values), Counter[float]()

@@ -1,13 +1,13 @@
-"""Looking at the runs before all are in, without being fooled by looking: repeated confidence intervals.
+"""Interim looks at the runs without inflating the error rate: repeated confidence intervals.
 
 Whoever tests after every run from 3 to 20 and stops at the first "significant" one is wrong in 23 % of cases
-where nothing differs. Here the looks are fixed by the largest number of runs, and at each look the interval
-is made at confidence 1 − p, with one p for all looks, such that in 95 % of cases every interval of the
-sequence holds the truth. So whatever is concluded at whatever look, and for whatever reason one stopped, is
-wrong in at most 5 %.
+without a difference. Here the looks are fixed by the largest number of runs, and at each look the interval
+has confidence 1 − p, with one p for all looks, such that in 95 % of cases every interval of the
+sequence contains the truth. So any conclusion at any look, whatever the reason for stopping, is
+wrong in at most 5 % of cases.
 
 The p are calibrated on the sequence of t statistics itself: constants made for known spreads (Pocock,
-O'Brien and Fleming) let 5.5 to 6 % through. `benchmarks/sequential_table.py` makes the table again.
+O'Brien and Fleming) let 5.5 to 6 % through. `benchmarks/sequential_table.py` generates the table.
 
 Source: Jennison and Turnbull, Group Sequential Methods (1999), chapter 9, for repeated intervals.
 """
@@ -18,19 +18,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 LOOKS = (3, 5, 8, 12, 20, 32, 50, 80, 125, 200)
-"""Runs a side at which one looks, up to the largest number planned."""
+"""Runs per side at the looks, up to the largest number planned."""
 
 ALPHA = 0.05  # over all looks together
 
 IN_FAMILY = 0.8
 """Share of a look's p that several claims may spend together: small levels add up over the looks by up to a
-quarter more than 5 % does, for looks far out in the tails are less alike."""
+quarter more than 5 % does, because looks far out in the tails are less alike."""
 
 
 def looks(max_repeats: int) -> tuple[int, ...]:
-    """Runs a side at which to look when at most so many are planned; the last is the maximum itself.
+    """Runs per side at which to look if at most this many are planned; the last is the maximum itself.
 
-    Raises ValueError below 3, where no interval is worth having, and above 200, for which nothing was
+    Raises ValueError below 3, where no interval is worth having, and above 200, where nothing is
     tabulated.
 
     >>> looks(15)
@@ -38,18 +38,18 @@ def looks(max_repeats: int) -> tuple[int, ...]:
     """
     if not LOOKS[0] <= max_repeats <= LOOKS[-1]:
         raise ValueError(
-            f"{max_repeats} runs a side at most: looks are tabulated for {LOOKS[0]} to {LOOKS[-1]}"
+            f"{max_repeats} runs per side at most: looks are tabulated for {LOOKS[0]} to {LOOKS[-1]}"
         )
     return (*LOOKS[: bisect_left(LOOKS, max_repeats)], max_repeats)
 
 
 def nominal_p(max_repeats: int, paired: bool, *, equal_n: bool = True) -> float:
-    """The two-sided p of every look, so that all intervals together hold the truth in 95 % of cases.
+    """The two-sided p of every look, such that all intervals jointly contain the truth in 95 % of cases.
 
     paired   the sides are paired by block; else Welch's t, whatever the ratio of the spreads
-    equal_n  both sides have as many runs at each look; else one has up to four times the other's
+    equal_n  both sides have the same number of runs at each look; else one has up to four times the other's
 
-    A maximum between two tabulated ones takes the larger one's p, which is on the safe side. One look alone
+    A maximum between two tabulated ones uses the larger one's p, which is on the safe side. A single look
     needs no correction. Raises ValueError as `looks` does.
 
     >>> nominal_p(20, paired=True)
@@ -63,9 +63,9 @@ def nominal_p(max_repeats: int, paired: bool, *, equal_n: bool = True) -> float:
 
 
 def allowance(confidence: float, planned: Sequence[int]) -> str:
-    """How an interval of this confidence allows for the looks, in words.
+    """How an interval of this confidence allows for the looks, as text.
 
-    planned  runs at which one looks
+    planned  numbers of runs at the looks
 
     >>> allowance(0.9871, (3, 5, 8))
     'a 98.7 % interval, so that 95 % hold over all looks, at 3, 5 and 8 runs'
@@ -75,9 +75,9 @@ def allowance(confidence: float, planned: Sequence[int]) -> str:
     return f"a {100 * confidence:.3g} % interval, so that 95 % hold over all looks, at {runs} runs"
 
 
-# Largest number of runs a side → p, rounded down to three digits. The same seed gives the same table:
-# seed 20260301, 1,000,000 replicates a configuration. The unpaired ones are the least over configurations of
-# counts and spreads, for Welch's t errs most where a few noisy runs meet quiet ones.
+# Largest number of runs per side → p, rounded down to three digits. The same seed gives the same table:
+# seed 20260301, 1,000,000 replicates per configuration. The unpaired ones are the minimum over configurations
+# of counts and spreads, because Welch's t errs most when a few noisy runs meet quiet ones.
 _PAIRED = {
     5: 0.0281,
     8: 0.0199,

@@ -1,8 +1,8 @@
-"""Tests for what makes runs no independent replications: drift, dependence, two modes, a run far off.
+"""Tests for what makes runs no independent replicates: drift, dependence, two modes, an outlier.
 
-Each takes logarithms in the order in which they ran and gives a probability: how often runs that are
-independent and normal look at least so. Two modes have no distribution in closed form: theirs is simulated in
-benchmarks/doubts.py.
+Each takes logarithms in the order of the runs and gives a probability: how often independent
+and normal runs look at least as suspicious. Two modes have no distribution in closed form: theirs is
+simulated in benchmarks/doubts.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FEWEST_BESIDE_LINE = 5
 def drift(logs: Sequence[float]) -> tuple[float, float] | None:
     """Change from the first run to the last by the line through them, and its two-sided probability.
 
-    None below three runs, and where all are alike. t test of the slope, n − 2 degrees of freedom.
+    None for fewer than three runs, or if all are equal. t test of the slope, n − 2 degrees of freedom.
     """
     n = len(logs)
     if n < FEWEST_FOR_DRIFT or constant(logs):
@@ -51,12 +51,12 @@ def drift(logs: Sequence[float]) -> tuple[float, float] | None:
 
 
 def lag1(logs: Sequence[float]) -> tuple[float, float] | None:
-    """Correlation of a run with the one after it, and the one-sided probability of so much or more.
+    """Correlation of a run with the next one, and the one-sided probability of this correlation or more.
 
-    None below seven runs, and where all are alike. The ratio of squared successive differences to squared
-    deviations has, for independent normal runs, mean 2 and variance 4(n − 2)/(n² − 1) on a known range; a
-    beta distribution of this range and variance stands for its own. With fewer than seven runs its tail is
-    too thin (1.9 % in place of 1.25 % at n = 5), and there is next to nothing to see.
+    None for fewer than seven runs, or if all are equal. For independent normal runs, the ratio of squared
+    successive differences to squared deviations has mean 2 and variance 4(n − 2)/(n² − 1) on a known range; a
+    beta distribution with this range and variance approximates it. With fewer than seven runs its tail is
+    too thin (1.9 % instead of 1.25 % at n = 5), and there is next to nothing to see.
     Source: von Neumann, Annals of Mathematical Statistics 12 (1941) 367-395.
     """
     n = len(logs)
@@ -80,8 +80,8 @@ class Outlier:
     """The run farthest from the others.
 
     index        its place in the sequence
-    log_ratio    its logarithm less the mean of the others
-    probability  two-sided, for the farthest of so many
+    log_ratio    its logarithm minus the mean of the others
+    probability  two-sided, for the farthest of n
     """
 
     index: int
@@ -90,12 +90,12 @@ class Outlier:
 
 
 def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> Outlier | None:
-    """The run farthest from the rest, by the spread of the rest; None below three, or where all are alike.
+    """The run farthest from the rest, by the rest's spread; None for fewer than three, or if all are equal.
 
     lengths  logarithms of what may make a run longer, such as its epochs: what a line over them explains is
-             not far off. Empty, or all alike, for none; else it takes five runs
+             not an outlier. Empty, or all equal, for none; otherwise it takes five runs
 
-    Largest deleted residual, n − 2 degrees of freedom (n − 3 beside a line), times n (Bonferroni).
+    Largest deleted residual, n − 2 degrees of freedom (n − 3 with a line), times n (Bonferroni).
     Source: Grubbs, Technometrics 11 (1969) 1-21; Cook and Weisberg, Residuals and Influence (1982) 2.2.
     """
     n, fitted = len(logs), 1 + varies(lengths)
@@ -107,7 +107,7 @@ def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> Outlier | N
 
     x, leverage = _residuals(logs, lengths)
     free = np.maximum(1 - leverage, ROUNDING)
-    off = np.where(free > 1e-9, x / free, 0.0)  # a run that alone has its length lies on the line
+    off = np.where(free > 1e-9, x / free, 0.0)  # a run with a unique length is on the line
     rest = np.maximum(float(x @ x) - x * off, 0.0)
     exact = rest < n * ROUNDING**2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -119,12 +119,12 @@ def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> Outlier | N
 
 
 def varies(lengths: Sequence[float]) -> bool:
-    """Whether there are lengths, and not all of them are alike."""
+    """Whether there are lengths that are not all equal."""
     return bool(lengths) and not constant(lengths)
 
 
 def _residuals(logs: Sequence[float], lengths: Sequence[float]) -> tuple[Row, Row]:
-    """What is left of the logarithms beside their mean, or a line over the lengths; and the leverages."""
+    """The residuals of the logarithms from their mean, or from a line over the lengths; and the leverages."""
     import numpy as np
 
     x = np.asarray(logs) - np.mean(logs)
@@ -138,11 +138,11 @@ def _residuals(logs: Sequence[float], lengths: Sequence[float]) -> tuple[Row, Ro
 
 @dataclass(frozen=True)
 class Modes:
-    """The widest gap between two clusters of runs, neither of them smaller than a fifth.
+    """The widest gap between two clusters of runs, each at least a fifth of the runs.
 
     counts  runs below and above it
     means   of both, as logarithms
-    gap     its width over the spread within the clusters
+    gap     its width divided by the spread within the clusters
     """
 
     counts: tuple[int, int]
@@ -151,11 +151,11 @@ class Modes:
 
 
 def modes(logs: Sequence[float], lengths: Sequence[float] = ()) -> tuple[Modes, float] | None:
-    """The widest gap, and the probability of one as wide; None below five runs or where all are alike.
+    """The widest gap, and the probability of one as wide; None for fewer than five runs or if all are equal.
 
-    lengths  as in `far_off`: runs of two lengths are no modes. The line over them costs a run
+    lengths  as in `far_off`: runs of two lengths are not modes. The line over them costs a run
 
-    A spread of none gives an infinite gap.
+    Zero spread gives an infinite gap.
     """
     n, worth = len(logs), len(logs) - varies(lengths)
     if worth < FEWEST_FOR_MODES or constant(logs):
@@ -176,7 +176,7 @@ def modes(logs: Sequence[float], lengths: Sequence[float] = ()) -> tuple[Modes, 
 
 
 def gaps_over_spread(ordered: Rows) -> Rows:
-    """Of each row of ascending values, every allowed gap over the pooled spread of both sides of it."""
+    """For each row of ascending values, every allowed gap divided by the pooled spread of both sides."""
     import numpy as np
 
     n = ordered.shape[1]
@@ -192,20 +192,20 @@ def gaps_over_spread(ordered: Rows) -> Rows:
 
 
 def smallest_cluster(n: int) -> int:
-    """A fifth of the runs, at least two: a single run is not a mode, and few are what a long tail is."""
+    """A fifth of the runs, at least two: a single run is not a mode, and a few can be a long tail."""
     return max(2, -(-n // 5))
 
 
 def _by_chance(gap: float, n: int) -> float:
-    """How often so wide a gap comes up by chance: exact at the levels of `WIDEST_BY_CHANCE`, 1 above them.
+    """How often so wide a gap occurs by chance: exact at the levels of `WIDEST_BY_CHANCE`, 1 above them.
 
-    Below them the tail goes on as a power of the gap, which is up to twice the simulated probability.
+    Below them the tail continues as a power of the gap, which is up to twice the simulated probability.
     """
     (level, wide), (rarer, wider) = (
         (
             level,
             table[max(size for size in table if size <= n)],
-        )  # falls with n: the smaller n is the safe side
+        )  # decreases with n: the smaller n is the safe side
         for level, table in WIDEST_BY_CHANCE.items()
     )
     power = math.log(level / rarer) / math.log(wider / wide)

@@ -1,4 +1,4 @@
-"""What a sweep measured by node and by pair, and which nodes, links and switches are slow by it."""
+"""What a sweep measured by node and by pair, and which nodes, links and switches are slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run
 from assay.units import all_of
 
-BORNE_BEFORE = 0.05  # loss against a baseline, as a share, which a node's or pair's sessions may differ by
+BORNE_BEFORE = 0.05  # tolerated loss relative to a baseline, as a share, for differences between sessions
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ Figures = Mapping[str, SweepFigure]
 
 @dataclass(frozen=True)
 class SweepSession:
-    """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
+    """What a session of a sweep measured: its values, and the hosts of each of its systems."""
 
     session: str
     figures: Figures
@@ -45,7 +45,7 @@ def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, 
     found: dict[str, SweepFigure] = {}
     for key, one in group(results, metrics).items():
         if key.place.benchmark in found or one.point.better is None:
-            continue  # the primary metric comes first; one without direction can't be slow
+            continue  # the primary metric comes first; a metric without a direction can't be slow
         values: dict[str, list[float]] = {}
         for sample in one.samples:
             values.setdefault(sample.result.run.trial.system, []).append(sample.value)
@@ -58,7 +58,7 @@ def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, 
 
 @dataclass(frozen=True)
 class Nodes:
-    """One figure of every node, against each other, and each against itself where they are too few."""
+    """One measurement of every node, compared with each other, or each with itself if there are too few."""
 
     point: Point
     crowd: Crowd
@@ -76,9 +76,10 @@ class Nodes:
 
 
 def judged_nodes(alone: SweepSession, before: Figures | None, margin: float) -> list[Nodes]:
-    """Each figure's verdict: among the nodes, or against `before` where they are too few.
+    """Each measurement's verdict: among the nodes, or compared with `before` if there are too few.
 
-    margin  loss that is borne against the baseline, as a share. Raises InputError for one that does not fit.
+    margin  tolerated loss relative to the baseline, as a share. Raises InputError for one that is out of
+            range.
     """
     found = []
     for benchmark, now in alone.figures.items():
@@ -93,10 +94,10 @@ def judged_nodes(alone: SweepSession, before: Figures | None, margin: float) -> 
 
 
 def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, list[float]]:
-    """The baseline's figures of nodes that are here. Raises InputError where it has none of them."""
+    """The baseline's values of nodes that are here. Raises InputError if it has none of them."""
     stored = before.get(benchmark)
     if stored is None or stored.point != now.point:
-        raise InputError(f"the baseline has no {benchmark} as it was measured here: {now.point.labels}")
+        raise InputError(f"the baseline has no {benchmark} measured like this: {now.point.labels}")
     found = {node: figures for node, figures in stored.values.items() if node in now.values}
     if not found:
         here, there = ", ".join(now.values), ", ".join(stored.values)
@@ -109,10 +110,10 @@ def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, li
 
 @dataclass(frozen=True)
 class Pairs:
-    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame.
+    """The all-reduce between nodes: each pair's share of the median pair, and what is slow.
 
-    groups   node → what it shares with others, where that was asked
-    changes  each pair against itself in a baseline, where nodes are too few to hold against each other
+    groups   node → what it shares with others, if requested
+    changes  each pair compared with itself in a baseline, if there are too few nodes to compare
     """
 
     ratios: Mapping[Pair, float]
@@ -128,10 +129,10 @@ def judged_pairs(
     before: Figures | None = None,
     margin: float = BORNE_BEFORE,
 ) -> Pairs | None:
-    """What the pairs blame; None where none of them gave a figure.
+    """What the pairs identify as slow; None if no pair was measured.
 
-    groups  node → its switch, rack or zone; without, none is blamed
-    before  of a baseline, of whose pairs one may have been kept; margin  loss against it that is borne
+    groups  node → its switch, rack or zone; without, none is identified
+    before  of a baseline, of which one pair may have been kept; margin  tolerated loss relative to it
     """
     for benchmark, figure in together.figures.items():
         met = _met(together, figure.values)
@@ -157,7 +158,7 @@ def _met(together: SweepSession, by_system: Mapping[str, list[float]]) -> dict[P
 def judged_rings(
     rings: Sequence[SweepSession], together: SweepSession, groups: Mapping[str, str]
 ) -> tuple[Ring, ...]:
-    """Each ring against its slowest pair; one whose nodes share a group is named by it."""
+    """Each ring compared with its slowest pair; one whose nodes share a group has the group's name."""
     found: tuple[Ring, ...] = ()
     for benchmark, paired in together.figures.items():
         values = {

@@ -1,9 +1,9 @@
 """What is slow in a matrix of pairs: a node, a link between two, or what a group of nodes has in common.
 
-Nodes met in rounds. The logarithm of a pair's speed is what both nodes add to it plus a residual that
-is the pair's own. A node is slow with every partner, a link between its two ends only, a group's switch or
-uplink between all of its nodes and all others. Asked in this order: groups, nodes, links; what a blamed one
-explains is set aside before the next question. All questions together name anything falsely in at most 5 %.
+Nodes meet in rounds. The logarithm of a pair's speed is what both nodes add to it plus a residual
+specific to the pair. A node is slow with every partner, a link between its two ends only, a group's switch or
+uplink between all of its nodes and all others. The order is groups, nodes, links; what an identified one
+explains is set aside before the next step. All steps together report anything falsely in at most 5 %.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from assay.records import DEFAULT_MARGIN, Better
 
 Pair = tuple[str, str]
 Speeds = dict[Pair, float]
-"""Logarithm of each pair's median figure, greater is faster."""
+"""Logarithm of each pair's median value, greater is faster."""
 
-FEWEST_PARTNERS = 3  # of a node: of two pairs, one slow, either partner may be to blame
+FEWEST_PARTNERS = 3  # per node: with two pairs, one of them slow, either partner may be the cause
 FEWEST_OF_GROUP = 4
 FEWEST_GROUPS = 3  # two share every pair between them
 _POLISHES = 10  # sweeps of medians; simulated ones settle within five
@@ -28,10 +28,10 @@ _POLISHES = 10  # sweeps of medians; simulated ones settle within five
 
 @dataclass(frozen=True)
 class SlowPart:
-    """Who is to blame, and what is lost by it.
+    """What is slow, and how much it loses.
 
     who    one node, both ends of a link, or a group's name
-    ratio  speed over that of its like, below 1
+    ratio  speed relative to comparable ones, below 1
     """
 
     who: tuple[str, ...]
@@ -39,7 +39,7 @@ class SlowPart:
 
 
 def called(who: Sequence[str]) -> str:
-    """What a node, or a pair by its two ends, is called: `n1 – n2`."""
+    """The name of a node, or of a pair by its two ends: `n1 – n2`."""
     return " – ".join(who)
 
 
@@ -47,13 +47,13 @@ def called(who: Sequence[str]) -> str:
 class Blame:
     """What is slow, each list slowest first.
 
-    groups      slow towards all others; `untold` has whether inside, too
+    groups      slow towards all others; `untold` states whether inside, too
     nodes       slow with every partner
-    links       slow between these two, neither of which is
-    pairs       slow, with too few partners of either end to say which of both, or the link, it is
+    links       slow between these two, neither of which is slow
+    pairs       slow, with too few partners of either end to distinguish the two nodes and the link
     node_loss, link_loss
-                loss, as a share, from which one is named; None where none could be
-    untold      what these rounds can't tell apart, in words
+                loss, as a share, from which one is reported; None if none could be
+    untold      what these rounds can't distinguish, as text
     """
 
     groups: tuple[SlowPart, ...] = ()
@@ -74,12 +74,12 @@ def blame(
 ) -> Blame:
     """Whether nodes, links, or groups of nodes are slow.
 
-    figures  pair of nodes → its figures, one a run, above 0, in one unit; each pair once
+    figures  pair of nodes → its values, one per run, above 0, in one unit; each pair once
     groups   node → what it shares with others: a rack, a leaf switch
-    margin   loss, as a share, below which a group is not named: two racks are never quite alike
+    margin   loss, as a share, below which a group is not reported: two racks are never quite alike
 
-    Simulated rates and power: docs/statistics.md. Raises ValueError for a figure not above 0, a pair that is
-    there twice or of one node with itself, or a node without group.
+    For simulated rates and power, see docs/explanation/statistics.md. Raises ValueError for a value not above
+    0, a duplicate pair, a pair of one node with itself, or a node without a group.
     """
     speeds = _speeds(figures, better)
     partners = _partners(speeds)
@@ -100,9 +100,11 @@ def _speeds(figures: Mapping[Pair, Sequence[float]], better: Better) -> Speeds:
     speeds: Speeds = {}
     for (a, b), values in figures.items():
         if a == b or (b, a) in figures:
-            raise ValueError(f"{a} and {b} are no pair, or one that is there twice")
+            raise ValueError(f"{a} and {b} are not a pair, or are a duplicate")
         if not values or not all(0 < value < math.inf for value in values):
-            raise ValueError(f"{a} and {b}: figures are {list(values)}, not one or more above 0")
+            raise ValueError(
+                f"{a} and {b}: the values are {list(values)}; all must be above 0, and at least one is needed"
+            )
         speeds[a, b] = sign * math.log(median(values))
     return speeds
 
@@ -116,15 +118,15 @@ def _partners(speeds: Speeds) -> dict[str, list[str]]:
 
 
 def _pairs_alone(speeds: Speeds, partners: Mapping[str, Sequence[str]]) -> Blame:
-    """Too few partners to tell a node from a link: slow pairs, and what would tell."""
+    """Too few partners to distinguish a node from a link: slow pairs, and what would distinguish them."""
     if not speeds:
         return Blame(untold=("no pair was measured",))
     found = too_low(list(speeds.values()))
     untold = [found.reason] if found.reason else []
     fewest = min(map(len, partners.values()))
     untold.append(
-        f"a node has {fewest} partners: a slow pair may be either of its nodes or the link; "
-        f"{FEWEST_PARTNERS} rounds tell"
+        f"a node has {fewest} partners: a slow pair may be due to either of its nodes or the link; "
+        f"{FEWEST_PARTNERS} rounds can distinguish them"
     )
     return Blame(pairs=_named(found, list(speeds)), link_loss=_loss(found), untold=tuple(untold))
 
@@ -153,8 +155,8 @@ def _nodes_and_links(
     free = _free(clear)
     if len(free) < FEWEST:
         untold.append(
-            f"links: {len(clear)} pairs separate {len(free)} links from their nodes; it takes {FEWEST}: "
-            "run more rounds"
+            f"links: {len(clear)} pairs separate {len(free)} links from their nodes; at least {FEWEST} are "
+            "needed: run more rounds"
         )
         return Blame(tuple(groups), nodes, node_loss=_loss(by_node), untold=tuple(untold))
     by_link = too_low(list(free.values()), false_alarm)
@@ -173,9 +175,9 @@ def _nodes_and_links(
 def polished(
     speeds: Speeds, partners: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, float], dict[Pair, float]]:
-    """What each node adds to its pairs, and what is left of each pair, about the median pair.
+    """What each node adds to its pairs, and the residual of each pair, relative to the median pair.
 
-    Medians throughout, so that one slow link of a node says nothing of the node.
+    Medians throughout, so that one slow link of a node does not affect the node's estimate.
     Source: median polish (Tukey, Exploratory Data Analysis, 1977), for a symmetric matrix with gaps.
     """
     centre = median(speeds.values())
@@ -203,7 +205,7 @@ def _slow_groups(
 ) -> tuple[list[SlowPart], list[str]]:
     """Groups whose nodes are slow towards all others, by rank: no tail can mislead it.
 
-    Source: Wilcoxon, Biometrics Bulletin 1 (1945) 80-83; normal approximation, which errs to the safe side
+    Source: Wilcoxon, Biometrics Bulletin 1 (1945) 80-83; normal approximation, which errs on the safe side
     this far out; Bonferroni over the groups.
     """
     outward = _outward(speeds, groups)
@@ -211,12 +213,17 @@ def _slow_groups(
     for node, speed in outward.items():
         members.setdefault(groups[node], []).append(speed)
     if len(members) < FEWEST_GROUPS:
-        return [], [f"groups: {len(members)} have pairs with others; {FEWEST_GROUPS} tell which is slow"]
+        return [], [
+            f"groups: {len(members)} have pairs with others; {FEWEST_GROUPS} are needed to identify a slow "
+            "one"
+        ]
     named, untold = [], []
     for name, inside in sorted(members.items()):
         outside = [speed for group, found in members.items() if group != name for speed in found]
         if len(inside) < FEWEST_OF_GROUP:
-            untold.append(f"group {name}: {len(inside)} nodes; from {FEWEST_OF_GROUP} on it can be judged")
+            untold.append(
+                f"group {name}: {len(inside)} nodes; at least {FEWEST_OF_GROUP} are needed to judge it"
+            )
             continue
         lost = median(inside) - median(outside)
         if _rank_p(inside, outside) < false_alarm / len(members) and -math.expm1(lost) > margin:
@@ -239,7 +246,7 @@ def _outward(speeds: Speeds, groups: Mapping[str, str]) -> dict[str, float]:
 
 
 def _rank_p(inside: Sequence[float], outside: Sequence[float]) -> float:
-    """Chance that so many of all inside–outside comparisons are lost where both are alike; one-sided."""
+    """Probability of this many lost inside–outside comparisons if both are alike; one-sided."""
     from scipy.special import ndtr
 
     m, n = len(inside), len(outside)
@@ -248,7 +255,7 @@ def _rank_p(inside: Sequence[float], outside: Sequence[float]) -> float:
 
 
 def _within(name: str, lost: float, speeds: Speeds, groups: Mapping[str, str]) -> str:
-    """Whether a slow group is so inside, too: then it is its switch or all its nodes, else its uplink."""
+    """Whether a slow group is slow inside, too: then it is its switch or all its nodes, else its uplink."""
     inside = [speed for (a, b), speed in speeds.items() if groups[a] == groups[b] == name]
     others = [speed for (a, b), speed in speeds.items() if groups[a] == groups[b] != name]
     if min(len(inside), len(others)) < FEWEST_PARTNERS:
@@ -256,7 +263,7 @@ def _within(name: str, lost: float, speeds: Speeds, groups: Mapping[str, str]) -
             f"group {name}: its uplink, its switch or all its nodes; {len(inside)} pairs within were measured"
         )
     if median(inside) - median(others) > lost / 2:
-        return f"group {name}: not slow within, so its way to the others; not which part of that"
+        return f"group {name}: not slow within, so the cause is somewhere on its way to the others"
     return f"group {name}: slow within, too; its switch or all its nodes"
 
 

@@ -1,9 +1,9 @@
-"""Which nodes of a sweep are slow: held against nodes of their kind, or against what they did before.
+"""Which nodes of a sweep are slow: compared with nodes of their kind, or with their own baselines.
 
-A node counts once, with the median of its runs: one run that met a neighbour is outvoted from three on.
-Nodes are held only against nodes of like hardware; where each has a stored baseline, what is held against the
-others is its change, so that what it always lacked is no fault. Whatever is asked of a sweep (kinds, figures)
-shares one rate of false alarms: in at most 5 % of sweeps over healthy nodes any of them is named.
+A node counts once, with the median of its runs: with three runs or more, one disturbed run is outvoted.
+Nodes are compared only with nodes of similar hardware; if each has a stored baseline, the changes are
+compared, so that a permanent difference is not a fault. All measurements of a sweep (kinds, metrics) share
+one false-alarm rate: in at most 5 % of sweeps over healthy nodes any of them is named.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, too_l
 from assay.records import Better, Estimate
 
 Values = Mapping[str, Sequence[float]]
-"""Each node's figures of one metric, one a run, above 0, in one unit."""
+"""Each node's values of one metric, one per run, above 0, in one unit."""
 
-FEWEST_RUNS = 3  # of a node, below which one unlucky run is the node's figure
+FEWEST_RUNS = 3  # per node; with fewer, one unlucky run determines the node's value
 MOST_QUESTIONS = round(FALSE_ALARM / SMALLEST_ALARM)
 
 
@@ -29,7 +29,7 @@ class NodeStanding:
     """One node among those of its kind.
 
     runs   of it; with a baseline, of the side that has fewer
-    ratio  of its figure to the kind's median (with a baseline: of its change to the median change); below 1
+    ratio  of its value to the kind's median (with a baseline: of its change to the median change); below 1
            is slower, for times too
     """
 
@@ -41,16 +41,16 @@ class NodeStanding:
 
 @dataclass(frozen=True)
 class Crowd:
-    """The nodes of one kind by one figure.
+    """The nodes of one kind in one measurement.
 
     standings    slowest first
-    median       of the nodes' medians, in the figure's unit; with a baseline, of their changes
-    named_from   loss, as a share, from which a node is named; None where none can be judged
+    median       of the nodes' medians, in the metric's unit; with a baseline, of their changes
+    named_from   loss, as a share, from which a node is named; None if none can be judged
     found_from   loss, as a share, of which 80 in 100 are named
     scatter      standard deviation between healthy nodes, as a share
     fastest      gain of the fastest over the median, as a share: one far too fast hides small losses
-    reason       why none was judged; "" where they were
-    warnings     what weakens the verdict, in words
+    reason       why none was judged; "" if they were
+    warnings     what weakens the verdict, as text
     """
 
     kind: str
@@ -77,19 +77,22 @@ def slow_nodes(
     before: Values | None = None,
     figures: int = 1,
 ) -> tuple[Crowd, ...]:
-    """Each kind of node by one figure, and who of it is slow.
+    """Each kind of node in one measurement, and which of them are slow.
 
     kinds    node → hardware; without, all are alike
-    before   the same nodes' figures in a stored baseline, same unit; nodes that it lacks are not judged
-    figures  how many figures of this sweep are judged, all of which share the rate of false alarms
+    before   the same nodes' values in a stored baseline, same unit; nodes that it lacks are not judged
+    figures  the number of measurements of this sweep, all of which share the false-alarm rate
 
-    Simulated rates and power: docs/statistics.md. Raises ValueError for a figure not above 0, a node without
-    figures or kind, a kind without any baseline, or more kinds times figures than the rate can be shared by.
+    For simulated rates and power, see docs/explanation/statistics.md. Raises ValueError for a value not above
+    0, a node without values or kind, a kind without any baseline, or more kinds times measurements than can
+    share the rate.
     """
     groups = _by_kind(values, kinds)
     asked = figures * len(groups)
     if asked > MOST_QUESTIONS:
-        raise ValueError(f"{asked} kinds times figures; false alarms are tabulated up to {MOST_QUESTIONS}")
+        raise ValueError(
+            f"{asked} kinds times measurements; false-alarm rates are tabulated up to {MOST_QUESTIONS}"
+        )
     return tuple(
         _crowd(kind, {node: values[node] for node in nodes}, better, before, FALSE_ALARM / asked)
         for kind, nodes in groups.items()
@@ -135,9 +138,11 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
 
 
 def _speed(node: str, figures: Sequence[float], better: Better) -> float:
-    """Logarithm of the median figure, greater is faster."""
+    """Logarithm of the median value, greater is faster."""
     if not figures or not all(0 < figure < math.inf for figure in figures):
-        raise ValueError(f"{node}: figures are {list(figures)}, not one or more above 0")
+        raise ValueError(
+            f"{node}: the values are {list(figures)}; all must be above 0, and at least one is needed"
+        )
     middle = math.log(median(figures))
     return middle if better == "higher" else -middle
 
@@ -155,23 +160,23 @@ def _warnings(standings: Sequence[NodeStanding], lacking: Sequence[str]) -> list
     fewest = min(standing.runs for standing in standings)
     if fewest < FEWEST_RUNS:
         runs = "1 run" if fewest == 1 else f"{fewest} runs"
-        said.append(f"a node has {runs}: an unlucky one names it; measure those that are named again")
+        said.append(f"a node has {runs}: one unlucky run can make it look slow; measure slow nodes again")
     if lacking:
         said.append(f"without a baseline, so not judged: {', '.join(lacking)}")
     return said
 
 
-# A few nodes, each against itself ------------------------------------------------------------------------
+# A few nodes, each compared with itself ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BaselineChange:
-    """One node now against its own baseline.
+    """One node now compared with its own baseline.
 
-    ratio   speed now over before, below 1 is slower, with the interval that holds for all nodes together;
-            no bounds where the runs allow none
-    slower  the whole interval lies below the margin
-    reason  why there is no interval; "" where there is one
+    ratio   speed now over before, below 1 is slower, with the interval that holds for all nodes jointly;
+            no bounds if the runs allow none
+    slower  the whole interval is below the margin
+    reason  why there is no interval; "" if there is one
     """
 
     node: str
@@ -183,12 +188,13 @@ class BaselineChange:
 def slower_than_before(
     now: Values, before: Values, better: Better, margin: float
 ) -> tuple[BaselineChange, ...]:
-    """Each node against itself: what can be said where there are too few nodes to hold against each other.
+    """Each node compared with itself: the fallback if there are too few nodes to compare with each other.
 
-    margin  loss that is borne, as a share above 0. Runs share their session's luck, which two sessions' runs
-            can't tell from a fault: it has to cover how far sessions of a healthy node differ.
+    margin  tolerated loss, as a share above 0. Runs share their session's conditions, which the runs of two
+            sessions can't distinguish from a fault: it has to cover how far sessions of a healthy node
+            differ.
 
-    Welch's t on logarithms, one-sided, Bonferroni over the nodes: where no healthy node lost more than the
+    Welch's t on logarithms, one-sided, Bonferroni over the nodes: if no healthy node lost more than the
     margin, any is named in at most 5 %. Raises ValueError as `slow_nodes`, or for a node without a baseline.
     """
     if not 0 < margin < 1:

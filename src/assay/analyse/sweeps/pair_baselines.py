@@ -1,4 +1,4 @@
-"""Pairs against what they did before: what is slow where nodes are too few to hold against each other."""
+"""Pairs compared with their baselines: what is slow if there are too few nodes to compare with each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.analyse.sweeps.links import FEWEST_PARTNERS, Blame, Pair, SlowPart, c
 from assay.analyse.sweeps.nodes import BaselineChange, slower_than_before
 from assay.records import Better
 
-_FEWEST_SURE = 2  # pairs of a node: of one, the link may be to blame and the others unlucky
+_FEWEST_SURE = 2  # pairs of a node: with one, the link may be the cause and the others unlucky
 
 Values = Mapping[Pair, Sequence[float]]
 
@@ -17,13 +17,13 @@ Values = Mapping[Pair, Sequence[float]]
 def pairs_before(
     now: Values, before: Values, better: Better, margin: float
 ) -> tuple[tuple[BaselineChange, ...], Blame]:
-    """Each pair's change, named as `links.called` does, and what those that are slower blame.
+    """Each pair's change, named as `links.called` does, and what the slower ones identify.
 
-    A node is to blame where all of its pairs, three at least, lost more than the margin, two of them for
-    sure; the one that lost most first, and what it explains is set aside. A link is, where both its ends have
-    a pair that lost less. What is left may be either.
+    A node is slow if all of its pairs, at least three, lost more than the margin, two of them with
+    certainty; the one that lost most comes first, and what it explains is set aside. A link is slow if both
+    its ends have a pair that lost less. What remains may be either.
 
-    margin  loss that is borne, as a share above 0. Where no healthy pair lost more, anything is blamed in at
+    margin  tolerated loss, as a share above 0. If no healthy pair lost more, anything is reported in at
             most 5 %. Raises ValueError as `slower_than_before`
     """
     names = {called(pair): pair for pair in now}
@@ -40,7 +40,9 @@ def pairs_before(
         nodes=tuple(nodes),
         links=tuple(SlowPart(pair, ratios[pair]) for pair, is_link in told.items() if is_link),
         pairs=tuple(SlowPart(pair, ratios[pair]) for pair, is_link in told.items() if not is_link),
-        untold=() if all(told.values()) else ("a slow pair: either of its nodes, or the link between them",),
+        untold=()
+        if all(told.values())
+        else ("a slow pair: the cause is either of its nodes or the link between them",),
     )
 
 

@@ -1,8 +1,8 @@
-"""Rings of nodes: whether all of them together are as fast as their slowest pair says they should be.
+"""Rings of nodes: whether all of them together are as fast as their slowest pair predicts.
 
 In a ring each node sends to the next, so that its bus bandwidth is that of its slowest link, whatever its
-size (nccl-tests, doc/PERFORMANCE.md). A ring that is slower than the slowest of its pairs lacks what no pair
-shows: what its links share, a switch or an uplink, does not carry all of them at once.
+size (nccl-tests, doc/PERFORMANCE.md). A ring that is slower than the slowest of its pairs shows what no pair
+shows: something its links share, a switch or an uplink, can't carry all of them at once.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Nodes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Ring:
-    """Nodes that ran one all-reduce together, against the slowest pair of them that was measured.
+    """Nodes that ran one all-reduce together, compared with their slowest measured pair.
 
-    slowest  that pair; None where no two of them were measured
+    slowest  that pair; None if no two of them were measured
     ratio    the ring's speed over that pair's, below 1 is slower, with the interval that holds for all rings
-             together; None where there is no pair, no bounds where the runs allow none
-    slower   the whole interval lies below 1 - `BORNE`
-    reason   why there is no interval; "" where there is one
+             jointly; None if there is no pair, no bounds if the runs allow none
+    slower   the whole interval is below 1 - `BORNE`
+    reason   why there is no interval; "" if there is one
     """
 
     name: str
@@ -49,13 +49,14 @@ def slow_rings(
     names: Mapping[Nodes, str],
     borne: float = BORNE,
 ) -> tuple[Ring, ...]:
-    """Each ring against the slowest of its pairs: bus bandwidths, one a run, above 0, in one unit.
+    """Each ring compared with the slowest of its pairs: bus bandwidths, one per run, above 0, in one unit.
 
-    borne  loss, as a share, that is no fault
+    borne  tolerated loss, as a share
 
-    Welch's t on logarithms, one-sided, Bonferroni over the rings: where no ring lost more than is borne, any
-    is named in at most 5 % of sweeps; less often in truth, since the slowest pair of many looks slower than
-    it is. Simulated rates: docs/sweep.md. Raises ValueError for a figure not above 0.
+    Welch's t on logarithms, one-sided, Bonferroni over the rings: if no ring lost more than is tolerated, any
+    is reported in at most 5 % of sweeps; less often in practice, because the slowest pair of many looks
+    slower than it is. For simulated rates, see docs/how-to/sweep.md. Raises ValueError for a value not above
+    0.
     """
     confidence = 1 - 2 * FALSE_ALARM / max(len(rings), 1)
     return tuple(
@@ -87,5 +88,5 @@ def _ring(
 
 def _speeds(figures: Sequence[float], better: Better) -> list[float]:
     if not figures or not all(0 < figure < math.inf for figure in figures):
-        raise ValueError(f"figures are {list(figures)}, not one or more above 0")
+        raise ValueError(f"the values are {list(figures)}; all must be above 0, and at least one is needed")
     return [math.log(figure) if better == "higher" else -math.log(figure) for figure in figures]

@@ -1,4 +1,4 @@
-"""Each slow node of a sweep with all that it is slow in: alone, with others, or both."""
+"""Each slow node of a sweep with everything it is slow in: alone, with others, or both."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from assay.analyse.sweeps.figures import Nodes, Pairs
 
 @dataclass(frozen=True)
 class Suspect:
-    """One node that is slow in something.
+    """One node that is slow in some measurement.
 
-    alone     figure of the node by itself → its speed over that of its like, or over its baseline
-    together  the same of its pairs with other nodes, on which all of them agree; None where they are fine
+    alone     measurement of the node by itself → its speed relative to comparable nodes, or to its baseline
+    together  the same for its pairs with other nodes, on which all of them agree; None if they are healthy
     """
 
     node: str
@@ -22,16 +22,16 @@ class Suspect:
 
     @property
     def losses(self) -> dict[str, float]:
-        """All that it is slow in, by figure."""
+        """Everything it is slow in, by measurement."""
         return {**self.alone, **({} if self.together is None else {"pairs": self.together})}
 
 
 def suspects(
     nodes: Sequence[Nodes], pairs: Pairs | None, hosts: Mapping[str, Sequence[str]]
 ) -> tuple[Suspect, ...]:
-    """The slow nodes, the slowest in anything first. Links and racks are not here: no node is to blame.
+    """The slow nodes, the slowest first. Links and racks are not included: no node causes them.
 
-    hosts  system, by whose name a node was measured alone → the node, alone in a list
+    hosts  system, whose name stands for a node measured alone → the node, as the only entry of a list
     """
     alone: dict[str, dict[str, float]] = {}
     for one in nodes:
@@ -45,7 +45,7 @@ def suspects(
 
 
 def _slow(one: Nodes) -> dict[str, float]:
-    """System → ratio of those that this figure names."""
+    """System → ratio of those that this measurement reports as slow."""
     among = {standing.node: standing.ratio for standing in one.crowd.standings if standing.slow}
     before = {change.node: change.ratio.value for change in one.changes if change.slower}
     return among | before

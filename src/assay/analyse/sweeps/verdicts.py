@@ -1,4 +1,4 @@
-"""A whole sweep judged: its nodes, its pairs and its rings."""
+"""The verdicts on a whole sweep: its nodes, its pairs and its rings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from assay.analyse.sweeps.suspects import Suspect, suspects
 class SweepVerdicts:
     """What is slow in a sweep.
 
-    margin  loss against a baseline that is borne, as a share
-    hosts   system, by whose name a node was measured alone → the node, alone in a list
+    margin  tolerated loss relative to a baseline, as a share
+    hosts   system, whose name stands for a node measured alone → the node, as the only entry of a list
     """
 
     nodes: Sequence[Nodes]
@@ -35,19 +35,19 @@ class SweepVerdicts:
 
     @property
     def slow(self) -> bool:
-        """Whether anything is named."""
+        """Whether anything is reported as slow."""
         blame = None if self.pairs is None else self.pairs.blame
         blamed = blame is not None and (blame.groups or blame.nodes or blame.links or blame.pairs)
         return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
 
     @property
     def judged(self) -> bool:
-        """Whether every figure of the nodes could be judged."""
+        """Whether every measurement of the nodes could be judged."""
         return all(one.judged for one in self.nodes)
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """The slow nodes with all that they are slow in, the slowest first."""
+        """The slow nodes with everything they are slow in, the slowest first."""
         return suspects(self.nodes, self.pairs, self.hosts)
 
     @property
@@ -67,14 +67,14 @@ def judge_sweep(
     pairs_before: Figures | None = None,
     margin: float = BORNE_BEFORE,
 ) -> SweepVerdicts:
-    """What the sessions of a sweep say is slow; rings only next to pairs.
+    """What the sessions of a sweep show as slow; rings only together with pairs.
 
-    hosts         system, by whose name a node was measured alone → the node, alone in a list
-    groups        node → what it shares with others, by which they may be blamed together
-    nodes_before  of a baseline, for nodes that are too few to compare with each other; so `pairs_before`
-    margin        loss against it that is borne, as a share
+    hosts         system, whose name stands for a node measured alone → the node, as the only entry of a list
+    groups        node → what it shares with others, which can be the common cause
+    nodes_before  of a baseline, for nodes that are too few to compare with each other; also `pairs_before`
+    margin        tolerated loss relative to it, as a share
 
-    Raises InputError for a baseline that does not fit.
+    Raises InputError for a baseline that does not match.
     """
     shared = groups or {}
     return SweepVerdicts(

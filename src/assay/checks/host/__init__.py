@@ -1,4 +1,4 @@
-"""Checks of what lies between a host's programs and its hardware. Pure; the facts: host_check.py.
+"""Checks of what lies between a host's programs and its hardware. Pure; host_check.py collects the facts.
 
-A check gives None where its question does not arise: a machine without a GPU has no driver to mend.
+A check returns None if it does not apply: a machine without a GPU has no driver to check.
 """

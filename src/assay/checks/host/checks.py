@@ -1,4 +1,4 @@
-"""All checks of a host, in the order in which people mend things."""
+"""All checks of a host, in the order in which people fix things."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ CHECKS: tuple[Callable[[Facts], Check | None], ...] = (
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
-    """All that arise; where the host was not looked at, only why."""
+    """All checks that apply; if the host was not examined, only the reason."""
     if not facts.get("host.checked"):
-        why = text(facts, "host.error") or "it was not looked at"
+        why = text(facts, "host.error") or "the host was not examined"
         return (Check("host", "unknown", why),)
     return tuple(made for check in CHECKS if (made := check(facts)) is not None)

@@ -1,4 +1,4 @@
-"""Checks of what keeps a process from the hardware: SELinux types, the locked memory services pass on."""
+"""Checks of what keeps a process from the hardware: SELinux types, locked-memory limits of services."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from assay.checks.check import Check, Facts, text
 from assay.checks.host import fabric
 from assay.units import human
 
-# Types that confined containers may use, and what else lets them at a device, the narrower first
+# Types that confined containers may use, and the booleans that allow them other devices, narrower first
 # Source: container-selinux, container.te
 FOR_CONTAINERS = ("container_file_t", "container_device_t")
 OPENED_BY = {
@@ -17,7 +17,7 @@ UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd
 
 
 def selinux(facts: Facts) -> Check | None:
-    """SELinux's mode; where it enforces, whether containers may use the devices."""
+    """SELinux's mode and, if it is enforcing, whether containers may use the devices."""
     mode = text(facts, "selinux.mode")
     if mode is None:
         return Check("SELinux", "unknown", "/sys/fs/selinux/enforce can't be read")
@@ -33,14 +33,16 @@ def selinux(facts: Facts) -> Check | None:
         return Check("SELinux", "ok", f"{evidence}; {', '.join(on)} on: containers may use them")
     mends = [next((name for name in OPENED_BY[what] if name in known), None) for what in refused]
     if None in mends:
-        return Check("SELinux", "unknown", f"{evidence}; this policy has no boolean that tells of it")
-    evidence += f"; confined containers are refused the {' and the '.join(refused)} device"
+        return Check("SELinux", "unknown", f"{evidence}; this policy has no boolean that controls it")
+    evidence += f"; confined containers can't open the {' and the '.join(refused)} device"
     remedy = "; ".join(f"setsebool -P {name} on" for name in dict.fromkeys(mends))
-    return Check("SELinux", "warn", evidence, f"as root: {remedy}; or a policy module of the device's maker")
+    return Check(
+        "SELinux", "warn", evidence, f"as root: {remedy}; or install a policy module from the device's vendor"
+    )
 
 
 def services(facts: Facts) -> Check | None:
-    """Memory that the services which start trials let them lock; only fabrics need it."""
+    """Memory that trials may lock, as limited by the services that start them; only fabrics need it."""
     name = "locked memory of services"
     limits = {of.removeprefix("memlock."): value for of, value in facts.items() if of.startswith("memlock.")}
     if not limits or not fabric.devices(facts):
@@ -51,16 +53,17 @@ def services(facts: Facts) -> Check | None:
         return Check(name, "ok", told)
     if "crio" in short:
         remedy = (
-            'a file in /etc/crio/crio.conf.d with [crio.runtime] and default_ulimits = ["memlock=-1:-1"], '
-            "then as root: systemctl restart crio"
+            "create a file in /etc/crio/crio.conf.d with [crio.runtime] and "
+            'default_ulimits = ["memlock=-1:-1"], then as root: systemctl restart crio'
         )
     else:
         units = " ".join(UNIT.get(of, of) for of in short)
         remedy = (
-            f"as root, for each of {units}: systemctl edit UNIT, [Service] LimitMEMLOCK=infinity, restart"
+            f"as root, for each of {units}: systemctl edit UNIT, add [Service] LimitMEMLOCK=infinity, "
+            "and restart it"
         )
-    # a warning: what a service passes on may be raised again before the trial
-    return Check(name, "warn", f"{told}: what they start registers no more, and RDMA fails", remedy)
+    # A warning: the limit may be raised again before the trial.
+    return Check(name, "warn", f"{told}: the processes they start can't register more, so RDMA fails", remedy)
 
 
 def _amount(value: object) -> str:

@@ -1,6 +1,6 @@
-"""Checks of how containers on this host come to its GPUs: toolkit, runtime, CDI specifications.
+"""Checks of how containers on this host get its GPUs: toolkit, runtime, CDI specifications.
 
-From inside a container none of it is seen, and none of it is asked.
+None of this is visible from inside a container, so these checks don't apply there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ def _engines(facts: Facts) -> list[str]:
 
 
 def toolkit(facts: Facts) -> Check | None:
-    """Whether NVIDIA's container toolkit is here."""
+    """Whether NVIDIA's container toolkit is installed."""
     if not _arises(facts):
         return None
     version = text(facts, "toolkit.version")
     if version is not None:
         return Check("container toolkit", "ok", f"nvidia-ctk {version}")
-    evidence = f"no nvidia-ctk on the path; containers of {', '.join(_engines(facts))} get no GPU by it"
-    remedy = f"as root: install nvidia-container-toolkit, {GUIDE}; the GPU Operator brings one of its own"
+    evidence = (
+        f"nvidia-ctk is not on the PATH; {', '.join(_engines(facts))} can't use it to give containers a GPU"
+    )
+    remedy = f"as root: install nvidia-container-toolkit, {GUIDE}; the GPU Operator installs its own"
     return Check("container toolkit", "warn", evidence, remedy)
 
 
@@ -40,11 +42,13 @@ def runtime(facts: Facts) -> Check | None:
         return None
     without = [name for name in engines if not facts[f"engine.{name}"]]
     if not without:
-        return Check("container runtime", "ok", f"NVIDIA's is in the settings of {', '.join(engines)}")
-    evidence = f"the settings of {', '.join(without)} name no runtime of NVIDIA's"
+        return Check(
+            "container runtime", "ok", f"NVIDIA's runtime is in the settings of {', '.join(engines)}"
+        )
+    evidence = f"the settings of {', '.join(without)} do not name NVIDIA's runtime"
     if number(facts, "cdi.specs"):
         return Check(
-            "container runtime", "ok", f"{evidence}; devices come by CDI (--device nvidia.com/gpu=all)"
+            "container runtime", "ok", f"{evidence}; CDI provides the devices (--device nvidia.com/gpu=all)"
         )
     commands = (
         f"nvidia-ctk runtime configure --runtime={name} && systemctl restart {name}" for name in without
@@ -53,22 +57,22 @@ def runtime(facts: Facts) -> Check | None:
 
 
 def specifications(facts: Facts) -> Check | None:
-    """Whether CDI specifications are there and are of the loaded driver."""
+    """Whether CDI specifications exist and match the loaded driver."""
     name, count = "CDI", number(facts, "cdi.specs")
     if not _arises(facts) or count is None:
         return None
     files, drivers = text(facts, "cdi.files"), text(facts, "cdi.drivers")
     missing, loaded = text(facts, "cdi.missing"), text(facts, "driver.loaded")
     if not count:
-        evidence = "no specification of nvidia.com/gpu in /etc/cdi or /var/run/cdi"
+        evidence = "no specification for nvidia.com/gpu in /etc/cdi or /var/run/cdi"
         if "podman" in _engines(facts):
-            return Check(name, "warn", f"{evidence}: podman reaches GPUs by nothing else", REFRESH)
-        return Check(name, "ok", f"{evidence}; {', '.join(_engines(facts))} can do without, by a runtime")
+            return Check(name, "warn", f"{evidence}: Podman has no other way to reach GPUs", REFRESH)
+        return Check(name, "ok", f"{evidence}; {', '.join(_engines(facts))} can use NVIDIA's runtime instead")
     if drivers is not None and drivers != loaded:
-        evidence = f"{files} is of driver {drivers}, and {loaded} is loaded: containers fail to start"
+        evidence = f"{files} is for driver {drivers}, but {loaded} is loaded: containers fail to start"
         return Check(name, "fail", evidence, REFRESH)
     if missing is not None:
-        return Check(name, "fail", f"{files} names {missing}, which is not there", REFRESH)
+        return Check(name, "fail", f"{files} names {missing}, which does not exist", REFRESH)
     if drivers is None:
-        return Check(name, "unknown", f"{files} names no library that bears the driver's version", REFRESH)
-    return Check(name, "ok", f"{files}, of driver {drivers}")
+        return Check(name, "unknown", f"{files} names no library with the driver's version", REFRESH)
+    return Check(name, "ok", f"{files}, for driver {drivers}")

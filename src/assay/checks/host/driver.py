@@ -1,4 +1,4 @@
-"""Checks of NVIDIA's driver: loaded, one version everywhere, its device files, kept awake."""
+"""Checks of NVIDIA's driver: loaded, same version everywhere, device files, persistence mode."""
 
 from __future__ import annotations
 
@@ -7,53 +7,55 @@ from assay.checks.software import gpu_for_container
 
 NOUVEAU_OFF = (
     "as root: printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/nouveau.conf, "
-    "rebuild the initramfs (dracut --force, or update-initramfs -u), reboot"
+    "rebuild the initramfs (dracut --force, or update-initramfs -u), and reboot"
 )
 
 
 def loaded(facts: Facts) -> Check | None:
-    """Which of NVIDIA's kernel modules serves the GPUs."""
+    """Which of NVIDIA's kernel modules drives the GPUs."""
     name, modules = "driver module", (text(facts, "driver.modules") or "").split(",")
     version = text(facts, "driver.loaded")
     if not number(facts, "pci.nvidia_gpus") and version is None:
         return None
     if "nouveau" in modules:
-        evidence = "nouveau has the GPU (/sys/module/nouveau): NVIDIA's driver can't, and CUDA needs that"
+        evidence = "nouveau drives the GPU (/sys/module/nouveau), so NVIDIA's driver, which CUDA needs, can't"
         return Check(name, "fail", evidence, NOUVEAU_OFF)
     if version is None and text(facts, "container") is not None:
-        remedy = "load it on the host; or start the container with the GPUs"
-        return Check(name, "fail", "no module nvidia in the host's kernel (/sys/module/nvidia)", remedy)
+        remedy = "load it on the host, or start the container with the GPUs"
+        return Check(
+            name, "fail", "module nvidia is not loaded in the host's kernel (/sys/module/nvidia)", remedy
+        )
     if version is None:
-        remedy = "as root: modprobe nvidia; where there is none: https://www.nvidia.com/drivers"
-        return Check(name, "fail", "no module nvidia in the kernel (/sys/module/nvidia)", remedy)
+        remedy = "as root: modprobe nvidia; if it is not installed: https://www.nvidia.com/drivers"
+        return Check(name, "fail", "module nvidia is not loaded (/sys/module/nvidia)", remedy)
     flavor = text(facts, "driver.flavor")
     if flavor is None:
-        return Check(name, "unknown", f"nvidia {version}; whether it is the open one is not told")
+        return Check(name, "unknown", f"nvidia {version}; can't tell whether it is the open module")
     return Check(name, "ok", f"nvidia {version}, {flavor} (/proc/driver/nvidia/version)")
 
 
 def versions(facts: Facts) -> Check | None:
-    """Whether the loaded module, the one on the disk and the libraries are of one version."""
+    """Whether the loaded module, the module on disk, and the libraries have the same version."""
     name, version = "driver versions", text(facts, "driver.loaded")
     if version is None:
         return None
     disk, libraries = text(facts, "driver.on_disk"), text(facts, "driver.library")
     if libraries is None:
-        evidence = f"{version} is loaded; no libnvidia-ml.so in the usual folders to hold against it"
+        evidence = f"{version} is loaded; no libnvidia-ml.so in the usual directories to compare it with"
         return Check(name, "unknown", evidence, "ldconfig -p | grep libnvidia-ml")
-    evidence = f"loaded {version}, on the disk {disk or 'not told'}, libraries {libraries}"
+    evidence = f"loaded {version}, on disk {disk or 'unknown'}, libraries {libraries}"
     if version not in libraries.split(","):
         remedy = "reboot; or as root, with no process on the GPUs: rmmod nvidia_uvm nvidia && modprobe nvidia"
         why = "every call fails with a driver/library version mismatch"
         return Check(name, "fail", f"{evidence}: {why}", remedy)
     if disk not in (None, version) or "," in libraries:
-        remedy = "reboot now rather than in the middle of a run; remove what is left of the other version"
+        remedy = "reboot before the next run, and remove the files of the other version"
         return Check(name, "warn", f"{evidence}: the next boot changes the driver", remedy)
     return Check(name, "ok", evidence)
 
 
 def devices(facts: Facts) -> Check | None:
-    """Whether the device files are there that programs open."""
+    """Whether the device files that programs open exist."""
     if text(facts, "driver.loaded") is None:
         return None
     there, missing = number(facts, "driver.devices") or 0, text(facts, "driver.devices_missing")
@@ -69,15 +71,17 @@ def devices(facts: Facts) -> Check | None:
 
 
 def persistence(facts: Facts) -> Check | None:
-    """Whether the driver keeps the GPUs' state while nobody uses them."""
+    """Whether the driver stays initialized while nobody uses the GPUs."""
     modes = [facts.get(f"gpu.{n}.persistence") for n in range(int(number(facts, "gpu.count") or 0))]
     if not modes:
         return None
     if None in modes:
-        return Check("persistence mode", "unknown", "the driver does not tell it for each GPU")
+        return Check("persistence mode", "unknown", "the driver does not report it for each GPU")
     off = modes.count(False)
     if off:
-        evidence = f"off on {off} of {len(modes)}: the first program pays seconds, and clocks start low"
+        evidence = (
+            f"off on {off} of {len(modes)}: the first program starts seconds later, and clocks start low"
+        )
         remedy = (
             "as root: systemctl enable --now nvidia-persistenced; or nvidia-smi -pm 1 until the next boot"
         )

@@ -1,4 +1,4 @@
-"""Checks of kernel parameters that move memory about while a trial runs."""
+"""Checks of kernel parameters that move memory around while a trial runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ UNUSED_SHARE = 0.05  # of memory set aside as huge pages that nobody uses
 
 
 def numa_balancing(facts: Facts) -> Check | None:
-    """Whether the kernel takes pages away to see who uses them."""
+    """Whether the kernel unmaps pages to see who uses them."""
     name, value, nodes = "NUMA balancing", number(facts, "kernel.numa_balancing"), number(facts, "numa.nodes")
     if nodes == 1:
         return None
     if value is None:
-        return Check(name, "unknown", "/proc/sys/kernel/numa_balancing is not there")
+        return Check(name, "unknown", "/proc/sys/kernel/numa_balancing does not exist")
     if not value:
         return Check(name, "ok", "off (/proc/sys/kernel/numa_balancing)")
     evidence = f"on: pages are unmapped and moved between {nodes or 0:g} nodes while ranks run"
@@ -27,30 +27,30 @@ def numa_balancing(facts: Facts) -> Check | None:
 
 
 def transparent_hugepages(facts: Facts) -> Check:
-    """Whether programs can get huge pages without asking the administrator."""
-    name, mode = "huge pages by themselves", text(facts, "memory.transparent_hugepages")
+    """Whether programs can get huge pages without an administrator reserving them."""
+    name, mode = "transparent huge pages", text(facts, "memory.transparent_hugepages")
     place, defrag = "/sys/kernel/mm/transparent_hugepage", text(facts, "kernel.transparent_hugepage_defrag")
     if mode is None:
         return Check(name, "unknown", f"{place}/enabled can't be read")
-    evidence = f"{mode}, defrag {defrag or 'not told'} ({place})"
+    evidence = f"{mode}, defrag {defrag or 'unknown'} ({place})"
     if mode == "never":
-        why = f"{evidence}: every translation of an address covers 4 KiB"
+        why = f"{evidence}: each address translation covers only 4 KiB"
         return Check(name, "warn", why, f"as root: echo madvise > {place}/enabled")
     if defrag == "always" and mode == "always":
-        why = f"{evidence}: a process waits while the kernel puts pages together"
+        why = f"{evidence}: processes wait while the kernel assembles huge pages"
         return Check(name, "warn", why, f"as root: echo madvise > {place}/defrag")
     return Check(name, "ok", evidence)
 
 
 def reclaim(facts: Facts) -> Check:
-    """Whether the kernel frees memory near a process before it takes some farther off, and swaps eagerly."""
+    """Whether the kernel reclaims local memory before it uses remote memory, and whether it swaps eagerly."""
     name, near = "memory reclaim", number(facts, "kernel.zone_reclaim_mode")
     swappiness, swap = number(facts, "kernel.swappiness"), number(facts, "memory.swap_bytes")
     if near is None or swappiness is None:
-        return Check(name, "unknown", "/proc/sys/vm/zone_reclaim_mode or swappiness is not there")
+        return Check(name, "unknown", "/proc/sys/vm/zone_reclaim_mode or swappiness does not exist")
     evidence = f"vm.zone_reclaim_mode {near:g}, vm.swappiness {swappiness:g}"
     if near:
-        why = f"{evidence}: file caches of a node are dropped while others have room"
+        why = f"{evidence}: a NUMA node's file caches are dropped while other nodes have free memory"
         return Check(name, "warn", why, f"as root: sysctl -w vm.zone_reclaim_mode=0, {PERSIST}")
     if swap and swappiness > MOST_SWAPPINESS:
         why = f"{evidence}: programs are swapped out early to keep files cached"
@@ -59,8 +59,8 @@ def reclaim(facts: Facts) -> Check:
 
 
 def hugepages(facts: Facts) -> Check:
-    """Huge pages that are set aside, and whether someone uses them."""
-    name, total = "huge pages set aside", number(facts, "memory.total_bytes")
+    """Reserved huge pages, and whether anything uses them."""
+    name, total = "reserved huge pages", number(facts, "memory.total_bytes")
     pools = {}
     for fact in facts:
         match = re.fullmatch(r"hugepages\.(\d+)kB\.nr", fact)
@@ -69,12 +69,14 @@ def hugepages(facts: Facts) -> Check:
     if not pools:
         return Check(name, "unknown", "/sys/kernel/mm/hugepages can't be read")
     held = {size: counts for size, counts in pools.items() if counts[0]}
-    backing = "; what backs this memory on its host can't be seen from here" if is_virtual(facts) else ""
+    backing = "; how the host backs this memory can't be seen from here" if is_virtual(facts) else ""
     if not held:
         return Check(name, "ok", f"none (/sys/kernel/mm/hugepages){backing}")
     told = ", ".join(f"{nr:g} of {human(size, 'B')}, {free:g} free" for size, (nr, free) in held.items())
     idle = sum(size * free for size, (_, free) in held.items())
     if total and idle > UNUSED_SHARE * total:
-        remedy = "as root, where nothing asks for them: sysctl -w vm.nr_hugepages=0"
-        return Check(name, "warn", f"{told}: {human(idle, 'B')} that no trial can use otherwise", remedy)
+        remedy = "as root, if nothing needs them: sysctl -w vm.nr_hugepages=0"
+        return Check(
+            name, "warn", f"{told}: {human(idle, 'B')} that trials can't use for anything else", remedy
+        )
     return Check(name, "ok", told + backing)

@@ -1,4 +1,4 @@
-"""Checks of the PCI bus: links slower than they could be, translated addresses, detours through the CPU."""
+"""Checks of the PCI bus: slow links, address translation, detours through the CPU."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LABELS = {"gpu": "GPU", "nic": "adapter", "nvme": "NVMe"}
 
 
 def devices(facts: Facts, *kinds: str) -> list[str]:
-    """Addresses of the devices of these kinds; of all where none is given."""
+    """Addresses of the devices of these kinds; of all devices if none is given."""
     found = {match[1]: kind for name, kind in facts.items() if (match := _KIND.fullmatch(name))}
     return sorted(address for address, kind in found.items() if not kinds or kind in kinds)
 
 
 def called(facts: Facts, address: str) -> str:
-    """A device as a person knows it: `GPU 0000:01:00.0`, `mlx5_0`."""
+    """A device's name for people: `GPU 0000:01:00.0`, `mlx5_0`."""
     kind = _LABELS.get(text(facts, f"pci.{address}.kind") or "", "device")
     return text(facts, f"pci.{address}.called") or f"{kind} {address}"
 
 
 def links(facts: Facts) -> Check | None:
-    """Whether each link has the lanes and the speed that the device and its slot could."""
+    """Whether each link runs with the lanes and speed that the device and its slot support."""
     name, all_of = "PCIe links", devices(facts)
     told = [address for address in all_of if number(facts, f"pci.{address}.width") is not None]
     if not all_of:
         return None
     if not told:
-        return Check(name, "unknown", f"{len(all_of)} devices, and none tells its link: a virtual bus")
+        return Check(name, "unknown", f"none of {len(all_of)} devices reports its link: a virtual bus")
     narrow = [words for address in told for words in _short(facts, address, "width", "x{:g}")]
     idle: list[str] = []
     slow: list[str] = []
@@ -40,16 +40,18 @@ def links(facts: Facts) -> Check | None:
         words = _short(facts, address, "speed", "{:g} GT/s")
         (idle if text(facts, f"pci.{address}.kind") == "gpu" else slow).extend(words)
     if narrow or slow:
-        remedy = "seat the card anew or in another slot; then as root: lspci -vv | grep -E 'LnkCap|LnkSta'"
+        remedy = (
+            "reseat the card or move it to another slot; then as root: lspci -vv | grep -E 'LnkCap|LnkSta'"
+        )
         return Check(name, "warn", few(narrow + slow), remedy)
     if idle:
-        evidence = f"{few(idle)}, which an idle GPU has too: it lowers its link's speed"
-        return Check(name, "unknown", evidence, "look again while a trial runs")
-    return Check(name, "ok", f"{len(told)} devices at the lanes and speed that they and their slots have")
+        evidence = f"{few(idle)}; normal for an idle GPU, which lowers its link speed"
+        return Check(name, "unknown", evidence, "check again while a trial runs")
+    return Check(name, "ok", f"{len(told)} devices run at the full lanes and speed of device and slot")
 
 
 def _short(facts: Facts, address: str, what: str, form: str) -> Iterator[str]:
-    """Words on one device whose link has less of it than it could, and whose fault it is."""
+    """Evidence that one device's link is below its maximum, and whether the link or the slot limits it."""
     now = number(facts, f"pci.{address}.{what}")
     own, slot = number(facts, f"pci.{address}.{what}_max"), number(facts, f"pci.{address}.slot_{what}_max")
     if now is None or own is None:
@@ -58,11 +60,11 @@ def _short(facts: Facts, address: str, what: str, form: str) -> Iterator[str]:
     if now < could:
         yield f"{called(facts, address)} at {form.format(now)} of {form.format(could)}"
     elif could < own:
-        yield f"{called(facts, address)} in a slot of {form.format(could)}, it could {form.format(own)}"
+        yield f"{called(facts, address)} supports {form.format(own)}, but its slot only {form.format(could)}"
 
 
 def translation(facts: Facts) -> Check | None:
-    """Whether the IOMMU translates what GPUs and adapters address."""
+    """Whether the IOMMU translates the addresses that GPUs and adapters use."""
     kinds = {address: text(facts, f"pci.{address}.iommu") for address in devices(facts, "gpu", "nic")}
     if not kinds or text(facts, "container") is not None:
         return None
@@ -71,55 +73,58 @@ def translation(facts: Facts) -> Check | None:
     translated = [address for address, kind in kinds.items() if kind is not None and kind.startswith("DMA")]
     if translated:
         what = few([called(facts, address) for address in translated])
-        evidence = f"translates for {what}: each transfer between them is looked up, and GPUDirect may fail"
-        remedy = "as root: grubby --update-kernel=ALL --args=iommu=pt (or GRUB_CMDLINE_LINUX), reboot"
+        evidence = f"translates for {what}: transfers between them are slower, and GPUDirect may fail"
+        remedy = "as root: grubby --update-kernel=ALL --args=iommu=pt (or GRUB_CMDLINE_LINUX), and reboot"
         return Check("IOMMU", "warn", evidence, remedy)
     if None in kinds.values():
-        return Check("IOMMU", "unknown", "on, and whether it translates is not told for each device")
-    return Check(
-        "IOMMU", "ok", f"on and passes through: {', '.join(sorted({str(k) for k in kinds.values()}))}"
-    )
+        return Check("IOMMU", "unknown", "on; can't tell for each device whether it translates")
+    return Check("IOMMU", "ok", f"on, in passthrough: {', '.join(sorted({str(k) for k in kinds.values()}))}")
 
 
 def redirects(facts: Facts) -> Check | None:
-    """Whether bridges send traffic between GPUs and adapters through the CPU, by access control services."""
+    """Whether access control services (ACS) route traffic between GPUs and adapters through the CPU."""
     if not devices(facts, "gpu") or text(facts, "container") is not None:
         return None
     bridges, unread = text(facts, "pci.acs_redirects"), number(facts, "pci.acs_unread")
     if bridges is not None:
-        evidence = f"on at {few(bridges.split(','))}: GPU to GPU and GPU to adapter go through the CPU"
-        remedy = "as root, where no virtual machine gets devices: setpci -s ADDRESS ECAP_ACS+0x6.w=0000"
+        evidence = (
+            f"on at {few(bridges.split(','))}: GPU-to-GPU and GPU-to-adapter traffic goes through the CPU"
+        )
+        remedy = (
+            "as root, if no devices are passed through to virtual machines: setpci -s ADDRESS "
+            "ECAP_ACS+0x6.w=0000"
+        )
         return Check("ACS", "warn", evidence, remedy)
     if unread:
-        evidence = f"{unread:g} bridges keep their settings to root"
+        evidence = f"only root can read the settings of {unread:g} bridges"
         return Check("ACS", "unknown", evidence, "as root: lspci -vvv | grep -i acsctl")
-    return Check("ACS", "ok", "no bridge above a GPU or an adapter redirects")
+    return Check("ACS", "ok", "no bridge above a GPU or an adapter redirects traffic")
 
 
 def near_cpus(facts: Facts) -> Check | None:
-    """Whether each GPU lies on a NUMA node whose CPUs this process may use."""
-    name, gpus = "GPUs beside CPUs", devices(facts, "gpu")
+    """Whether each GPU is on a NUMA node whose CPUs this process may use."""
+    name, gpus = "GPU locality", devices(facts, "gpu")
     if not gpus or (text(facts, "container") is not None and number(facts, "gpu.count") != len(gpus)):
-        return None  # a container sees the whole bus and does not tell which of the GPUs are its own
+        return None  # a container sees the whole bus, but not which of the GPUs are its own
     allowed = [int(node) for node in (text(facts, "numa.allowed") or "").split(",") if node]
     nodes = {gpu: number(facts, f"pci.{gpu}.numa_node") for gpu in gpus}
     known = {gpu: int(node) for gpu, node in nodes.items() if node is not None}
-    remedy = "give the trial cores of the GPU's node: numactl --cpunodebind, or the static CPU manager"
+    remedy = "run the trial on cores of the GPU's NUMA node: numactl --cpunodebind, or the static CPU manager"
     if virtual.is_virtual(facts):
         remedy = (
             "openstack flavor set --property hw:pci_numa_affinity_policy=required --property hw:numa_nodes=N "
-            "FLAVOR, as `assay cluster openstack` renders it, and make the machine anew"
+            "FLAVOR, as rendered by `assay cluster openstack`, and re-create the machine"
         )
     if len(known) < len(gpus) or not allowed:
-        evidence = f"{len(gpus) - len(known)} of {len(gpus)} GPUs name no NUMA node (numa_node is -1)"
+        evidence = f"{len(gpus) - len(known)} of {len(gpus)} GPUs report no NUMA node (numa_node is -1)"
         return Check(name, "unknown", evidence, remedy)
-    told = ", ".join(f"{called(facts, gpu)} on node {node}" for gpu, node in known.items())
-    evidence = f"{told}; CPUs of node {', '.join(map(str, allowed))} allowed"
+    told = ", ".join(f"{called(facts, gpu)} on NUMA node {node}" for gpu, node in known.items())
+    evidence = f"{told}; allowed CPUs: NUMA node {', '.join(map(str, allowed))}"
     state: State = "ok" if set(known.values()) <= {*allowed} else "warn"
     return Check(name, state, evidence, "" if state == "ok" else remedy)
 
 
 def few(words: Sequence[str]) -> str:
-    """The first of them, and how many more."""
+    """The first few, and how many more there are."""
     more = len(words) - MOST_TOLD
     return ", ".join(words[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

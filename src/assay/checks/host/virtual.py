@@ -1,4 +1,4 @@
-"""Whether this machine is virtual, by every sign there is: a hypervisor hides some of them."""
+"""Whether this machine is virtual, by every available sign: a hypervisor may hide some of them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def signs(facts: Facts) -> dict[str, str]:
 
 
 def is_virtual(facts: Facts) -> bool:
-    """Whether any sign says so."""
+    """Whether any sign indicates a virtual machine."""
     return any(said.startswith("yes") for said in signs(facts).values())
 
 
 def hypervisor(facts: Facts) -> Check:
-    """Whether the signs of a virtual machine agree; a hypervisor that hides shows in their disagreement."""
+    """Whether the signs of a virtual machine agree; a hypervisor that hides itself makes them disagree."""
     found = signs(facts)
     yes = [
         f"{sign} ({said[5:]})" if len(said) > 3 else sign for sign, said in found.items() if said[:3] == "yes"
     ]
     no = [sign for sign, said in found.items() if said[:2] == "no"]
     if not found:
-        return Check("hypervisor", "unknown", "no sign tells: neither DMI, cpuinfo nor systemd-detect-virt")
+        return Check("hypervisor", "unknown", "no sign either way in DMI, cpuinfo, or systemd-detect-virt")
     if yes and no:
-        evidence = f"virtual by {', '.join(yes)}; not by {', '.join(no)}: the hypervisor hides"
+        evidence = f"virtual by {', '.join(yes)}; not by {', '.join(no)}: the hypervisor hides itself"
         remedy = (
-            "programs that ask the hidden sign take it for bare metal; drivers since 465 need no hiding: "
+            "programs that check the hidden sign assume bare metal; drivers since 465 don't need it hidden: "
             "openstack flavor unset --property hw:hide_hypervisor_id FLAVOR"
         )
         return Check("hypervisor", "warn", evidence, remedy)

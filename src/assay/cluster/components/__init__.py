@@ -1,4 +1,4 @@
-"""The parts that `assay cluster prepare` knows, and what those that were chosen come to together."""
+"""The parts that `assay cluster prepare` knows, and the combination of the chosen ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PARTS: tuple[type[Component], ...] = (
     Numa,
 )
 PARTS: Mapping[str, type[Component]] = {part.name: part for part in _PARTS}
-"""By name, in the order in which they are made."""
+"""By name, in the order of creation."""
 
 KINDS: tuple[tuple[str, str], ...] = (
     ("v1", "Namespace"),
@@ -60,14 +60,14 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("machineconfiguration.openshift.io/v1", "KubeletConfig"),
     ("performance.openshift.io/v2", "PerformanceProfile"),
 )
-"""Every kind of the parts' objects, in the order in which they are made: where they are looked for later."""
+"""Every kind of the parts' objects, in the order of creation: where to look for them later."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """The parts chosen for one target, in the order in which they are made.
+    """The parts chosen for one target, in the order of creation.
 
-    whole  these are all: other parts of an earlier preparation are taken back
+    whole  these are all: other parts of an earlier preparation are removed
     """
 
     target: PreparationTarget
@@ -75,7 +75,7 @@ class Preparation:
     whole: bool = True
 
     def names(self) -> Sequence[str]:
-        """Of its parts."""
+        """Names of its parts."""
         return [part.name for part in self.parts]
 
     def objects(self) -> list[tuple[str, Manifest]]:
@@ -90,10 +90,10 @@ class Preparation:
         )
 
     def references(self, name: str) -> list[UpstreamRelease]:
-        """What has to be installed for a part by its makers' manifests."""
+        """What must be installed for a part from its vendor's manifests."""
         return next(part.references(self.target) for part in self.parts if part.name == name)
 
     def comes_later(self, api_version: str) -> bool:
-        """Whether one of the parts subscribes to the operator that brings the API."""
+        """Whether one of the parts subscribes to the operator that provides the API."""
         group = api_version.rpartition("/")[0]
         return any(group in part.brings and not part.references(self.target) for part in self.parts)

@@ -17,25 +17,25 @@ class Chrony(PoolOptions, Component):
     """Time servers."""
 
     name: ClassVar = "chrony"
-    about: ClassVar = "time servers of the nodes: clocks that differ make traces and logs of ranks differ"
+    about: ClassVar = "time servers of the nodes, so that traces and logs of ranks agree"
 
     servers: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = Field(
         min_length=1, description="Names or addresses of time servers."
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """On OpenShift the file, on each node of the pool."""
+        """On OpenShift: the file, on each node of the pool."""
         return [machine_config("chrony", self.pool, {PATH: self._text()})] if target.is_openshift else []
 
     def node_files(self, target: PreparationTarget) -> list[NodeFile]:
-        """Elsewhere the file by hand."""
+        """Elsewhere: the file, written manually."""
         if target.is_openshift:
             return []
         text = f"# on Debian and Ubuntu: /etc/chrony/chrony.conf\n{self._text()}"
         return [NodeFile(PATH, text, ("systemctl restart chronyd",))]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """That the pool has taken it."""
+        """The pool must have applied it."""
         return self.updated(target)
 
     def _text(self) -> str:

@@ -1,4 +1,4 @@
-"""What a part of a prepared cluster is: options in; objects, references, node files and requirements out."""
+"""A part of a prepared cluster: options in; objects, releases, node files, and requirements out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Platform = Literal["kubernetes", "openshift"]
 
 @dataclass(frozen=True)
 class PreparationTarget:
-    """Whose pods the cluster is prepared for."""
+    """The pods for which the cluster is prepared."""
 
     platform: Platform
     namespace: str
@@ -29,9 +29,9 @@ class PreparationTarget:
 
 @dataclass(frozen=True)
 class UpstreamRelease:
-    """Others' own manifests or chart at one version, and the command that installs it.
+    """A vendor's own manifests or chart at one version, and the command that installs it.
 
-    pin  what the version is held to: a chart's version, a commit, a checksum
+    pin  what the version is pinned to: a chart's version, a commit, a checksum
     """
 
     of: str
@@ -41,9 +41,9 @@ class UpstreamRelease:
 
 @dataclass(frozen=True)
 class NodeFile:
-    """A file that each node has to have, where no object of the cluster can bring it.
+    """A file that each node must have, if no object of the cluster can install it.
 
-    then  commands to run on that node afterwards, as root
+    then  commands to run on that node afterward, as root
     """
 
     path: str
@@ -53,7 +53,7 @@ class NodeFile:
 
 @dataclass(frozen=True)
 class NodeLabel:
-    """Some node bears the label."""
+    """Some node has the label."""
 
     label: str
     value: str
@@ -61,14 +61,14 @@ class NodeLabel:
 
 @dataclass(frozen=True)
 class NodeResource:
-    """Some node has the resource to give, like `nvidia.com/gpu`."""
+    """Some node offers the resource, like `nvidia.com/gpu`."""
 
     resource: str
 
 
 @dataclass(frozen=True)
 class ObjectStatus:
-    """An object is there and says so at `path`; a condition is named by its type: `conditions`, `Ready`."""
+    """An object exists and has the value at `path`; a condition is named by type: `conditions`, `Ready`."""
 
     api_version: str
     kind: str
@@ -80,7 +80,7 @@ class ObjectStatus:
 
 @dataclass(frozen=True)
 class DeploymentRollout:
-    """A Deployment is there with all its replicas ready."""
+    """A Deployment exists with all its replicas ready."""
 
     namespace: str
     name: str
@@ -90,19 +90,19 @@ Requirement = NodeLabel | NodeResource | ObjectStatus | DeploymentRollout
 
 
 class ComponentOptions(BaseModel):
-    """A mapping of systems.yaml, at or below a part."""
+    """A mapping in systems.yaml, at or below a part."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
 class Component(ComponentOptions):
-    """One thing a cluster can be given. Its fields are what systems.yaml may say of it below `prepare`.
+    """One thing to prepare a cluster with. Its fields are its options below `prepare` in systems.yaml.
 
     name       as on the command line and below `prepare`
-    about      one line for people
-    platforms  what it can be given to
-    brings     API groups that the cluster has only once the part's operator is installed
-    sign       API version and kind that show that what `references` name is installed
+    about      one-line description for people
+    platforms  the platforms that it supports
+    brings     API groups that the cluster has only after the part's operator is installed
+    sign       API version and kind that show that the part's `references` are installed
     """
 
     name: ClassVar[str]
@@ -112,27 +112,27 @@ class Component(ComponentOptions):
     sign: ClassVar[tuple[str, str] | None] = None
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """What is applied, in the order in which it is made. Pure."""
+        """The objects to apply, in the order of creation. Pure."""
         del target
         return []
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
-        """What is installed first by its own makers' manifests."""
+        """What must be installed first, from the vendor's manifests."""
         del target
         return []
 
     def node_files(self, target: PreparationTarget) -> list[NodeFile]:
-        """What is written on each node by hand, or by whatever sets the nodes up."""
+        """Files to write on each node manually, or with whatever sets up the nodes."""
         del target
         return []
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """What has to be there afterwards."""
+        """What must exist afterward."""
         del target
         return []
 
 
 def bare(api_version: str, kind: str, name: str, namespace: str | None = None, **rest: Any) -> Manifest:
-    """An object with its name only; whose it is stands on it when it is applied."""
+    """An object with its name only; its marks are added when it is applied."""
     metadata = {"name": name, **({} if namespace is None else {"namespace": namespace})}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}

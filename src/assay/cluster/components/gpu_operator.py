@@ -1,4 +1,4 @@
-"""The NVIDIA GPU Operator: driver, container toolkit, device plug-in and metrics of every GPU node."""
+"""The NVIDIA GPU Operator: driver, container toolkit, device plugin, and metrics of every GPU node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from assay.launch.kubernetes.order import Manifest
 
 PACKAGE = "gpu-operator-certified"
 SPACE = {"kubernetes": "gpu-operator", "openshift": "nvidia-gpu-operator"}
-NAME = {"kubernetes": "cluster-policy", "openshift": "gpu-cluster-policy"}  # as chart and OLM name it
+NAME = {
+    "kubernetes": "cluster-policy",
+    "openshift": "gpu-cluster-policy",
+}  # the names in the chart and in OLM
 REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 
 
@@ -29,18 +32,18 @@ class GpuOperator(olm.SubscriptionOptions, Component):
     """NVIDIA GPU Operator."""
 
     name: ClassVar = "gpu-operator"
-    about: ClassVar = "NVIDIA GPU Operator: driver, container toolkit, device plug-in, metrics"
+    about: ClassVar = "NVIDIA GPU Operator: driver, container toolkit, device plugin, metrics"
     brings: ClassVar = ("nvidia.com",)
     sign: ClassVar = ("nvidia.com/v1", "ClusterPolicy")
 
-    version: str = Field("v26.7.1", description="Of the Helm chart, on Kubernetes.")
-    channel: str = Field("v26.7", description=f"Of the OLM package {PACKAGE}, on OpenShift.")
-    driver: bool = Field(True, description="false where the nodes have their own driver.")
-    toolkit: bool = Field(True, description="false where the nodes have their own container toolkit.")
+    version: str = Field("v26.7.1", description="Version of the Helm chart, on Kubernetes.")
+    channel: str = Field("v26.7", description=f"Channel of the OLM package {PACKAGE}, on OpenShift.")
+    driver: bool = Field(True, description="false if the nodes have their own driver.")
+    toolkit: bool = Field(True, description="false if the nodes have their own container toolkit.")
     kernel_modules: Literal["auto", "open", "proprietary"] | None = Field(
         None,
-        description="Kind of kernel modules, by default the operator's choice; GPUDirect RDMA by DMA-BUF "
-        "needs the open ones.",
+        description="Flavor of the kernel modules; default: the operator's choice. GPUDirect RDMA through "
+        "DMA-BUF needs the open ones.",
     )
     peermem: bool = Field(
         False, description="Load nvidia-peermem, for kernels before 5.12 or GPUs before Turing."
@@ -48,7 +51,7 @@ class GpuOperator(olm.SubscriptionOptions, Component):
     mig: Literal["none", "single", "mixed"] = Field("none", description="How MIG devices are announced.")
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """The ClusterPolicy, on OpenShift after the operator that knows it."""
+        """The ClusterPolicy; on OpenShift, after its operator."""
         if not target.is_openshift:
             return [self._policy(target)]
         space = SPACE["openshift"]
@@ -58,19 +61,19 @@ class GpuOperator(olm.SubscriptionOptions, Component):
         return [*operator, self._policy(target)]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
-        """The chart with the same settings, so that nobody contradicts anybody."""
+        """The chart with the same settings, so that the two don't conflict."""
         if target.is_openshift:
             return []
         install = f"helm upgrade --install gpu-operator gpu-operator --repo {REPOSITORY}"
         space = f"--namespace {SPACE['kubernetes']} --create-namespace"
-        # the part nfd brings discovery; the chart's values have the policy's own names
+        # the part nfd provides discovery; the chart's values have the policy's names
         values = ("nfd.enabled=false", *_flat(self._policy(target)["spec"]))
         settings = " ".join(f"--set {value}" for value in values)
         command = f"{install} --version {self.version} {space} {settings} --wait"
         return [UpstreamRelease("NVIDIA GPU Operator", f"chart {self.version}", command)]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """That the operator calls itself ready, and that a node has GPUs to give."""
+        """The operator must report that it is ready, and a node must offer GPUs."""
         first: list[Requirement] = []
         if target.is_openshift:
             tag = ObjectStatus(
@@ -111,7 +114,7 @@ class GpuOperator(olm.SubscriptionOptions, Component):
 
 
 def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """Nested settings as `helm --set` takes them."""
+    """Nested settings as arguments of `helm --set`."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{key}.")

@@ -1,4 +1,4 @@
-"""Operators of job kinds, each by its makers' own manifests: MPIJob, JobSet, TrainJob."""
+"""Operators of job kinds, each from its vendor's manifests: MPIJob, JobSet, TrainJob."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MPI_MANIFEST = f"https://raw.githubusercontent.com/kubeflow/mpi-operator/{MPI_CO
 
 
 class JobOperator(Component):
-    """What an operator of a job kind is installed from, and the Deployment that it is then."""
+    """The release of a job kind's operator, and the Deployment that it creates."""
 
     reference: ClassVar[UpstreamRelease]
     deployment: ClassVar[DeploymentRollout]
@@ -36,7 +36,7 @@ class JobOperator(Component):
 
 
 class MPIOperator(JobOperator):
-    """Kubeflow MPI Operator, by the manifest at one commit, held to its checksum."""
+    """Kubeflow MPI Operator, from the manifest at one commit, verified by checksum."""
 
     name: ClassVar = "mpi-operator"
     about: ClassVar = "MPI Operator 0.8: MPIJob v2beta1, for `kind: mpijob`"
@@ -53,7 +53,7 @@ class MPIOperator(JobOperator):
 
 
 class JobSet(JobOperator):
-    """JobSet, by the manifest of its release."""
+    """JobSet, from the manifest of its release."""
 
     name: ClassVar = "jobset"
     about: ClassVar = "JobSet 0.12: JobSet v1alpha2, for `kind: jobset`"
@@ -69,7 +69,7 @@ class JobSet(JobOperator):
 
 
 class Trainer(JobOperator):
-    """Kubeflow Trainer, by its chart without the JobSet that it would bring along."""
+    """Kubeflow Trainer, from its chart without the bundled JobSet."""
 
     name: ClassVar = "trainer"
     about: ClassVar = "Kubeflow Trainer 2.3: TrainJob v1alpha1, for `kind: trainjob`; needs the part jobset"

@@ -1,4 +1,4 @@
-"""Kueue: jobs wait until all their pods fit. One queue for the pods' namespace, with its quota."""
+"""Kueue: jobs wait until all their pods fit. One queue with a quota for the pods' namespace."""
 
 # ruff: noqa: N815  (Kueue's own names)
 
@@ -32,15 +32,16 @@ class Kueue(Component):
 
     quota: dict[str, Quantity] = Field(
         min_length=1,
-        description="What jobs of the queue may use together, like {cpu: 64, nvidia.com/gpu: 8}.",
+        description="What jobs in the queue may use together, like {cpu: 64, nvidia.com/gpu: 8}.",
     )
-    queue: str = Field("assay", description="Name of the LocalQueue: what the system's `queue` names.")
+    queue: str = Field("assay", description="Name of the LocalQueue, for the system's `queue`.")
     nodeLabels: dict[str, str] = Field(
-        default_factory=dict, description="Labels of the nodes that the quota is about; by default of all."
+        default_factory=dict,
+        description="Labels of the nodes to which the quota applies; default: all nodes.",
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """Flavor, quota and queue; the first two are the cluster's, so they bear the namespace's name."""
+        """Flavor, quota, and queue; the first two are cluster-wide, so their names contain the namespace."""
         name = f"assay-{target.namespace}"
         quotas = [{"name": resource, "nominalQuota": amount} for resource, amount in self.quota.items()]
         group = {"coveredResources": [*self.quota], "flavors": [{"name": name, "resources": quotas}]}
@@ -63,6 +64,6 @@ class Kueue(Component):
         return [UpstreamRelease("Kueue", "chart 0.19.0", command)]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """That the queue takes jobs, which whoever runs Kueue says."""
+        """The queue must accept jobs, as reported by Kueue."""
         active = ("status", "conditions", "Active")
         return [ObjectStatus(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)]

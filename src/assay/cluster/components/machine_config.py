@@ -1,6 +1,6 @@
 """Settings of OpenShift's nodes: objects that the machine config operator writes to every node of a pool.
 
-It drains and restarts the nodes for it, one after the other.
+To do so, it drains and restarts the nodes, one after the other.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NODE_ROLE = "node-role.kubernetes.io"
 
 
 class PoolOptions(ComponentOptions):
-    """What is set for a pool of nodes."""
+    """Settings for a pool of nodes."""
 
     pool: str = Field(
         "worker", pattern="^[a-z0-9-]+$", description="MachineConfigPool, on OpenShift: its nodes restart."
     )
 
     def updated(self, target: PreparationTarget) -> list[Requirement]:
-        """On OpenShift, that every node of the pool has taken its settings; elsewhere no object says so."""
+        """On OpenShift, every node of the pool must have applied them; elsewhere no object shows that."""
         if not target.is_openshift:
             return []
         path = ("status", "conditions", "Updated")
@@ -44,7 +44,7 @@ class PoolOptions(ComponentOptions):
 def machine_config(
     name: str, pool: str, files: Mapping[str, str], arguments: tuple[str, ...] = ()
 ) -> Manifest:
-    """A MachineConfig that writes files, by Ignition, and adds kernel arguments."""
+    """A MachineConfig that writes files, with Ignition, and adds kernel arguments."""
     written = [
         {
             "path": path,
@@ -67,17 +67,17 @@ def machine_config(
 
 
 def pool_selector(pool: str) -> Manifest:
-    """How a KubeletConfig names a pool."""
+    """How a KubeletConfig selects a pool."""
     return {"matchLabels": {f"{_POOL_LABEL}/{pool}": ""}}
 
 
 def node_selector(pool: str) -> Manifest:
-    """How a PerformanceProfile names the nodes of a pool."""
+    """How a PerformanceProfile selects the nodes of a pool."""
     return {f"{_NODE_ROLE}/{pool}": ""}
 
 
 def restarted_pool(obj: Manifest) -> str | None:
-    """The pool whose nodes restart when this object is made, changed or removed; None where none does."""
+    """The pool whose nodes restart when this object is created, changed, or removed; None if none does."""
     spec = obj.get("spec", {})
     match obj["kind"]:
         case "MachineConfig":

@@ -1,6 +1,6 @@
-"""The NVIDIA Network Operator: InfiniBand and RoCE adapters as resources that a pod can ask for."""
+"""The NVIDIA Network Operator: InfiniBand and RoCE adapters as resources that a pod can request."""
 
-# ruff: noqa: N815  (the device plug-in's own names)
+# ruff: noqa: N815  (the device plugin's own names)
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PREFIX = "rdma"  # of the resources' names
 
 
 class Selectors(ComponentOptions):
-    """Which adapters belong to a resource: those that fit every selector given."""
+    """Which adapters belong to a resource: those that match every given selector."""
 
     vendors: tuple[str, ...] = ()
     deviceIDs: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class Selectors(ComponentOptions):
 
 
 class SharedDevice(ComponentOptions):
-    """One resource of the RDMA shared device plug-in, in its own words."""
+    """One resource of the RDMA shared device plugin, with the plugin's own keys."""
 
     resourceName: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$")
-    rdmaHcaMax: int = Field(63, ge=1, description="How many pods of a node may use it at once.")
+    rdmaHcaMax: int = Field(63, ge=1, description="How many pods on a node may use it at the same time.")
     selectors: Selectors | None = None
     devices: tuple[str, ...] = Field((), description="Network interfaces by name, instead of selectors.")
 
@@ -51,7 +51,7 @@ class SharedDevice(ComponentOptions):
     def _one_choice(self) -> SharedDevice:
         selects = self.selectors is not None and bool(self.selectors.model_dump(exclude_defaults=True))
         if selects == bool(self.devices):
-            raise ValueError(f"{self.resourceName}: write selectors, one at least, or devices")
+            raise ValueError(f"{self.resourceName}: set at least one selector, or devices")
         return self
 
 
@@ -63,21 +63,21 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
     brings: ClassVar = ("mellanox.com",)
     sign: ClassVar = ("mellanox.com/v1alpha1", "NicClusterPolicy")
 
-    version: str = Field("v26.4.1", description="Of the operator and of the device plug-in's image.")
-    channel: str = Field("v26.4", description=f"Of the OLM package {PACKAGE}, on OpenShift.")
+    version: str = Field("v26.4.1", description="Version of the operator and of the device plugin's image.")
+    channel: str = Field("v26.4", description=f"Channel of the OLM package {PACKAGE}, on OpenShift.")
     driver: str | None = Field(
         None,
-        description="Version of the DOCA-OFED driver image, like doca3.4.1-26.04-1.1.0.0-1; by default the "
-        "nodes keep the driver of their kernel.",
+        description="Version of the DOCA-OFED driver image, like doca3.4.1-26.04-1.1.0.0-1; default: the "
+        "nodes keep their kernel's driver.",
     )
     resources: tuple[SharedDevice, ...] = Field(
         (SharedDevice.model_validate({"resourceName": "hca", "selectors": {"vendors": (MELLANOX,)}}),),
         min_length=1,
-        description="What the shared device plug-in announces. A container can ask for one of each.",
+        description="Resources that the shared device plugin announces. A container can request one of each.",
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """The NicClusterPolicy, on OpenShift after the operator that knows it."""
+        """The NicClusterPolicy; on OpenShift, after its operator."""
         if not target.is_openshift:
             return [self._policy()]
         operator = olm.operator(
@@ -86,7 +86,7 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
         return [*operator, self._policy()]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
-        """The chart, where there is no OLM."""
+        """The chart, if there is no OLM."""
         if target.is_openshift:
             return []
         chart = self.version.removeprefix("v")
@@ -96,7 +96,7 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
         return [UpstreamRelease("NVIDIA Network Operator", f"chart {chart}", command)]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """That the operator calls itself ready, and that nodes have each resource to give."""
+        """The operator must report that it is ready, and nodes must offer each resource."""
         first: list[Requirement] = [olm.installed(PACKAGE, SPACE)] if target.is_openshift else []
         ready = ObjectStatus(
             "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", ("status", "state"), "ready"
@@ -116,7 +116,7 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
 
 
 def _config(resources: tuple[SharedDevice, ...]) -> str:
-    """The device plug-in's own JSON, a text inside the object."""
+    """The device plugin's own JSON, as text inside the object."""
     listed = [
         {**one.model_dump(exclude_defaults=True), "resourcePrefix": PREFIX, "rdmaHcaMax": one.rdmaHcaMax}
         for one in resources

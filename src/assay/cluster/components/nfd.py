@@ -1,4 +1,4 @@
-"""Node Feature Discovery: labels that say which node has an NVIDIA GPU or an InfiniBand adapter."""
+"""Node Feature Discovery: labels that show which nodes have an NVIDIA GPU or an InfiniBand adapter."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class NodeFeatureDiscovery(olm.SubscriptionOptions, Component):
     brings: ClassVar = ("nfd.k8s-sigs.io", "nfd.openshift.io")
     sign: ClassVar = ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule")
 
-    version: str = Field("0.19.0", description="Of the Helm chart, on Kubernetes.")
-    channel: str = Field("stable", description="Of the OLM package nfd, on OpenShift.")
+    version: str = Field("0.19.0", description="Version of the Helm chart, on Kubernetes.")
+    channel: str = Field("stable", description="Channel of the OLM package nfd, on OpenShift.")
     vendors: tuple[Literal["nvidia", "mellanox"], ...] = Field(
-        ("nvidia", "mellanox"), min_length=1, description="Whose devices are labelled."
+        ("nvidia", "mellanox"), min_length=1, description="Vendors whose devices are labeled."
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """On OpenShift the operator and its operand; elsewhere rules for the operator's worker."""
+        """On OpenShift: the operator and its operand; elsewhere: rules for the operator's worker."""
         if not target.is_openshift:
             return [_rules(self.vendors)]
         space = "openshift-nfd"
@@ -53,7 +53,7 @@ class NodeFeatureDiscovery(olm.SubscriptionOptions, Component):
         return [*made, {**operand, "spec": {"workerConfig": {"configData": WORKER}}}]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
-        """The chart, where there is no OLM."""
+        """The chart, if there is no OLM."""
         if target.is_openshift:
             return []
         install = f"helm upgrade --install nfd {CHART} --version {self.version}"
@@ -63,7 +63,7 @@ class NodeFeatureDiscovery(olm.SubscriptionOptions, Component):
         ]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """The labels, by which everything else finds its nodes."""
+        """The labels, through which everything else finds its nodes."""
         there: list[Requirement] = [olm.installed("nfd", "openshift-nfd")] if target.is_openshift else []
         return [*there, *(NodeLabel(_label(_VENDORS[vendor][0]), "true") for vendor in self.vendors)]
 

@@ -1,4 +1,4 @@
-"""CPUs, memory and devices of a pod from one NUMA node: the kubelet's CPU, topology and memory managers."""
+"""CPUs, memory, and devices of a pod from one NUMA node: the kubelet's CPU, topology, and memory managers."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ class Numa(PoolOptions, Component):
     """NUMA alignment."""
 
     name: ClassVar = "numa"
-    about: ClassVar = "CPU and topology manager: pods of whole CPUs get CPUs and devices of one NUMA node"
+    about: ClassVar = "CPU and topology manager: pods with whole CPUs get CPUs and devices of one NUMA node"
 
-    reserved_cpus: str = Field(pattern=CPUS, description='CPUs kept for the system, like "0-1,64-65".')
+    reserved_cpus: str = Field(pattern=CPUS, description='CPUs reserved for the system, like "0-1,64-65".')
     isolated_cpus: str | None = Field(
         None,
         pattern=CPUS,
-        description="The others; on OpenShift a PerformanceProfile then also keeps interrupts off them.",
+        description="The other CPUs; on OpenShift, a PerformanceProfile then also keeps interrupts off them.",
     )
     topology: Literal["single-numa-node", "restricted", "best-effort"] = "single-numa-node"
     scope: Literal["container", "pod"] = Field(
-        "container", description="What has to fit one NUMA node; not for a PerformanceProfile."
+        "container", description="What must fit into one NUMA node; not for a PerformanceProfile."
     )
     reserved_memory: dict[Annotated[str, Field(pattern=r"^\d+$")], Quantity] = Field(
         default_factory=dict,
-        description="NUMA node → memory kept for the system: turns the memory manager on. Together they are "
-        "the kubelet's kubeReserved, systemReserved and hard eviction threshold.",
+        description="NUMA node → memory reserved for the system; enables the memory manager. The sum must "
+        "equal the kubelet's kubeReserved, systemReserved, and hard eviction threshold.",
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> Numa:
         if self.isolated_cpus is not None and self.reserved_memory:
             raise ValueError(
-                "reserved_memory: a PerformanceProfile sets it itself; leave it or isolated_cpus out"
+                "reserved_memory: a PerformanceProfile sets it itself; remove it or isolated_cpus"
             )
         return self
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """On OpenShift a KubeletConfig, or a PerformanceProfile where isolated CPUs are given."""
+        """On OpenShift: a KubeletConfig, or a PerformanceProfile if isolated CPUs are set."""
         if not target.is_openshift:
             return []
         if self.isolated_cpus is None:
@@ -64,7 +64,7 @@ class Numa(PoolOptions, Component):
         return [bare("performance.openshift.io/v2", "PerformanceProfile", f"assay-{self.pool}", spec=profile)]
 
     def node_files(self, target: PreparationTarget) -> list[NodeFile]:
-        """Elsewhere the kubelet's own configuration, which no object of the cluster holds."""
+        """Elsewhere: the kubelet's own configuration, which is in no object of the cluster."""
         if target.is_openshift:
             return []
         head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -78,7 +78,7 @@ class Numa(PoolOptions, Component):
         return [NodeFile(f"{DROP_INS}/60-assay-numa.conf", text, then)]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """That the pool has taken it; of a kubelet `assay doctor SYSTEM --deep` tells."""
+        """The pool must have applied it; `assay doctor SYSTEM --deep` checks a kubelet."""
         return self.updated(target)
 
     def _kubelet(self) -> dict[str, Any]:

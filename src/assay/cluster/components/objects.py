@@ -1,4 +1,4 @@
-"""An object to be prepared, looked up on the cluster: where it belongs, what is there of it."""
+"""Looking up an object to prepare on the cluster: its place and its current state."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from assay.launch.kubernetes.order import Manifest
 
 
 def place(cluster: Cluster, obj: Manifest) -> tuple[Cluster, bool]:
-    """Where it belongs: its namespace, or the whole cluster (True)."""
+    """The scope of an object: its namespace, or the whole cluster (True)."""
     space = obj["metadata"].get("namespace")
     return (cluster if space is None else cluster.within(space)), space is None
 
 
 def find(cluster: Cluster, obj: Manifest) -> Object | None:
-    """The object as it is now; None where there is none."""
+    """The object as it is now; None if it does not exist."""
     there, wide = place(cluster, obj)
     return there.find(there.resource_of(obj), obj["metadata"]["name"], everywhere=wide)
 
 
 def first(cluster: Cluster, obj: Manifest) -> Object | None:
-    """The object of another name that has the place of one that can be there once only."""
+    """The object with another name that takes the place of one that may exist only once."""
     if obj["kind"] not in singletons.KINDS:
         return None
     there, wide = place(cluster, obj)
@@ -33,11 +33,11 @@ def is_going(obj: Object) -> bool:
 
 
 def name(obj: Manifest) -> tuple[str, str, str]:
-    """Kind, namespace ("" where it has none) and name."""
+    """Kind, namespace ("" if it has none), and name."""
     return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def called(obj: Manifest) -> str:
-    """The same in words: `Role puller in images`."""
+    """The same as text: `Role puller in images`."""
     kind, space, own = name(obj)
     return f"{kind} {own}" + (f" in {space}" if space else "")

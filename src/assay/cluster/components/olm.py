@@ -1,4 +1,4 @@
-"""An operator by OpenShift's Operator Lifecycle Manager: its namespace, what it watches, its channel."""
+"""An operator from OpenShift's Operator Lifecycle Manager: its namespace, what it watches, its channel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"
 
 
 class SubscriptionOptions(ComponentOptions):
-    """What may be said of a subscription."""
+    """Options of a subscription."""
 
     approval: Literal["Automatic", "Manual"] = Field(
-        "Automatic", description="Whether OLM installs what the channel brings without asking."
+        "Automatic", description="Whether OLM installs updates from the channel without asking."
     )
 
 
 def operator(
     package: str, namespace: str, channel: str, source: str, *, approval: str, privileged: bool = False
 ) -> list[Manifest]:
-    """Namespace, OperatorGroup and Subscription of a package of OperatorHub.
+    """Namespace, OperatorGroup, and Subscription of a package in OperatorHub.
 
-    approval    Automatic or Manual, where each InstallPlan waits for a person
+    approval    Automatic, or Manual: each InstallPlan waits for a person
     privileged  whether the operator's own pods need the Pod Security level `privileged`
     """
     space = bare("v1", "Namespace", namespace)
@@ -49,6 +49,6 @@ def operator(
 
 
 def installed(package: str, namespace: str) -> ObjectStatus:
-    """The subscription's operator runs at the newest version that was approved."""
+    """The subscription's operator must run at the newest approved version."""
     path = ("status", "state")
     return ObjectStatus(f"{GROUP}/v1alpha1", "Subscription", package, path, "AtLatestKnown", namespace)

@@ -1,4 +1,4 @@
-"""What the pods of a system themselves need: a namespace that admits them, an account, its constraints."""
+"""What a system's pods themselves need: a namespace that admits them, an account, its constraints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pods(Component):
     about: ClassVar = "the namespace and its Pod Security level, and the pods' account with its constraints"
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
-        """On OpenShift also SecurityContextConstraints, where the pods ask for more than restricted-v2."""
+        """On OpenShift also SecurityContextConstraints, if the pods need more than restricted-v2."""
         if target.is_openshift:
             return openshift.objects(target.system, target.namespace)
         space = head("v1", "Namespace", target.namespace)

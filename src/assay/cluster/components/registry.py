@@ -1,4 +1,4 @@
-"""Rights on OpenShift's internal registry: who pulls the images of a namespace, and who pushes them."""
+"""Permissions on OpenShift's internal registry: who may pull a namespace's images, and who may push them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ class Registry(Component):
     """Internal registry."""
 
     name: ClassVar = "registry"
-    about: ClassVar = "the pods may pull images of the internal registry, an account may push them"
+    about: ClassVar = "let the pods pull images from the internal registry, and an account push them"
     platforms: ClassVar = ("openshift",)
 
-    images: str | None = Field(
-        None, description="Namespace that holds the images; by default that of the pods."
-    )
+    images: str | None = Field(None, description="Namespace of the images; default: that of the pods.")
     pushes: str | None = Field(
-        None, description="ServiceAccount of that namespace that may push; `builder` may in any case."
+        None, description="ServiceAccount in that namespace that may push; `builder` always may."
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:

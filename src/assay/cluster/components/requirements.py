@@ -1,4 +1,4 @@
-"""Whether what a part brings is there: its objects and requirements, and where to look if not."""
+"""Whether a part is in place: its objects and requirements, and where to look if not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APPLY = "assay cluster prepare SYSTEM --apply"
 
 
 def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
-    """What was found of each object and requirement, with the name of its part. Changes nothing."""
+    """The check of each object and requirement, with the name of its part. Changes nothing."""
     asked = {part.name: part.requirements(wanted.target) for part in wanted.parts}
     of_nodes = any(isinstance(one, NodeLabel | NodeResource) for listed in asked.values() for one in listed)
     nodes = cluster.list(NODES, everywhere=True).items if of_nodes else []
@@ -38,7 +38,7 @@ def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
 
 
 def _silent(made: Sequence[Manifest], asked: Sequence[Requirement]) -> list[Manifest]:
-    """The objects of which no requirement asks what they say."""
+    """The objects that no requirement examines."""
     said = {(one.kind, one.namespace or "", one.name) for one in asked if isinstance(one, ObjectStatus)}
     return [obj for obj in made if objects.name(obj) not in said]
 
@@ -49,17 +49,17 @@ def _present(cluster: Cluster, obj: Manifest) -> Check:
         return _unknown_kind(what, kind, obj["apiVersion"])
     found = objects.find(cluster, obj)
     if found is not None:
-        return _going(what) if objects.is_going(found) else Check(what, "ok", "it is there")
+        return _going(what) if objects.is_going(found) else Check(what, "ok", "it exists")
     instead = objects.first(cluster, obj) if kind in singletons.ALIKE else None
     if instead is not None:
-        return Check(what, "ok", f"{instead['metadata']['name']} is there, and does the same")
-    return Check(what, "fail", "it is not there", APPLY)
+        return Check(what, "ok", f"{instead['metadata']['name']} exists, and does the same")
+    return Check(what, "fail", "it does not exist", APPLY)
 
 
 def check(cluster: Cluster, required: Requirement, nodes: Sequence[Object]) -> Check:
-    """One requirement, with what was found.
+    """The check of one requirement.
 
-    nodes  all of the cluster; asked only where the requirement is a NodeLabel or a NodeResource
+    nodes  all nodes of the cluster; listed only if the requirement is a NodeLabel or a NodeResource
     """
     match required:
         case NodeLabel():
@@ -81,7 +81,7 @@ def _labelled(nodes: Sequence[Object], required: NodeLabel) -> Check:
         name,
         "fail",
         f"on none of {len(nodes)} nodes",
-        "no node has such a device, or node feature discovery does not run on it: "
+        "no node has such a device, or node feature discovery is not running on it: "
         "kubectl get pods -A | grep nfd",
     )
 
@@ -95,7 +95,7 @@ def _offers(nodes: Sequence[Object], required: NodeResource) -> Check:
         required.resource,
         "fail",
         f"offered by none of {len(nodes)} nodes",
-        "the device plug-in does not run, or sees no device: look at its pod's log",
+        "the device plugin is not running, or sees no device: check its pod's log",
     )
 
 
@@ -108,7 +108,7 @@ def _says(cluster: Cluster, required: ObjectStatus) -> Check:
     of = Resource(required.api_version, plural)
     found = there.find(of, required.name, everywhere=required.namespace is None)
     if found is None:
-        return Check(what, "fail", "it is not there", APPLY)
+        return Check(what, "fail", "it does not exist", APPLY)
     if objects.is_going(found):
         return _going(what)
     value, path = _at(found, required.path), ".".join(required.path)
@@ -116,14 +116,14 @@ def _says(cluster: Cluster, required: ObjectStatus) -> Check:
         return Check(what, "ok", f"{path} is {value}")
     space = f"-n {required.namespace} " if required.namespace else ""
     remedy = f"kubectl {space}describe {plural} {required.name}"
-    return Check(what, "fail", f"{path} is {value or 'not said yet'}; expected {required.value}", remedy)
+    return Check(what, "fail", f"{path} is {value or 'not set yet'}; expected {required.value}", remedy)
 
 
 def _rolled(cluster: Cluster, required: DeploymentRollout) -> Check:
     what = f"Deployment {required.name} in {required.namespace}"
     found = cluster.within(required.namespace).find(DEPLOYMENTS, required.name)
     if found is None:
-        return Check(what, "fail", "it is not there", "install its manifests first")
+        return Check(what, "fail", "it does not exist", "install its manifests first")
     wanted, ready = found["spec"]["replicas"], found["status"].get("readyReplicas", 0)
     if ready >= wanted > 0:
         return Check(what, "ok", f"{ready} of {wanted} replicas are ready")
@@ -133,15 +133,15 @@ def _rolled(cluster: Cluster, required: DeploymentRollout) -> Check:
 
 def _unknown_kind(what: str, kind: str, api_version: str) -> Check:
     lacks = f"the cluster has no {kind} of {api_version}"
-    return Check(what, "fail", lacks, "install the operator that brings it")
+    return Check(what, "fail", lacks, "install the operator that provides it")
 
 
 def _going(what: str) -> Check:
-    return Check(what, "fail", "it is being deleted", f"when it is gone: {APPLY}")
+    return Check(what, "fail", "it is being deleted", f"once it is gone: {APPLY}")
 
 
 def _at(obj: Object, path: tuple[str, ...]) -> str | None:
-    """What stands at a path; of a list of conditions the status of the one of that type."""
+    """The value at a path; for a list of conditions, the status of the one with that type."""
     value: Any = obj
     for key in path:
         if isinstance(value, list):

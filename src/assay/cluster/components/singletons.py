@@ -1,4 +1,4 @@
-"""Objects of which there can be one only: who came first stays, and a second is not made beside it. Pure."""
+"""Objects that may exist only once: an existing one stays, and no second one is created. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PLACE: Mapping[str, Place] = {
     "KubeletConfig": lambda obj: obj["spec"].get("machineConfigPoolSelector"),
     "PerformanceProfile": lambda obj: obj["spec"].get("nodeSelector"),
 }
-"""What two objects of a kind can't share: OLM takes one group in a namespace and one subscription of a
-package, operators look at one object, a pool of nodes at one configuration."""
+"""What two objects of a kind can't share: OLM accepts one group per namespace and one subscription per
+package, operators use one object, a pool of nodes has one configuration."""
 
 KINDS = frozenset(_PLACE)
-ALIKE = frozenset({"OperatorGroup", "Subscription"})  # whoever made it, it serves as well
+ALIKE = frozenset({"OperatorGroup", "Subscription"})  # one made by somebody else serves as well
 
 
 def first(obj: Manifest, there: Iterable[Manifest]) -> Manifest | None:
-    """The object of another name that has the place of this one; None where it is free."""
+    """The object with another name that takes the place of this one; None if the place is free."""
     place, name = _PLACE[obj["kind"]], obj["metadata"]["name"]
     return next((one for one in there if one["metadata"]["name"] != name and place(one) == place(obj)), None)

@@ -1,7 +1,7 @@
-"""Data that pods share: claims of directories that are there, or of volumes that are made for them.
+"""Data that pods share: claims for existing directories, or for volumes that are provisioned for them.
 
-A volume of a directory that is there is bound to its claim by name, so that no other claim takes it, and is
-kept when the claim goes: nothing here ever deletes data.
+A volume of an existing directory is bound to its claim by name, so that no other claim takes it, and it is
+kept when the claim is deleted: nothing here ever deletes data.
 """
 
 # ruff: noqa: N815  (Kubernetes' own names)
@@ -24,20 +24,20 @@ from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity
 
 SCALE = "spectrumscale.csi.ibm.com"
-_SIZE = "1Pi"  # nothing holds a directory to its volume's size; a claim has to name one
+_SIZE = "1Pi"  # a directory's size is not enforced, but a claim must set one
 Access = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"]
 
 
 class StorageScale(ComponentOptions):
-    """A directory of IBM Storage Scale, formerly Spectrum Scale, by its CSI driver."""
+    """A directory of IBM Storage Scale, formerly Spectrum Scale, through its CSI driver."""
 
-    cluster: str = Field(description="Cluster ID, as mmlscluster says it.")
-    filesystem: str = Field(description="UID of the file system, as `mmlsfs NAME --uid` says it.")
+    cluster: str = Field(description="Cluster ID, as shown by mmlscluster.")
+    filesystem: str = Field(description="UID of the file system, as shown by `mmlsfs NAME --uid`.")
     path: str = Field(pattern="^/", description="Directory, absolute.")
     csi: str = Field("3.0", pattern=r"^\d+(\.\d+)*$", description="Version of the CSI driver.")
 
     def source(self) -> dict[str, Any]:
-        """As a PersistentVolume has it; drivers before 2.5 know the short handle only, newer ones both."""
+        """Its entry in a PersistentVolume; drivers before 2.5 know only the short handle, newer ones both."""
         version = tuple(int(part) for part in (*self.csi.split("."), "0")[:2])
         handle = (
             f"0;0;{self.cluster};{self.filesystem};;;{self.path}"
@@ -56,23 +56,25 @@ class NFS(ComponentOptions):
 
 
 class StorageClass(ComponentOptions):
-    """A class that makes a volume for the claim."""
+    """A class that provisions a volume for the claim."""
 
     provisioner: str = Field(description=f"CSI driver, like {SCALE}.")
-    parameters: dict[str, str] = Field(default_factory=dict, description="The driver's own.")
+    parameters: dict[str, str] = Field(default_factory=dict, description="The driver's parameters.")
     mountOptions: tuple[str, ...] = ()
 
 
 class VolumeClaim(ComponentOptions):
-    """One claim of the pods' namespace; exactly one source."""
+    """One claim in the pods' namespace, with exactly one source."""
 
-    size: Quantity | None = Field(None, description="Only a volume that is made for the claim needs it.")
+    size: Quantity | None = Field(
+        None, description="Needed only for a volume that is provisioned for the claim."
+    )
     access: Access = "ReadWriteMany"
     scale: StorageScale | None = None
     nfs: NFS | None = None
     hostPath: str | None = Field(None, pattern="^/", description="A directory that every node has.")
-    storageClass: StorageClass | None = Field(None, description="A class to make, and a volume of it.")
-    storageClassName: str | None = Field(None, description="A class that is there, and a volume of it.")
+    storageClass: StorageClass | None = Field(None, description="A class to create, and a volume from it.")
+    storageClassName: str | None = Field(None, description="An existing class, and a volume from it.")
 
     @model_validator(mode="after")
     def _one_source(self) -> VolumeClaim:
@@ -82,17 +84,17 @@ class VolumeClaim(ComponentOptions):
             found = " and ".join(given) or "no source"
             raise ValueError(f"found {found}; expected one of {', '.join(sources)}")
         if self.is_made and self.size is None:
-            raise ValueError(f"{given[0]}: a volume that is made needs a size, like 500Gi")
+            raise ValueError(f"{given[0]}: a provisioned volume needs a size, like 500Gi")
         return self
 
     @property
     def is_made(self) -> bool:
-        """Whether a volume is made for it, rather than a directory that is there."""
+        """Whether a volume is provisioned for it, rather than an existing directory used."""
         return self.storageClass is not None or self.storageClassName is not None
 
 
 class Storage(Component):
-    """Claims of the pods' namespace."""
+    """Claims in the pods' namespace."""
 
     name: ClassVar = "storage"
     about: ClassVar = (
@@ -100,7 +102,7 @@ class Storage(Component):
     )
 
     claims: dict[str, VolumeClaim] = Field(
-        min_length=1, description="Name of the claim → where its data lies."
+        min_length=1, description="Name of the claim → the source of its data."
     )
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
@@ -108,7 +110,7 @@ class Storage(Component):
         return [obj for name, claim in self.claims.items() for obj in _objects(name, claim, target.namespace)]
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
-        """Each claim bound; how fast it is read tells `assay doctor SYSTEM --data`."""
+        """Each claim must be bound; `assay doctor SYSTEM --data` measures its read speed."""
         phase = ("status", "phase")
         return [
             ObjectStatus("v1", "PersistentVolumeClaim", name, phase, "Bound", target.namespace)
@@ -117,7 +119,7 @@ class Storage(Component):
 
 
 def _objects(name: str, claim: VolumeClaim, space: str) -> list[Manifest]:
-    wide = f"assay-{space}-{name}"  # volumes and classes are the cluster's
+    wide = f"assay-{space}-{name}"  # volumes and classes are cluster-wide
     asked = {
         "accessModes": [claim.access],
         "resources": {"requests": {"storage": claim.size or _SIZE}},
@@ -129,7 +131,7 @@ def _objects(name: str, claim: VolumeClaim, space: str) -> list[Manifest]:
         made = _class(wide, claim.storageClass)
         return [made, {**wanted, "spec": {**asked, "storageClassName": wide}}]
     volume = bare("v1", "PersistentVolume", wide, spec=_volume(name, claim, space))
-    # "" is no class at all: else the default one would make a volume
+    # "" means no class: otherwise the default class would provision a volume
     return [volume, {**wanted, "spec": {**asked, "storageClassName": "", "volumeName": wide}}]
 
 

@@ -1,1 +1,1 @@
-"""Virtual machines for trials on OpenStack: flavor, image, group and servers, and what nova has to allow."""
+"""Virtual machines for trials on OpenStack: flavor, image, group, and servers, and what nova must allow."""

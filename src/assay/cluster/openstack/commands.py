@@ -1,4 +1,4 @@
-"""The machines as `openstack` commands, in the order in which they are made, and what takes them back."""
+"""The machines as `openstack` commands, in the order of creation, and the commands that remove them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from assay.cluster.openstack.machines import MachinesFile
 
 GROUP_ID = "$(openstack server group show {} --format value --column id)"
 
-# The client asks for 2.1 by itself, which knows no soft policy
+# The client defaults to 2.1, which has no soft policy
 LATER = {"soft-anti-affinity": "--os-compute-api-version 2.15 "}
 
 
 def make(wanted: MachinesFile) -> list[str]:
-    """Flavor, image, group, servers, as lines of a shell."""
+    """Flavor, image, group, and servers, as shell commands."""
     name, servers = wanted.name, wanted.servers
     flavor = ["--vcpus", str(wanted.cpus), "--ram", str(wanted.memory), "--disk", str(wanted.disk)]
     if wanted.project is not None:
@@ -33,7 +33,7 @@ def make(wanted: MachinesFile) -> list[str]:
 
 
 def undo(wanted: MachinesFile) -> list[str]:
-    """What takes all of it back; servers of a number above one are called NAME-1, NAME-2, …"""
+    """The commands that remove everything; if there are several servers, they are called NAME-1, NAME-2, …"""
     name, count = wanted.name, wanted.servers.count
     servers = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
     return [
@@ -53,6 +53,6 @@ def _line(command: str, words: list[str]) -> str:
 
 
 def text(wanted: MachinesFile) -> str:
-    """A script, and as comments what takes it back."""
+    """A script, with the commands that undo it as comments."""
     back = "\n".join(f"# {line}" for line in undo(wanted))
-    return "\n".join(make(wanted)) + f"\n\n# to take it back\n{back}\n"
+    return "\n".join(make(wanted)) + f"\n\n# to undo it\n{back}\n"

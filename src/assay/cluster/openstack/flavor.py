@@ -11,7 +11,7 @@ _PAGES = {"2MiB": "2MB", "1GiB": "1GB"}  # nova's own spelling; its units are po
 
 
 def extra_specs(wanted: MachinesFile) -> dict[str, str]:
-    """What the flavor asks of the host that takes a machine."""
+    """What the flavor requires of a machine's host."""
     specs: dict[str, str] = {"hw:cpu_policy": wanted.cpu_policy}
     if wanted.cpu_policy == "dedicated":
         specs["hw:cpu_thread_policy"] = wanted.cpu_threads
@@ -32,7 +32,7 @@ def extra_specs(wanted: MachinesFile) -> dict[str, str]:
 
 
 def _nodes(wanted: MachinesFile) -> dict[str, str]:
-    """Which CPUs and how much memory, MiB, lie on each of the machine's nodes: equal parts."""
+    """CPUs and memory (MiB) on each of the machine's NUMA nodes, in equal parts."""
     cpus, memory = wanted.cpus // wanted.numa_nodes, wanted.memory // wanted.numa_nodes
     parts: dict[str, str] = {}
     for node in range(wanted.numa_nodes):
@@ -43,7 +43,7 @@ def _nodes(wanted: MachinesFile) -> dict[str, str]:
 
 
 def image_properties(wanted: MachinesFile) -> dict[str, str]:
-    """What the image asks: a chipset with PCI Express, its firmware, a queue of the network for each CPU."""
+    """What the image requires: a chipset with PCI Express, its firmware, and a network queue per CPU."""
     properties: dict[str, str] = {"hw_machine_type": "q35", "hw_firmware_type": wanted.image.firmware}
     properties["hw_vif_multiqueue_enabled"] = "true"
     if wanted.hide_hypervisor:

@@ -10,11 +10,11 @@ from typing import Any
 from assay.cluster.openstack.flavor import extra_specs, image_properties
 from assay.cluster.openstack.machines import MachinesFile
 
-VERSION = "2018-08-31"  # Rocky: all that this needs, and every Heat that is still kept up knows it
+VERSION = "2018-08-31"  # Rocky: sufficient here, and supported by every maintained Heat
 
 
 def template(wanted: MachinesFile) -> dict[str, Any]:
-    """Flavor, group and servers. The image is uploaded before, with its properties: Heat reads no file."""
+    """Flavor, group, and servers. Upload the image first, with its properties: Heat can't read files."""
     asked = " ".join(f"--property {key}={value}" for key, value in image_properties(wanted).items())
     return {
         "heat_template_version": VERSION,
@@ -23,7 +23,7 @@ def template(wanted: MachinesFile) -> dict[str, Any]:
         "resources": {"flavor": _flavor(wanted), "group": _group(wanted), "servers": _servers(wanted)},
         "outputs": {
             "addresses": {
-                "description": "Where the machines are reached: hosts of a system with launcher ssh",
+                "description": "Addresses of the machines: the hosts of a system with launcher ssh",
                 "value": {"get_attr": ["servers", "first_address"]},
             }
         },

@@ -1,4 +1,4 @@
-"""What a user writes of the machines that trials are to have on OpenStack."""
+"""The user's description of the machines for trials on OpenStack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _whole(unit_bytes: int, unit: str) -> BeforeValidator:
         quantity = parse_quantity(written)
         value = convert(quantity.value, quantity.unit, "B") / unit_bytes
         if value != int(value):
-            raise ValueError(f"{written} is no whole number of {unit}")
+            raise ValueError(f"{written} is not a whole number of {unit}")
         return int(value)
 
     return BeforeValidator(amount)
@@ -28,40 +28,40 @@ def _whole(unit_bytes: int, unit: str) -> BeforeValidator:
 Mebibytes = Annotated[int, _whole(MIB, "MiB"), Field(gt=0)]
 Gibibytes = Annotated[int, _whole(GIB, "GiB"), Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,60}$")]
-Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$", description="As `lspci -nn` shows it, four hex digits.")]
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$", description="As shown by `lspci -nn`, four hex digits.")]
 Ranges = Annotated[str, Field(pattern=r"^[0-9,^-]+$")]
 Near = Literal["required", "preferred", "legacy", "socket"]
 
 
 class Section(BaseModel):
-    """A part of the file; unknown keys are refused."""
+    """A part of the file; unknown keys are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PciDevices(Section):
-    """PCI devices that a machine gets whole."""
+    """PCI devices passed through whole to a machine."""
 
     vendor_id: Id
     product_id: Id
     count: int = Field(ge=1, le=64)
     device_type: Literal["type-PCI", "type-PF", "type-VF"] = Field(
-        "type-PCI", description="type-PF for a device that could offer virtual functions, as new GPUs can."
+        "type-PCI", description="type-PF for a device that supports virtual functions, as new GPUs do."
     )
 
 
 class Vgpu(Section):
-    """Shares of GPUs by NVIDIA's vGPU manager."""
+    """Shares of GPUs from NVIDIA's vGPU manager."""
 
     count: int = Field(1, ge=1, le=16)
     mdev_type: str = Field(pattern=r"^nvidia-\d+$", description="From /sys/class/mdev_bus on the host.")
     addresses: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")], ...] = (
-        Field(min_length=1, description="The GPUs that are shared, or their virtual functions.")
+        Field(min_length=1, description="The shared GPUs, or their virtual functions.")
     )
 
 
 class Image(Section):
-    """The disk image that is uploaded."""
+    """The disk image to upload."""
 
     file: str
     firmware: Literal["uefi", "bios"] = Field("uefi", description="GPUs with large memory windows need uefi.")
@@ -75,7 +75,7 @@ class Hosts(Section):
 
 
 class Servers(Section):
-    """How many machines, and where they are attached."""
+    """How many machines, and their network."""
 
     count: int = Field(ge=1, le=1000)
     network: str
@@ -87,7 +87,7 @@ class MachinesFile(Section):
     """The whole file."""
 
     name: Name
-    project: str | None = Field(None, description="Whose flavor it is; by default everybody's.")
+    project: str | None = Field(None, description="Project that the flavor belongs to; default: public.")
     cpus: int = Field(ge=1)
     memory: Mebibytes
     disk: Gibibytes = 0
@@ -97,7 +97,7 @@ class MachinesFile(Section):
     huge_pages: Literal["none", "2MiB", "1GiB"] = "1GiB"
     gpus: PciDevices | None = None
     adapters: PciDevices | None = None
-    near: Near = Field("required", description="Whether devices lie on the host nodes that CPUs come from.")
+    near: Near = Field("required", description="Whether devices must be on the host NUMA nodes of the CPUs.")
     vgpus: Vgpu | None = None
     hide_hypervisor: bool = False
     image: Image
@@ -107,7 +107,7 @@ class MachinesFile(Section):
     @model_validator(mode="after")
     def _fits(self) -> MachinesFile:
         if self.gpus is not None and self.vgpus is not None:
-            raise ValueError("gpus gives machines whole GPUs and vgpus shares of them; write one of the two")
+            raise ValueError("gpus gives machines whole GPUs, vgpus shares of GPUs; set only one of them")
         if self.cpus % self.numa_nodes or self.memory % self.numa_nodes:
             raise ValueError(
                 f"numa_nodes: {self.numa_nodes} does not divide cpus and memory into equal parts"
@@ -115,14 +115,14 @@ class MachinesFile(Section):
         page = PAGE_BYTES.get(self.huge_pages)
         if page is not None and self.memory * MIB % (page * self.numa_nodes):
             raise ValueError(
-                f"memory: each of {self.numa_nodes} nodes needs whole pages of {self.huge_pages}"
+                f"memory: each of {self.numa_nodes} nodes needs a whole number of {self.huge_pages} pages"
             )
         if self.cpu_policy == "shared" and self.hosts.dedicated_cpus is not None:
-            raise ValueError("hosts.dedicated_cpus: cpu_policy is shared, so none is; leave it out")
+            raise ValueError("hosts.dedicated_cpus: not used, because cpu_policy is shared; remove it")
         return self
 
     @property
     def devices(self) -> dict[str, PciDevices]:
-        """Alias → the PCI devices that go by it."""
+        """Alias → its PCI devices."""
         named = {f"{self.name}-gpu": self.gpus, f"{self.name}-nic": self.adapters}
         return {alias: device for alias, device in named.items() if device is not None}

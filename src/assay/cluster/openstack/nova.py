@@ -1,4 +1,4 @@
-"""What nova.conf needs on controllers and on the hosts, and the hosts' kernel: lines to merge, not files.
+"""What nova.conf needs on controllers and hosts, and the hosts' kernel settings: lines to merge, not files.
 
 Source: nova, admin/pci-passthrough, admin/virtual-gpu, admin/cpu-topologies, admin/huge-pages.
 """
@@ -15,7 +15,7 @@ KERNEL_PAGES = {"2MiB": "2M", "1GiB": "1G"}
 
 
 def aliases(wanted: MachinesFile) -> list[str]:
-    """The [pci] alias lines, alike on controllers and hosts."""
+    """The [pci] alias lines, the same on controllers and hosts."""
     return [
         json.dumps(
             {"name": alias, **_ids(device), "device_type": device.device_type, "numa_policy": wanted.near}
@@ -30,7 +30,7 @@ def _ids(device: PciDevices) -> dict[str, str]:
 
 def controllers(wanted: MachinesFile) -> list[str]:
     """Lines of nova.conf for nova-api, conductor and scheduler."""
-    lines = ["[filter_scheduler]", f"# enabled_filters: add what is missing of {', '.join(FILTERS)}"]
+    lines = ["[filter_scheduler]", f"# enabled_filters: add those that are missing: {', '.join(FILTERS)}"]
     if wanted.devices:
         lines += ["", "[pci]", *(f"alias = {alias}" for alias in aliases(wanted))]
     return lines
@@ -50,14 +50,14 @@ def hosts(wanted: MachinesFile) -> list[str]:
     cpus = {"cpu_dedicated_set": wanted.hosts.dedicated_cpus, "cpu_shared_set": wanted.hosts.shared_cpus}
     told = [f"{name} = {ranges}" for name, ranges in cpus.items() if ranges is not None]
     if wanted.cpu_policy == "dedicated" and wanted.hosts.dedicated_cpus is None:
-        told.append("# cpu_dedicated_set: the CPUs that machines get for themselves; without it none fits")
+        told.append("# cpu_dedicated_set: the CPUs dedicated to machines; required")
     if told:
         parts.append(["[compute]", *told])
     return "\n\n".join("\n".join(part) for part in parts).splitlines()
 
 
 def kernel(wanted: MachinesFile) -> Iterator[str]:
-    """What the hosts' kernels need, as commands and reasons; a reboot follows."""
+    """What the hosts' kernels need, as commands and reasons; then reboot."""
     words = []
     if wanted.devices:
         words += ["intel_iommu=on", "iommu=pt"]
@@ -73,11 +73,11 @@ def kernel(wanted: MachinesFile) -> Iterator[str]:
 
 
 def text(wanted: MachinesFile) -> str:
-    """All of it, as a person merges it."""
+    """All of it, for a person to merge."""
     parts = {
         "nova.conf of controllers, to merge": controllers(wanted),
         "nova.conf of compute hosts, to merge": hosts(wanted),
-        "compute hosts, as root, then reboot; huge pages are for one machine a host": [*kernel(wanted)],
+        "compute hosts, as root, then reboot; huge pages are for one machine per host": [*kernel(wanted)],
     }
     shown = ("\n".join([f"# {title}", *lines]) for title, lines in parts.items() if lines)
     return "\n\n".join(shown) + "\n"

@@ -1,4 +1,5 @@
 """What the launchers of batch systems share: scripts that start keepers, files on a disk that nodes share.
 
-A batch system is a `Queue` (queue.py), options (options.py) and a script (script.py); the rest is the same.
+A batch system provides a `Queue` (queue.py) of `QueuedJob`s (queued_job.py), options (options.py), and a
+script (script.py); everything else is the same.
 """

@@ -1,4 +1,4 @@
-"""A short job of the doctor's that makes sure that jobs run, meet, and see their directory."""
+"""A short job of the doctor that verifies that jobs run, reach each other, and see their directory."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ print(json.dumps(told))
 
 
 def doctor_job(nodes: int, data: str | None = None) -> Job:
-    """A job of one rank on each node, which meet there and tell what the doctor's programs tell."""
+    """A job of one rank per node; the ranks connect to each other and report the doctor's facts."""
     words = [words for words in programs.asked(data) if words[0] != programs.TORCH]
     argv, files = programs.in_turn(*words)
-    meet = TaskFile(f"{_MEET}.py", _TELL.encode())  # first, so that all come to it at about the same time
+    meet = TaskFile(f"{_MEET}.py", _TELL.encode())  # first, so that all reach it at about the same time
     task = Task((*argv[:3], _MEET, *argv[3:]), files=(meet, *files))
     return Job(uuid.uuid4().hex, "doctor", Shape(nodes, 1, nodes), task, 0, _JOB_S)
 
@@ -52,10 +52,10 @@ def doctor_job(nodes: int, data: str | None = None) -> Job:
 def tried_out(
     launcher_of: Callable[[Path], BatchLauncher[Any]], directory: Path, nodes: int, data: str | None
 ) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
-    """`job.…` of a job through the launcher itself, and what it tells of the nodes that it ran on.
+    """`job.…` facts of a job sent with the launcher itself, and its facts about the nodes that it ran on.
 
-    launcher_of  makes the launcher with this directory; `directory`: an existing one for it to lie in
-    data         directory on the nodes whose files are to be read
+    launcher_of  makes the launcher with this directory; `directory`: an existing one to put it in
+    data         directory on the nodes whose files to read
     """
     with tempfile.TemporaryDirectory(prefix=".assay-doctor-", dir=directory) as spool:
         launcher = launcher_of(Path(spool))

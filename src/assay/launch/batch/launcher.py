@@ -1,7 +1,7 @@
-"""Jobs of a batch system: its script starts a keeper on each node, files on a shared disk tell the rest.
+"""Jobs of a batch system: its script starts a keeper on each node; files on a shared disk report the rest.
 
 A job's directory is on a file system that this machine and the nodes share. So Assay reads the ranks' output
-as on one machine and asks the batch system only every few seconds, which one with many users can bear.
+as on one machine and queries the batch system only every few seconds, which is fine even with many users.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from assay.launch.launcher import Leftover
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
 from assay.shell import ProgramMissingError
 
-KILL_WAIT_S = 60.0  # it kills 20 to 30 s after it asked, and may need as long to see that it worked
+KILL_WAIT_S = 60.0  # it kills 20 to 30 s after it asks, and may need as long to notice that it worked
 System = TypeVar("System", bound=BatchSystem)
 
 
 class BatchLauncher(ABC, Generic[System]):
-    """Runs jobs on a cluster behind a batch system. `Launcher` says what each method promises."""
+    """Runs jobs on a cluster behind a batch system. `Launcher` documents what each method promises."""
 
     name: str
-    node_variable: str  # holds a node's number in its keeper's environment
+    node_variable: str  # the variable with a node's number in its keeper's environment
 
     def __init__(self, system: System, directory: Path, queue: Queue) -> None:
         self.system = system
@@ -49,7 +49,7 @@ class BatchLauncher(ABC, Generic[System]):
 
     @abstractmethod
     def script(self, job: Job, name: str) -> str:
-        """What is submitted; `name` is the job's in the batch system, by which it is found."""
+        """What is submitted; `name` is the job's name in the batch system, by which it is found."""
 
     @property
     def python(self) -> str:
@@ -58,15 +58,15 @@ class BatchLauncher(ABC, Generic[System]):
 
     @property
     def handle_data(self) -> Mapping[str, Any]:
-        """What a handle holds besides the job's number."""
+        """What a handle contains besides the job's number."""
         return {}
 
     def check(self, job: Job) -> None:
-        """Raises InputError for a job that can't be sent."""
+        """Raise InputError for a job that can't be sent."""
         job_spec.check_task(job, self.system.env)
 
     def render(self, job: Job) -> RenderedJob:
-        """The batch script, the keeper's environment, and the command that each rank is started by."""
+        """The batch script, the keeper's environment, and each rank's command."""
         self.check(job)
         job = dry_run.without_secrets(job)
         nodes = nodes_of(job, self.system)
@@ -84,15 +84,16 @@ class BatchLauncher(ABC, Generic[System]):
         )
 
     def submit(self, job: Job) -> Handle:
-        """Write the job's directory and hand its script to the batch system.
+        """Write the job's directory and submit its script to the batch system.
 
-        A refusal gives the job up: a command may fail after the batch system has taken the job.
+        A refusal abandons the job: a command may fail after the batch system has accepted the job.
         """
         self.check(job)
         with spool.told("start the job"), self.jobs.new(job.token) as new:
             kept = SharedJobDirectory(new.directory)
-            script = kept.directory / "job.sh"  # first: by it `leftovers` knows the directory
+            script = kept.directory / "job.sh"  # first: `leftovers` recognizes the directory by it
             script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
+            spool.lay_out_programs(kept)
             spool.write(
                 kept,
                 job,
@@ -112,7 +113,7 @@ class BatchLauncher(ABC, Generic[System]):
             return self._noted(kept, job.token, number)
 
     def find(self, token: str) -> Handle | None:
-        """The job, if its number was kept or the batch system knows it; else it is given up here for good."""
+        """The job, if its number was stored or the batch system knows it; else it is abandoned for good."""
         kept = self._kept(token)
         with spool.told("look for the job"):
             if handle := kept.submitted(self.name, token):
@@ -127,7 +128,7 @@ class BatchLauncher(ABC, Generic[System]):
         return None
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """New bytes of the files of all nodes, and of the batch script's as the stream `batch`."""
+        """New bytes of the files of all nodes, and of the batch script's log as the stream `batch`."""
         job = self._kept(handle.token)
         thread = ThreadPoolExecutor(1)
         try:
@@ -138,10 +139,10 @@ class BatchLauncher(ABC, Generic[System]):
                 job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: self._end_rest(handle)
             )
         finally:
-            thread.shutdown(wait=False)  # a batch system that does not answer holds nobody up
+            thread.shutdown(wait=False)  # a batch system that does not respond holds nothing up
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what the keepers wrote and the batch system says, whose word may be two seconds old."""
+        """From the keepers' reports and the batch system's answer, which may be two seconds old."""
         job = self._kept(handle.token)
         if not job.directory.exists():
             return JobStatus(JobState.LOST, f"nothing is left of the job in {job.directory}")
@@ -156,7 +157,7 @@ class BatchLauncher(ABC, Generic[System]):
         return self._standing(job, asked)
 
     def cancel(self, handle: Handle) -> None:
-        """Ask the keepers to end the job, then have the batch system kill what does not heed."""
+        """Ask the keepers to end the job, then let the batch system kill what remains."""
         job = self._kept(handle.token)
         if not job.directory.exists() or job.ended() is not None:
             return
@@ -173,11 +174,11 @@ class BatchLauncher(ABC, Generic[System]):
             why = asked.silent or f"{called} says {asked.told.state if asked.told else 'nothing'}"
             raise LaunchError(
                 f"job {_number(handle)} of {called} can't be ended: {why}; "
-                f"end it when that is over: {self.queue.ends} {_number(handle)}"
+                f"end it later with: {self.queue.ends} {_number(handle)}"
             )
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
-        """From the directory that the ranks of all nodes ran in; at most 1 GiB a job."""
+        """From the directory that the ranks of all nodes ran in; at most 1 GiB per job."""
         return self.jobs.fetch(handle.token, patterns)
 
     def forget(self, handle: Handle) -> None:
@@ -185,7 +186,7 @@ class BatchLauncher(ABC, Generic[System]):
         self.jobs.remove(handle.token, lambda: self.status(handle))
 
     def leftovers(self) -> Sequence[Leftover]:
-        """Jobs of this user that wait or run, and what lies in the system's directory."""
+        """Jobs of this user that wait or run, and what is in the system's directory."""
         found: dict[str, list[str]] = {}
         for number, token, state in self.queue.queued():
             found.setdefault(token, []).append(f"job {number} ({state})")
@@ -196,7 +197,7 @@ class BatchLauncher(ABC, Generic[System]):
         return [Leftover(token, tuple(what), token in going) for token, what in found.items()]
 
     def discard(self, tokens: Collection[str]) -> None:
-        """Have the batch system end them, wait until it did, remove their directories on the shared disk."""
+        """Have the batch system end them, wait for that, and remove their directories on the shared disk."""
         for token in tokens:
             with _unless_silent():
                 self.queue.drop(token)
@@ -205,14 +206,14 @@ class BatchLauncher(ABC, Generic[System]):
             if time.monotonic() > give_up:
                 raise LaunchError(
                     f"jobs {', '.join(still)} of {self.queue.called} can't be ended; "
-                    f"look at them with {self.queue.lists}"
+                    f"check them with {self.queue.lists}"
                 )
             time.sleep(ASK_AT_THE_END_EVERY_S)
         for token in tokens if self.system.directory else ():
             spool.remove(self._kept(token).directory)
 
     def _give_up(self, kept: SharedJobDirectory) -> int | None:
-        """Take a job whose number is not known; only a mark of it stays. Its number if it has begun."""
+        """Take a job whose number is unknown, leaving only a mark. Returns its number if it has started."""
         kept.give_up()
         begun = kept.taken_by()
         if begun is None:
@@ -230,7 +231,7 @@ class BatchLauncher(ABC, Generic[System]):
     # How it ends
 
     def _refuse(self, handle: Handle, job: SharedJobDirectory, asked: QueueAnswer) -> bool:
-        """Give up a job that waits in vain; False where it began meanwhile."""
+        """Abandon a job that waits in vain; False if it started in the meantime."""
         job.give_up()
         if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
             return False
@@ -239,7 +240,7 @@ class BatchLauncher(ABC, Generic[System]):
         return True
 
     def _end_rest(self, handle: Handle) -> None:
-        """End a job that was put back into its queue, or whose keepers are gone while it is said to run."""
+        """End a job that was requeued, or whose keepers are gone while it supposedly runs."""
         self._followed.add(_number(handle))
         asked = self._asked.get(_number(handle))
         if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
@@ -270,10 +271,10 @@ class BatchLauncher(ABC, Generic[System]):
         return job_state.without_word(job, asked, failed, self.queue.called)
 
     def _end_ranks(self, handle: Handle, job: SharedJobDirectory) -> None:
-        """Ask the keepers, who give the ranks their grace time: the batch system has a time of its own."""
+        """Ask the keepers, which give the ranks their grace time: the batch system has its own."""
         give_up = time.monotonic() + self.system.grace + spool.KEEPER_SLACK_S
         while job.ended() is None and time.monotonic() < give_up:
-            with _unless_silent():  # again: a keeper that was just being started missed it
+            with _unless_silent():  # again: a keeper that was just starting missed it
                 self.queue.ask_to_end(_number(handle), handle.token)
             if self._wait_for_end(handle, job, 1.0):
                 return
@@ -283,7 +284,7 @@ class BatchLauncher(ABC, Generic[System]):
             self.queue.end(_number(handle), handle.token)
 
     def _wait_for_end(self, handle: Handle, job: SharedJobDirectory, patience_s: float) -> bool:
-        """Whether it was said within this time that nothing of the job runs any more."""
+        """Wait this long for confirmation that nothing of the job is running."""
         give_up = time.monotonic() + patience_s
         while True:
             if job.ended() is not None or not self._ask(handle).goes_on:
@@ -299,6 +300,6 @@ def _number(handle: Handle) -> int:
 
 @contextmanager
 def _unless_silent() -> Iterator[None]:
-    """Go on where the batch system gives no answer: what was asked of it is looked at again later."""
+    """Continue if the batch system does not respond: the request is checked again later."""
     with suppress(QueueSilentError, ProgramMissingError):
         yield

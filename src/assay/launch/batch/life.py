@@ -1,4 +1,4 @@
-"""Whether a job that is followed goes on: its files are looked at often, its batch system is asked seldom."""
+"""Whether a followed job continues: its files are checked often, its batch system is queried rarely."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from assay.launch.batch.queue import QueuedJob, QueueSilentError
+from assay.launch.batch.queue import QueueSilentError
+from assay.launch.batch.queued_job import QueuedJob
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
 ASK_AT_THE_END_EVERY_S = 0.25
 HOPELESS_FOR_S = 10.0
-LAST_WORD_S = 10.0  # between the last keeper's word and that the job is over: an epilog may run
-FILES_PATIENCE_S = 5.0  # between the word that a job is over and its last files being seen here
+LAST_WORD_S = 10.0  # between the last keeper's report and the job's end: an epilog may run
+FILES_PATIENCE_S = 5.0  # between a job's end and its last files becoming visible here
 
 
 @dataclass(frozen=True)
 class QueueAnswer:
-    """The newest answer of a batch system about one job, or why there is none.
+    """The latest answer of a batch system about one job, or why there is none.
 
-    at     when it was asked
-    begun  the job had been started before it was asked: if it waits now, it was put back into the queue
+    at     when it was queried
+    begun  the job had started before the query: if it waits now, it was requeued
     """
 
     at: float
@@ -33,30 +34,30 @@ class QueueAnswer:
 
     @property
     def goes_on(self) -> bool:
-        """It waits or runs, as far as is known."""
+        """Whether it waits or runs, as far as is known."""
         return self.silent is not None or (self.told is not None and not self.told.over)
 
     @property
     def hopeless(self) -> Extent | None:
-        """It waits for what waiting does not bring; which jobs would."""
+        """Which jobs would wait in vain as this one does; None if it doesn't."""
         return self.told.hopeless if self.told is not None and self.told.waits else None
 
     @property
     def put_back(self) -> bool:
-        """It waits although it had begun."""
+        """Whether it waits although it had started."""
         return self.begun and self.told is not None and self.told.waits
 
     @property
     def requeued(self) -> bool:
-        """The batch system starts it anew under its number, or has done so."""
+        """Whether the batch system restarts it under its number, or has done so."""
         return self.put_back or (self.told is not None and self.told.restarted)
 
 
 class Life:
     """One job while it is followed.
 
-    ask     asks the batch system in a thread, so that one that takes seconds keeps no output waiting
-    refuse  ends a job that waits in vain; False where it began meanwhile
+    ask     queries the batch system in a thread, so that a slow answer delays no output
+    refuse  ends a job that waits in vain; False if it started in the meantime
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Life:
         self._ended_at: float | None = None
 
     def goes_on(self) -> bool:
-        """False once the job is over and all that it wrote is seen from here."""
+        """False once the job is over and everything it wrote is visible here."""
         if not self._job.directory.exists():
             return False
         end = self._job.ended()
@@ -95,9 +96,9 @@ class Life:
         return (end is None or not self._job.whole(end)) and self._patient()
 
     def _has_waited(self, end: JobStatus) -> bool:
-        """Long enough for the word on who ended the job; without it the keepers' own is taken.
+        """Long enough for the report of who ended the job; without it the keepers' reports are used.
 
-        Keepers that were asked to end can't say by whom: it is waited for while the batch system answers.
+        Keepers that were asked to end can't say by whom: wait for that while the batch system responds.
         """
         if self._ended_at is None:
             self._ended_at = time.monotonic()
@@ -106,7 +107,7 @@ class Life:
         return bounded and time.monotonic() - self._ended_at > LAST_WORD_S
 
     def _waits_in_vain(self, asked: QueueAnswer) -> bool:
-        """For a while already: a reason may be of a moment."""
+        """Whether it has lasted for a while: a reason may be momentary."""
         if asked.hopeless is None:
             self._hopeless_at = None
             return False
@@ -114,12 +115,12 @@ class Life:
         return time.monotonic() - self._hopeless_at > HOPELESS_FOR_S
 
     def _is_suspended(self) -> bool:
-        """Its processes are stopped for a while, so that their own time limits are late."""
+        """Its processes are suspended, so that their own time limits are late."""
         told = self._answer.result().told if self._answer.done() else None
         return told is None or told.suspended
 
     def _patient(self) -> bool:
-        """Whether what is missing may still come to be seen; makes an NFS client look anew."""
+        """Whether what is missing may still become visible; makes an NFS client look again."""
         self._job.look_anew()
         self._over_at = self._over_at or time.monotonic()
         return time.monotonic() - self._over_at < FILES_PATIENCE_S

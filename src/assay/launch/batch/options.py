@@ -1,7 +1,8 @@
-"""What systems.yaml may say of every batch system."""
+"""The options of every batch system in systems.yaml."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -12,9 +13,21 @@ from assay.launch import job_spec
 
 
 def one_line(value: str) -> str:
-    """A line of shell. Raises ValueError for what is none."""
+    """One line of shell. Raises ValueError if it is not."""
     if not value.strip() or any(c in value for c in "\n\r\0"):
-        raise ValueError(f"{value!r} is not one line of shell; write each command as an item of its own")
+        raise ValueError(f"{value!r} is not one line of shell; write each command as its own item")
+    return value
+
+
+def further_option(value: str, name: str, *, covered: Mapping[str, str], own: Collection[str]) -> str:
+    """One of the batch system's own options, `name` without its dashes.
+
+    Raises ValueError for one that an option of the system covers, and for those that the launcher sets.
+    """
+    if name in covered:
+        raise ValueError(f"{value!r}: write it as the option `{covered[name]}` of the system")
+    if name in own:
+        raise ValueError(f"the launcher sets {value!r} for each job; remove it")
     return value
 
 
@@ -36,13 +49,13 @@ class BatchSystem(BaseModel):
 
     directory: Annotated[str, AfterValidator(_absolute)] | None = Field(
         None,
-        description="Directory that this machine and all nodes see, for the jobs' files; by default where "
-        "the runs are kept.",
+        description="Directory that this machine and all nodes see, for the jobs' files; default: where the "
+        "runs are kept.",
     )
     python: str | None = Field(
         None,
-        description="Interpreter of the trials on the nodes; by default the one that runs Assay, in a "
-        "container `python3`.",
+        description="Interpreter of the trials on the nodes; default: the one that runs Assay; in a "
+        "container, `python3`.",
     )
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
@@ -50,17 +63,18 @@ class BatchSystem(BaseModel):
 
     placement: Literal["spread", "pack"] = Field(
         "spread",
-        description="Where a shape names no nodes: `spread` gives each worker a node, `pack` all one.",
+        description="If a shape names no nodes: `spread` puts each worker on its own node, `pack` puts all "
+        "on one.",
     )
-    exclusive: bool = Field(False, description="Share the nodes with nobody.")
-    cpus_per_rank: int = Field(1, ge=1, description="CPUs that are asked for, for each rank.")
+    exclusive: bool = Field(False, description="Don't share the nodes with other jobs.")
+    cpus_per_rank: int = Field(1, ge=1, description="CPUs to request for each rank.")
     startup: Seconds = Field(
         300.0,
-        description="Time that a job may take beyond the trial's own time limit, to start and to end: "
+        description="Time that a job may take to start and to end, beyond the trial's own time limit: "
         "prolog, `before`, a container's image. The batch system's limit is the sum, in whole minutes.",
     )
     before: tuple[Line, ...] = Field(
         (),
-        description="Shell commands that the batch script runs first, on the first node; what they export "
-        "reaches the ranks. One that fails ends the job.",
+        description="Shell commands that the batch script runs first, on the first node; the ranks get "
+        "the variables that they export. A failing command ends the job.",
     )

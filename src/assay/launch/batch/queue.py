@@ -1,132 +1,80 @@
-"""A batch system as a launcher sees it: where jobs are submitted, asked about and ended."""
+"""A batch system as a launcher sees it: where jobs are submitted, queried, and ended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from assay.errors import LaunchError
-from assay.records import Extent, JobState
+from assay.errors import LaunchError, PlatformError
+from assay.launch.batch.queued_job import QueuedJob
+from assay.launch.launcher import JobRefusedError
+from assay.records import Extent
+from assay.shell import CompletedCommand, ProgramMissingError
 
 
 class QueueSilentError(LaunchError):
-    """The batch system gives no answer: it is down or restarting, or does not let us ask."""
+    """The batch system does not respond: it is down, restarting, or denies the query."""
 
 
-class QueuedJob(Protocol):
-    """What a batch system says of one job."""
+def not_installed(run: Callable[..., CompletedCommand], commands: Iterable[str], option: str) -> list[str]:
+    """The batch system's commands that are missing here; `option` makes a command do nothing."""
+    missing = []
+    for name in commands:
+        try:
+            run(name, option)
+        except ProgramMissingError:
+            missing.append(name)
+        except QueueSilentError:  # it exists and waits for a response
+            continue
+    return missing
 
-    @property
-    def state(self) -> str:
-        """In the batch system's own words."""
-        ...
 
-    @property
-    def nodes(self) -> str:
-        """As people read them; "" while it has none."""
-        ...
+def no_answer(called: str, said: CompletedCommand) -> QueueSilentError:
+    """The error for a command of this batch system that failed to answer."""
+    return QueueSilentError(f"{called} does not respond: {said.argv[0]}: {said.words or said.exit_code}")
 
-    @property
-    def waits(self) -> bool:
-        """It has not begun, or is to begin again."""
-        ...
 
-    @property
-    def suspended(self) -> bool:
-        """Its processes are stopped for a while, so that their own time limits are late."""
-        ...
-
-    @property
-    def over(self) -> bool:
-        """Nothing of it runs or will run."""
-        ...
-
-    @property
-    def restarted(self) -> bool:
-        """It was started anew under its number."""
-        ...
-
-    @property
-    def ended_from_outside(self) -> bool:
-        """Somebody, or the batch system, ended it: what its ranks made of that is no result."""
-        ...
-
-    @property
-    def lost_node(self) -> bool:
-        """It ended because a node failed."""
-        ...
-
-    @property
-    def hopeless(self) -> Extent | None:
-        """It waits for what waiting does not bring; which other jobs would."""
-        ...
-
-    @property
-    def why(self) -> str:
-        """The reason of its state, in the batch system's words; "" where it gives none."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong with it while it runs, as text; "" for nothing."""
-        ...
-
-    @property
-    def exit_code(self) -> str:
-        """Of its script, in the batch system's words; "" where it is not known."""
-        ...
-
-    def why_waits(self) -> str:
-        """What it waits for, with what to do where waiting alone may not help."""
-        ...
-
-    def end(self, failed_nodes: Sequence[str]) -> tuple[JobState, str] | None:
-        """How the batch system or somebody through it ended the job; None where it ended by itself.
-
-        failed_nodes  those of its nodes that are down, each with its state
-        """
-        ...
-
-    def why_not_started(self) -> str:
-        """Why its script ended before any rank ran."""
-        ...
+def refusal(said: CompletedCommand, extent_of: Callable[[str], Extent]) -> PlatformError | JobRefusedError:
+    """The error for a job that this command refused; `extent_of` its words: which others it would."""
+    words, extent = f"{said.argv[0]} refused the job: {said.words}", extent_of(said.words)
+    return PlatformError(words) if extent is Extent.PLATFORM else JobRefusedError(words, extent)
 
 
 class Queue(Protocol):
-    """A batch system. What takes longer than its patience, or can't be asked, is `QueueSilentError`."""
+    """A batch system. Queries that fail or exceed its patience raise `QueueSilentError`."""
 
-    called: ClassVar[str]  # as people call it
-    lists: ClassVar[str]  # the command by which people look at their jobs
-    ends: ClassVar[str]  # and the one by which they end one
+    called: ClassVar[str]  # its name for people
+    lists: ClassVar[str]  # the command with which people list their jobs
+    ends: ClassVar[str]  # and the one with which they end a job
 
     def submit(self, directory: Path, script: Path) -> int:
-        """Hand in a script to be run in this directory; the job's number.
+        """Submit a script to run in this directory; returns the job's number.
 
         Raises PlatformError and JobRefusedError as `Launcher.submit` does.
         """
         ...
 
     def ask(self, number: int, token: str) -> QueuedJob | None:
-        """What it says of a job; None where it knows of none. Raises QueueSilentError."""
+        """What it says about a job; None if it does not know the job. Raises QueueSilentError."""
         ...
 
     def numbers(self, token: str) -> list[int]:
-        """Jobs with this token that it still knows, the newest last.
+        """Jobs with this token that it still knows, newest last.
 
         Raises QueueSilentError, ProgramMissingError.
         """
         ...
 
     def queued(self) -> list[tuple[int, str, str]]:
-        """Number, token and state of each of this user's jobs of Assay's that wait or run.
+        """Number, token, and state of each of this user's Assay jobs that wait or run.
 
         Raises QueueSilentError, ProgramMissingError.
         """
         ...
 
     def failed_nodes(self, nodes: str) -> list[str]:
-        """Those of a job's nodes that are down, each with its state.
+        """The nodes of a job that are down, each with its state.
 
         Raises QueueSilentError, ProgramMissingError.
         """
@@ -137,7 +85,7 @@ class Queue(Protocol):
         ...
 
     def end(self, number: int, token: str) -> None:
-        """Take a job out of the queue, or kill it. Raises QueueSilentError, ProgramMissingError."""
+        """Remove a job from the queue, or kill it. Raises QueueSilentError, ProgramMissingError."""
         ...
 
     def drop(self, token: str) -> None:

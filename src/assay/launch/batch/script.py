@@ -1,8 +1,8 @@
 """What batch scripts have in common. Pure.
 
-The script takes the job before anything else, by a hard link that is made once or not at all, so that a job
-that was given up, or that the batch system starts a second time, runs nothing. It names no directory: it is
-run in the job's own, which holds `spec.json` and the programs.
+The script takes the job before anything else, with a hard link that is created exactly once or not at all, so
+that an abandoned job, or a job that the batch system starts a second time, runs nothing. It names no
+directory: it runs in the job's own, which contains `spec.json` and the programs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from assay.launch import job_spec
 from assay.launch.batch.options import BatchSystem
 from assay.records import Job
 
-NAME = "assay-"  # of a job: this and its token
+NAME = "assay-"  # a job's name is this and its token
 EXIT_NOT_VISIBLE, EXIT_NOT_OURS = 74, 75
-FIRST_PORT, PORTS = 10_000, 20_000  # below 32768, from where on Linux gives ports to whoever asks
+FIRST_PORT, PORTS = 10_000, 20_000  # below 32768, where Linux starts assigning ports
+
+
+def token_of(name: str) -> str | None:
+    """The token of the job with this name; None if it is not Assay's."""
+    found = re.fullmatch(rf"{NAME}([0-9a-f]{{32}})", name)
+    return found[1] if found else None
 
 
 def nodes_of(job: Job, system: BatchSystem) -> int:
-    """How many nodes it runs on: as its shape says, else a node a worker, or one where they are packed."""
+    """How many nodes it runs on: from its shape, otherwise one per worker, or one if they are packed."""
     if job.shape.nodes is not None:
         return job.shape.nodes
     return job.shape.workers if system.placement == "spread" else 1
@@ -35,17 +41,17 @@ def cpus_of(job: Job, system: BatchSystem) -> int:
 
 
 def minutes_of(job: Job, system: BatchSystem) -> int:
-    """The batch system's limit: the trial's own, the grace time and what it takes to start and end."""
+    """The batch system's time limit: the trial's limit, the grace time, and the time to start and end."""
     return math.ceil((job.timeout_s + system.grace + system.startup) / 60)
 
 
 def plain(trial_id: str) -> str:
-    """The trial's name as far as it is plain text: only people read it."""
+    """The trial's name, reduced to plain text: only people read it."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", trial_id)[:100]
 
 
 def claim(number: str) -> str:
-    """Take the job; `number` is the variable that holds its number."""
+    """Take the job; `number` is the variable with its number."""
     return f"""\
 readonly ASSAY_JOB="$PWD"
 if ! [ -f spec.json ]; then
@@ -54,14 +60,14 @@ if ! [ -f spec.json ]; then
 fi
 echo "${number}" > "taken.${number}"
 if ! ln "taken.${number}" taken; then
-    echo "assay: the job was given up, or was started before" >&2
+    echo "assay: the job was abandoned, or was started before" >&2
     exit {EXIT_NOT_OURS}
 fi
 """
 
 
 def before(system: BatchSystem) -> Iterator[str]:
-    """The user's own commands, of which the first that fails ends the job."""
+    """The user's own commands; the first one that fails ends the job."""
     if system.before:
         yield "set -e\n"
         yield from (f"{line}\n" for line in system.before)
@@ -69,11 +75,11 @@ def before(system: BatchSystem) -> Iterator[str]:
 
 
 def keeper(python: str) -> str:
-    """What starts a node's keeper."""
+    """The command that starts a node's keeper."""
     path = payload_files.path_of(job_spec.KEEPER)
     return f'{shlex.quote(python)} -I -S "$ASSAY_JOB/{path}" "$ASSAY_JOB"'
 
 
 def meeting_port(number: str) -> str:
-    """Where ranks of several nodes meet; on one node the keeper finds a free port itself."""
+    """Port where ranks of several nodes meet; on one node, the keeper finds a free port itself."""
     return f'MASTER_PORT="$(({FIRST_PORT} + {number} % {PORTS}))"\n'

@@ -1,12 +1,12 @@
-"""The directory of a job of a batch system, which this machine and the job's nodes share.
+"""The directory of a batch system's job, which this machine and the job's nodes share.
 
-Beside what every kept job has (see job_directory.py), with a directory `node-N` for each node where there are
-several:
+In addition to the files of every job (see job_directory.py), with a directory `node-N` for each node if there
+are several:
   job.sh          the batch script
   submitted.json  the number that the batch system gave the job
-  taken           who has it: the number of the job that started, or `nobody` where it was given up
-  cancelled       this run asked for its end
-  refused         why it was given up in the queue, and which other jobs would wait there in vain
+  taken           who has it: the number of the job that started, or `nobody` if it was abandoned
+  cancelled       this run requested its end
+  refused         why it was abandoned in the queue, and which other jobs would wait there in vain
   SYSTEM-N.log    what the batch script printed: what starts the keepers, and the user's own commands
 """
 
@@ -25,7 +25,7 @@ from assay.launch.job_spec import VARIABLES
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
-OVERDUE_S = 20.0  # beyond limit and grace time: a keeper's last words, a shared disk, clocks that differ
+OVERDUE_S = 20.0  # beyond limit and grace time: for a keeper's last report, a shared disk, clock differences
 _NOBODY = "nobody"
 _LAST_LINES = 5
 
@@ -35,28 +35,28 @@ class SharedJobDirectory(JobDirectory):
     """One job's directory on the shared file system."""
 
     def shares(self) -> list[JobDirectory]:
-        """What each node's keeper keeps."""
+        """The directory of each node's keeper."""
         nodes: int = self.spec()["nodes"]
         return [JobDirectory(self.share(node, nodes)) for node in range(nodes)]
 
     def hosts(self) -> tuple[str, ...]:
-        """Name of each node, "" of one whose keeper has not come."""
+        """Name of each node; "" if its keeper has not started."""
         return tuple(share.host() for share in self.shares())
 
     def ended(self) -> JobStatus | None:
-        """How the job ended; None until the keepers of all nodes have said so."""
+        """How the job ended; None until the keepers of all nodes have reported it."""
         ends = [share.ended() for share in self.shares()]
         whole = [end for end in ends if end is not None]
         return joined(whole) if len(whole) == len(ends) else None
 
     def silent_nodes(self) -> list[int]:
-        """Numbers of the nodes whose keepers have not said how their share ended."""
+        """Numbers of the nodes whose keepers have not reported how their share ended."""
         return [n for n, share in enumerate(self.shares()) if share.ended() is None]
 
     def overdue(self) -> bool:
-        """Whether keepers have not said how their shares ended long after they had to: they are gone.
+        """Whether keepers are long overdue with their final reports, and so must be gone.
 
-        Of a job that was forgotten there is nothing to be late.
+        False for a removed job.
         """
         if not self.directory.exists():
             return False
@@ -68,7 +68,7 @@ class SharedJobDirectory(JobDirectory):
         return time.time() > started_at + limit_s
 
     def failed_early(self) -> JobStatus | None:
-        """How shares failed before all had begun, for which the others were ended; None where none did."""
+        """How shares failed before all had started, so that the others were ended; None if none did."""
         ends = [(share, share.ended()) for share in self.shares()]
         whole = [end for _, end in ends if end is not None]
         if not whole or any(end is None and share.started_at() is not None for share, end in ends):
@@ -77,7 +77,7 @@ class SharedJobDirectory(JobDirectory):
         return end if end.state is JobState.FAILED else None
 
     def waits_for(self) -> str:
-        """What the keepers that have begun wait for, as the first of them says."""
+        """What the started keepers wait for, according to the first of them."""
         return next(filter(None, (share.waits_for() for share in self.shares())), "")
 
     def started_at(self) -> float | None:
@@ -86,7 +86,7 @@ class SharedJobDirectory(JobDirectory):
         return min((time for time in times if time is not None), default=None)
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
-        """At most 1 MiB of each stream of all nodes, and of the batch script's own, beyond what was taken."""
+        """At most 1 MiB of each stream of all nodes, and of the batch script's log, after what was taken."""
         if not self.directory.exists():
             return
         for share in self.shares():
@@ -97,16 +97,16 @@ class SharedJobDirectory(JobDirectory):
             yield said
 
     def whole(self, end: JobStatus) -> bool:
-        """Whether all that was printed is seen from here: a shared file may be seen later than its end."""
+        """Whether everything printed is visible here: a file may become visible after the job's end."""
         files = {p.stem: p for share in self.shares() for p in (share.directory / "streams").glob("*.log")}
         return all(
             name in files and files[name].stat().st_size >= of.bytes for name, of in end.streams.items()
         )
 
     def look_anew(self) -> None:
-        """Change the directories, so that an NFS client asks its server what is in them.
+        """Change the directories, so that an NFS client asks its server for their contents.
 
-        It else answers from memory for up to a minute (acdirmax in nfs(5)) that a file is not there.
+        Otherwise it may answer from its cache for up to a minute (acdirmax in nfs(5)) that a file is missing.
         """
         for directory in {self.directory, *(share.directory for share in self.shares())}:
             if directory.is_dir():
@@ -116,18 +116,18 @@ class SharedJobDirectory(JobDirectory):
     # Who has it
 
     def note_submitted(self, handle: Handle) -> None:
-        """Keep the number under which the batch system has it."""
+        """Store its number in the batch system."""
         draft = self.directory / "submitted.part"
         draft.write_text(json.dumps(dict(handle.data)))
         draft.replace(self.directory / "submitted.json")
 
     def submitted(self, launcher: str, token: str) -> Handle | None:
-        """The handle of the job; None where the batch system's answer was not kept."""
+        """The handle of the job; None if the batch system's answer was not stored."""
         path = self.directory / "submitted.json"
         return Handle(launcher, token, read_json(path)) if path.exists() else None
 
     def give_up(self) -> None:
-        """Take the job so that its script runs nothing, unless it has begun; its variables go."""
+        """Take the job so that its script runs nothing, unless it has started; removes its variables."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.directory / "taken.nobody"
         draft.write_text(_NOBODY)
@@ -138,11 +138,11 @@ class SharedJobDirectory(JobDirectory):
                 left.unlink(missing_ok=True)
 
     def leave_mark(self) -> None:
-        """Remove all of a job that was given up, but for the mark that says so."""
+        """Remove everything of an abandoned job except the mark that says so."""
         leave_only(self.directory, "taken")
 
     def taken_by(self) -> int | None:
-        """The number under which it has begun; None where none has, or it was given up."""
+        """The number under which it started; None if it has not, or was abandoned."""
         path = self.directory / "taken"
         text = path.read_text().strip() if path.exists() else _NOBODY
         return None if text == _NOBODY else int(text)
@@ -153,20 +153,20 @@ class SharedJobDirectory(JobDirectory):
         return path.exists() and self.taken_by() is None
 
     def note_refused(self, cause: str, extent: Extent) -> None:
-        """Keep why it was given up in the queue."""
+        """Store why it was abandoned in the queue."""
         draft = self.directory / "refused.part"
         draft.write_text(json.dumps({"cause": cause, "extent": extent.value}))
         draft.replace(self.directory / "refused")
 
     def refused(self) -> JobStatus | None:
-        """Why it was given up in the queue; None where it was not."""
+        """Why it was abandoned in the queue; None if it was not."""
         path = self.directory / "refused"
         if not path.exists():
             return None
         why = json.loads(path.read_bytes())
         return JobStatus(JobState.FAILED, why["cause"], extent=Extent(why["extent"]))
 
-    # What its script said
+    # What its script printed
 
     def script_log(self) -> Path | None:
         """What the batch script printed; None until it runs."""

@@ -1,4 +1,4 @@
-"""Containers on this machine as a platform, started by docker."""
+"""Containers on this machine as a platform, started by Docker."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _doctor(system: KubernetesSystem, request: DoctorRequest) -> Examination:
     from assay.launch.kubernetes.doctor.checks import examine
 
     running = ", running pods" if request.deep or request.data is not None else ""
-    request.report(f"Asking the cluster{running} …")
+    request.report(f"Querying the cluster{running} …")
     return Examination(*examine(system, request.system, request.deep, request.data))
 
 

@@ -1,7 +1,7 @@
-"""Why a job does not start, or ended, as a cluster says it: pods and events in, causes out. Pure.
+"""Why a job does not start, or why it ended, according to the cluster: pods and events in, causes out. Pure.
 
-A cluster says such things in half a dozen places. They are brought to one form, `Sign`, and one table reads
-them; its texts are those of Kubernetes 1.34, as a cluster prints them, and of OpenShift 4, as documented.
+A cluster reports this in half a dozen places. They are converted to one form, `Sign`, which one table reads.
+The table's texts are those of Kubernetes 1.34, as a cluster prints them, and of OpenShift 4, as documented.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from assay.launch.kubernetes.quota import never_fits
 from assay.records import Extent
 
 Object = Mapping[str, Any]
-"""A Kubernetes object as its JSON says it."""
+"""A Kubernetes object, as JSON."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why it does not go on.
+    """Why a job makes no progress.
 
-    code      one word for tests, tables and retries: `unschedulable`, `image`, `quota`, …
-    what      what happened, in words
-    evidence  as the cluster said it
+    code      one word for tests, tables, and retries: `unschedulable`, `image`, `quota`, …
+    what      what happened, as text
+    evidence  in the cluster's words
     remedy    what to do
-    final     it will not mend itself: the job is ended at once
-    platform  the cluster's fault rather than the job's: worth another try
-    extent    which other jobs would meet it
+    final     waiting can't help: the job is ended at once
+    platform  the cluster's fault rather than the job's: worth another attempt
+    extent    which other jobs it would stop
     """
 
     code: str
@@ -44,19 +44,19 @@ class Cause:
 
 
 class CauseWordings:
-    """Causes that last, as they were first worded: their evidence changes from look to look."""
+    """Lasting causes, as first worded: their evidence changes from look to look."""
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
 
     def words(self, cause: Cause) -> str:
-        """The same words for the same thing that happened."""
+        """The cause with the words first used for the same event."""
         return self._first.setdefault(cause.what, str(cause))
 
 
 @dataclass(frozen=True)
 class Sign:
-    """One thing that the cluster says: about which object, its reason word, its message."""
+    """One statement of the cluster: the object it concerns, its reason, its message."""
 
     subject: str
     reason: str
@@ -65,9 +65,9 @@ class Sign:
 
 @dataclass(frozen=True)
 class Rule:
-    """A row of the table: reasons and pattern that make a sign its, and the cause; `{}` names its groups.
+    """A row of the table: the reasons and pattern that match a sign, and the cause; `{}` names a group.
 
-    extent  which jobs would meet it: those of a system are made from the same options
+    extent  which jobs it stops: the jobs of a system are made from the same options
     when    a further condition on the message
     """
 
@@ -82,7 +82,7 @@ class Rule:
     when: Callable[[str], bool] = lambda _: True
 
     def read(self, sign: Sign) -> Cause | None:
-        """The cause, where the sign is this row's."""
+        """The cause, if the sign matches this row."""
         if sign.reason not in self.reasons.split():
             return None
         found = re.search(self.pattern, sign.message)
@@ -94,144 +94,149 @@ class Rule:
         return Cause(self.code, what, said(sign), remedy, self.final, self.platform, self.extent)
 
 
-RESTARTS = 2  # after so many a container is said to end again and again
-# Of a kubelet that admits a pod last, by what it knows itself of its labels, resources and devices
+RESTARTS = 2  # after this many, a container counts as ending repeatedly
+# From a kubelet, which admits a pod last, by its own view of labels, resources, and devices.
 _REJECTED = (
     "NodeAffinity UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods OutOfephemeral-storage "
     "OutOfnvidia.com/gpu OutOfamd.com/gpu"
 )
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
-_OWN, _SHAPED = Extent.TRIAL, Extent.SHAPE  # what befell one pod; what depends on how many ask for how much
+_OWN, _SHAPED = (
+    Extent.TRIAL,
+    Extent.SHAPE,
+)  # what happened to one pod; what depends on the number and size of requests
 _UNPLACED = "Unschedulable FailedScheduling SchedulerError"
 RULES: Sequence[Rule] = (
     # What happened to a pod that ran
     Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
-          "raise `memory` in the system's resources, or make the batch smaller", extent=_OWN),
+          "raise `memory` in the system's resources, or reduce the batch size", extent=_OWN),
     Rule("full", "Evicted", r"exceeds the (?:total )?limit",
-          "{subject} wrote more than its limit allows and was evicted",
-          "raise the sizeLimit of the volume, or ephemeral-storage of the system's resources", extent=_OWN),
+          "{subject} wrote more than its limit and was evicted",
+          "raise the volume's sizeLimit, or ephemeral-storage in the system's resources", extent=_OWN),
     Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
-          "the node ran short of what the evidence names: request it, so that the pod is placed where it is",
+          "the node ran short of the resource in the evidence: request it, so that the pod goes to a node "
+          "that has it",
           platform=True, extent=_OWN),
     Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
-          "give the system a priorityClass, or a queue of its own", platform=True, extent=_OWN),
+          "give the system a priorityClass, or its own queue", platform=True, extent=_OWN),
     Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
-          "the node of {subject} was lost", "look at the node: kubectl describe node",
+          "the node of {subject} was lost", "check the node: kubectl describe node",
           platform=True, extent=_OWN),
-    Rule("rejected", _REJECTED, "", "{subject} was put on a node that then rejected it",
-          "node and scheduler disagree on labels or devices: look at the device plugin's log",
+    Rule("rejected", _REJECTED, "", "{subject} was assigned to a node that then rejected it",
+          "node and scheduler disagree about labels or devices: check the device plugin's log",
           platform=True, extent=_OWN),
-    Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
-          "raise the suite's `timeout`, or look for what hangs in its log", extent=_OWN),
+    Rule("deadline", "DeadlineExceeded", "", "{subject} exceeded its deadline",
+          "raise the suite's `timeout`, or look in its log for what hangs", extent=_OWN),
     Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
           r'exec: "(?P<program>[^"]+)"', "the image has no program {program}",
-          "set `python` of the system to an interpreter that the image has"),
+          "set the system's `python` to an interpreter in the image"),
     Rule("start", "StartError ContainerCannotRun RunContainerError CreateContainerError", "",
           "the container of {subject} could not be started",
-          "the runtime's words are the evidence: a device, mount or option that the node refuses"),
+          "the evidence quotes the runtime: a device, mount, or option that the node refuses"),
     Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
           "{subject} failed before its ranks could start",
-          "look at what it says: kubectl logs POD -c {name}", extent=_OWN),
-    Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
-          "look at its last lines: kubectl logs --previous", extent=_OWN),
+          "check its log: kubectl logs POD -c {name}", extent=_OWN),
+    Rule("crash-loop", "CrashLoopBackOff", "", "{subject} keeps crashing",
+          "check its last lines: kubectl logs --previous", extent=_OWN),
     # What a pod waits for
-    Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and is not to be pulled",
-          "load it on the node, or set imagePullPolicy: IfNotPresent"),
-    Rule("image", "InvalidImageName", "", "the image's name is none", "write it as registry/name:tag"),
-    Rule("image", _PULL, "invalid reference format", "the image's name is none",
-          "write it as registry/name:tag, in small letters"),
-    Rule("image", _PULL, r"not found|manifest unknown", "there is no such image",
-          "look at `image` of the system: name, tag, and that it was pushed"),
+    Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and imagePullPolicy is Never",
+          "load it onto the node, or set imagePullPolicy: IfNotPresent"),
+    Rule("image", "InvalidImageName", "", "the image name is invalid", "write it as registry/name:tag"),
+    Rule("image", _PULL, "invalid reference format", "the image name is invalid",
+          "write it as registry/name:tag, in lowercase"),
+    Rule("image", _PULL, r"not found|manifest unknown", "the image does not exist",
+          "check the system's `image`: its name and tag, and that it was pushed"),
     Rule("image", _PULL, r"(?i)unauthorized|authentication required|denied|403|no basic auth",
-          "the registry does not let the cluster have the image",
-          "name a pull secret in imagePullSecrets that is in the namespace"),
+          "the registry denies the cluster access to the image",
+          "name a pull secret of the namespace in imagePullSecrets"),
     Rule("image", _PULL, r"(?i)pull|image", "the image can't be pulled",
-          "the node can't reach the registry, or not yet: the evidence says how it failed",
+          "the node can't reach the registry, at least not yet: the evidence says how it failed",
           final=False, platform=True),
     Rule("missing", "CreateContainerConfigError Failed", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not',
-          "{kind} {name} is not there", "create it in the system's namespace, or correct its name"),
+          "{kind} {name} does not exist", "create it in the system's namespace, or correct its name"),
     Rule("root", "CreateContainerConfigError Failed", "runAsNonRoot",
-          "the image wants to run as root and the namespace forbids it",
-          "set runAsUser of the system to a number above 0"),
-    Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be made",
+          "the image runs as root, which the namespace forbids",
+          "set the system's runAsUser to a number above 0"),
+    Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be created",
           "correct what the evidence names"),
-    Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # made before the pod was
-          "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
+    Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # created before the pod
+          "the node does not have the {kind}s of {subject} yet", "the node retries on its own",
           final=False, platform=True, extent=_OWN),
     Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
-          "{kind} {name} is not there, and {subject} mounts it",
+          "{kind} {name}, which {subject} mounts, does not exist",
           "create it in the system's namespace, or correct its name"),
     Rule("slow", "FailedMount", r"failed to sync (?P<kind>\S+) cache",
-          "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
+          "the node does not have the {kind}s of {subject} yet", "the node retries on its own",
           final=False, platform=True, extent=_OWN),
     Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
-          "{path} is not there on the node", "a hostPath volume needs its path on every node that is used"),
+          "{path} is missing on the node", "create the hostPath volume's path on every node that is used"),
     Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
-          "look at the claim and its storage class: kubectl describe pvc", final=False, platform=True),
+          "check the claim and its storage class: kubectl describe pvc", final=False, platform=True),
     Rule("network", "FailedCreatePodSandBox", "", "the node can't give {subject} a network",
-          "look at the node's network plugin", final=False, platform=True),
+          "check the node's network plugin", final=False, platform=True),
     Rule("missing", "Unschedulable FailedScheduling", r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
-          "claim {name} is not there", "create the claim in the system's namespace, or correct its name"),
+          "claim {name} does not exist", "create the claim in the system's namespace, or correct its name"),
     Rule("unbound", _UNPLACED, "unbound immediate PersistentVolumeClaims",
           "a claim that {subject} mounts has no volume yet",
-          "look at the claim and its storage class: kubectl describe pvc", final=False),
+          "check the claim and its storage class: kubectl describe pvc", final=False),
     Rule("gated", "SchedulingGated", "", "{subject} is held back by a gate",
-          "a queue admits it, or whoever set the gate: kubectl describe pod", final=False, extent=_OWN),
+          "its queue, or whoever set the gate, admits it: kubectl describe pod", final=False, extent=_OWN),
     Rule("unschedulable", _UNPLACED, r"^[^.]*\b(?P<nodes>\d+) Insufficient (?P<resource>\S+?)\.(?: |$)",
-          "no node can take {subject}: {nodes} have too little {resource} free",
-          "ask for less of it in the system's resources, or free nodes", final=False, extent=_SHAPED),
+          "no node can run {subject}: {nodes} have too little {resource} free",
+          "request less of it in the system's resources, or free nodes", final=False, extent=_SHAPED),
     Rule("placement", _UNPLACED, r"pod topology spread constraints|pod affinity rules",
-          "no node can take {subject} and keep the placement that was requested",
-          "free or uncordon nodes, or request what there is: `placement`, or a shape that names its nodes",
+          "no node can run {subject} with the requested placement",
+          "free or uncordon nodes, or request what is available: `placement`, or a shape that names its "
+          "nodes",
           final=False, extent=_SHAPED),
     Rule("unschedulable", _UNPLACED, r"untolerated taint",
-          "no node can take {subject}: a taint keeps it off",
-          "add the taint to tolerations of the system, or free other nodes", final=False, extent=_SHAPED),
+          "no node can run {subject}: a taint keeps it off",
+          "add the taint to the system's tolerations, or free other nodes", final=False, extent=_SHAPED),
     Rule("unschedulable", _UNPLACED, r"node affinity|node selector",
-          "no node can take {subject}: none has the labels asked for",
-          "correct nodeSelector, affinity or shape of the system, or label nodes",
+          "no node can run {subject}: none has the requested labels",
+          "correct the system's nodeSelector, affinity, or shape, or label nodes",
           final=False, extent=_SHAPED),
-    Rule("unschedulable", _UNPLACED, "", "no node can take {subject}",
-          "ask for less, free nodes, or correct nodeSelector and tolerations", final=False, extent=_SHAPED),
+    Rule("unschedulable", _UNPLACED, "", "no node can run {subject}",
+          "request less, free nodes, or correct nodeSelector and tolerations", final=False, extent=_SHAPED),
     # Why there is no pod
     Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
-          "quota {quota} of the namespace allows less than one pod asks for",
-          "ask for less in the system's resources, or have it raised", when=never_fits, extent=_SHAPED),
+          "the namespace's quota {quota} allows less than one pod requests",
+          "request less in the system's resources, or have it raised", when=never_fits, extent=_SHAPED),
     Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
-          "quota {quota} of the namespace leaves no room", "free some of it, or have it raised",
+          "the namespace's quota {quota} is used up", "free some of it, or have it raised",
           final=False, extent=_SHAPED),
     Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>\S+)",
-          "quota {quota} wants {names} stated", "state them in the system's resources"),
+          "quota {quota} requires {names}", "set them in the system's resources"),
     Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
-          "the namespace's limit range refuses the pod", "change the system's resources to fit it",
+          "the namespace's limit range rejects the pod", "change the system's resources to fit it",
           extent=_SHAPED),
     Rule("pod-security", _CREATE, r'violates PodSecurity "(?P<level>[^"]+)"',
-          "the namespace enforces Pod Security {level}, which forbids what the system asks for",
-          "leave out what the evidence names, or use a namespace that allows it"),
+          "the namespace enforces Pod Security {level}, which forbids what the system requests",
+          "remove what the evidence names, or use a namespace that allows it"),
     Rule("scc", _CREATE, "unable to validate against any security context constraint",
           "no SecurityContextConstraints allow the pod",
-          "`assay cluster prepare --for openshift` prints what is to be granted"),
+          "`assay cluster prepare --for openshift` prints what to grant"),
     Rule("policy", _CREATE, r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding .* denied",
-          "admission policy {policy} forbids it", "its words are the evidence"),
+          "admission policy {policy} rejects the pod", "see the evidence for its reason"),
     Rule("webhook", f"{_CREATE} InternalError", r'admission webhook "(?P<hook>[^"]+)" denied',
-          "admission webhook {hook} refuses it", "its words are the evidence"),
+          "admission webhook {hook} rejects the pod", "see the evidence for its reason"),
     Rule("webhook", f"{_CREATE} InternalError", r'failed calling webhook "(?P<hook>[^"]+)"',
-          "admission webhook {hook} does not answer", "its operator is not running: look at its pods",
+          "admission webhook {hook} does not respond", "its operator is not running: check its pods",
           final=False, platform=True),
     Rule("missing", _CREATE, r'serviceaccount "(?P<name>[^"]+)" not found',
-          "service account {name} is not there", "create it, or correct serviceAccount of the system"),
+          "service account {name} does not exist", "create it, or correct the system's serviceAccount"),
     Rule("missing", _CREATE, r"no PriorityClass with name (?P<name>\S+) was found",
-          "priority class {name} is not there", "correct priorityClass of the system"),
+          "priority class {name} does not exist", "correct the system's priorityClass"),
     Rule("missing", _CREATE, r'RuntimeClass "(?P<name>[^"]+)" not found',
-          "runtime class {name} is not there", "correct runtimeClass of the system"),
-    Rule("refused", _CREATE, "", "the cluster refuses to make {subject}'s pods",
+          "runtime class {name} does not exist", "correct the system's runtimeClass"),
+    Rule("refused", _CREATE, "", "the cluster refuses to create the pods of {subject}",
           "correct what the evidence names", final=False),
 )  # fmt: skip
 
 
 def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
-    """What stands in the way, the most decisive first, each once. [] where nothing does.
+    """What prevents progress, most decisive first, each once. [] if nothing does.
 
     pods    of the job
     events  about the job's objects, of any type
@@ -246,7 +251,7 @@ def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
 
 
 def past_waits(events: Iterable[Object]) -> list[Cause]:
-    """Why pods had no node for a while, also those that have one by now: too late for the others' ranks."""
+    """Why pods had no node for a while, even if they have one by now: too late for the others' ranks."""
     signs = filter(None, map(of_event, events))
     return _most_decisive_first(sign for sign in signs if sign.reason in _UNPLACED.split())
 
@@ -261,23 +266,23 @@ def _most_decisive_first(signs: Iterable[Sign]) -> list[Cause]:
 
 
 def read(sign: Sign) -> Cause | None:
-    """The first row of the table that knows the sign."""
+    """The first row of the table that matches the sign."""
     return next((cause for rule in RULES if (cause := rule.read(sign)) is not None), None)
 
 
-# What only who waits can tell
+# What only the waiting side can know
 
 
 def too_late(start_timeout_s: float, hindered: Sequence[Cause], waiting: Iterable[str]) -> Cause:
-    """It was waited for as long as the system allows; `hindered` says for what."""
+    """The wait reached the system's start_timeout; `hindered` says what the job waited for."""
     first = hindered[0] if hindered else None
     what = first.what if first else f"{', '.join(waiting) or 'its pods'} did not start"
-    evidence = first.evidence if first else "the cluster names no reason"
+    evidence = first.evidence if first else "the cluster gives no reason"
     return Cause(
         first.code if first else "start",
-        f"{what}, and start_timeout of {start_timeout_s:g} s is over",
+        f"{what}, and start_timeout ({start_timeout_s:g} s) has elapsed",
         evidence,
-        f"{first.remedy}, or raise start_timeout" if first else "raise start_timeout of the system",
+        f"{first.remedy}, or raise start_timeout" if first else "raise the system's start_timeout",
         final=True,
         platform=first.platform if first else False,
         extent=first.extent if first else Extent.TRIAL,
@@ -285,44 +290,44 @@ def too_late(start_timeout_s: float, hindered: Sequence[Cause], waiting: Iterabl
 
 
 def no_operator(kind: str, needs: str, waited_s: float) -> Cause:
-    """Nobody has said a word of the job object."""
+    """Nothing in the cluster has reacted to the job object."""
     who = needs or "the cluster's job controller"
     return Cause(
         "operator",
-        f"nobody takes the {kind} up",
-        f"for {waited_s:g} s it has neither status nor event nor pod",
-        f"look whether {who} runs: kubectl get pods --all-namespaces",
+        f"no controller handles the {kind}",
+        f"for {waited_s:g} s it has had no status, event, or pod",
+        f"check that {who} is running: kubectl get pods --all-namespaces",
         final=False,
         platform=True,
     )
 
 
 def too_few_pods(made: int, expected: int, waited_s: float) -> Cause:
-    """Some of the job's pods were made, and nobody says what the others wait for."""
+    """Only some of the job's pods were created, and nothing says what the others wait for."""
     return Cause(
         "pods",
-        f"{made} of {expected} pods are there",
-        f"for {waited_s:g} s nothing is said of the others",
-        "its operator makes them: look at its log",
+        f"only {made} of {expected} pods exist",
+        f"for {waited_s:g} s there has been no event about the others",
+        "its operator creates them: check its log",
         final=False,
         platform=True,
     )
 
 
 def node_lost(pod: str, node: str, silent_s: float) -> Cause:
-    """A node is not heard of any more, and so its pod can't say how it goes."""
+    """A node no longer responds, so its pod can't report its state."""
     return Cause(
         "node-lost",
-        f"node {node} does not answer any more, and {pod} with it",
-        f"the cluster calls the pod not ready for {silent_s:g} s while its container never ended",
-        f"look at the node: kubectl describe node {node}",
+        f"node {node} no longer responds, nor does {pod} on it",
+        f"the cluster has reported the pod as not ready for {silent_s:g} s, but its container never ended",
+        f"check the node: kubectl describe node {node}",
         final=True,
         platform=True,
     )
 
 
 def of_pod(pod: Object) -> Iterator[Sign]:
-    """What a pod's status says that is not as it should be."""
+    """What is wrong according to a pod's status."""
     subject, status = _subject(pod), pod.get("status", {})
     if "reason" in status:
         yield Sign(subject, status["reason"], status.get("message", ""))
@@ -341,19 +346,17 @@ def of_pod(pod: Object) -> Iterator[Sign]:
 
 
 def _of_init(subject: str, container: Object, *, over: bool) -> Iterator[Sign]:
-    """That a container failed which has to end, or to run, before the ranks' container starts."""
+    """A failed container that must end, or run, before the ranks' container starts."""
     code = container.get("state", {}).get("terminated", {}).get("exitCode")
     if code and over:
         yield Sign(subject, "InitContainerFailed", f"init container {container['name']} exited {code}")
     elif code and container.get("restartCount", 0) >= RESTARTS:
-        said = (
-            f"container {container['name']} exited {code} and was started again {container['restartCount']}"
-        )
+        said = f"container {container['name']} exited {code} and was restarted {container['restartCount']}"
         yield Sign(subject, "CrashLoopBackOff", f"{said} times")
 
 
 def of_event(event: Object) -> Sign | None:
-    """What a warning says; nothing for an event of the usual course, or that only repeats a status."""
+    """What a warning says; nothing for a normal event or one that only repeats a status."""
     repeats = event.get("reason") == "Failed" and event.get("message", "").startswith("Error: ")
     if event.get("type") != "Warning" or repeats:
         return None
@@ -362,14 +365,14 @@ def of_event(event: Object) -> Sign | None:
 
 
 def said(sign: Sign) -> str:
-    """The cluster's words in one line, without what it adds for those who read its source."""
+    """The cluster's words in one line, without details that only its developers need."""
     words = " ".join(sign.message.split()).removesuffix(": unknown")
     words = re.sub(r" no new claims to deallocate,?|,? ?preemption: .*", "", words)
     return f"{sign.reason}: {words}" if words else sign.reason
 
 
 def _is_over(sign: Sign, pod: Object | None) -> bool:
-    """An event of something that its pod waits for no more: it has a node, its container has begun."""
+    """Whether its pod no longer waits for it: the pod has a node, or its container has started."""
     if pod is None:
         return False
     states = (of.get("state", {}) for of in pod.get("status", {}).get("containerStatuses", ()))
@@ -380,7 +383,7 @@ def _is_over(sign: Sign, pod: Object | None) -> bool:
 
 
 def _limit(pod: Object, terminated: Object) -> str:
-    """What a container that was killed for want of memory could have; its status does not say."""
+    """The memory limit of a container that ran out of memory; its status does not say."""
     containers = pod.get("spec", {}).get("containers", ())
     limits = (of.get("resources", {}).get("limits", {}).get("memory") for of in containers)
     limit = next((limit for limit in limits if limit), None)

@@ -1,4 +1,4 @@
-"""Which kind of job `kind: auto` becomes. Pure."""
+"""Which kind of job `kind: auto` selects. Pure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ Offers = Container[tuple[str, str]]
 """What a cluster knows and this user may create: API version and plural, like ("batch/v1", "jobs")."""
 
 BUILT_IN: Offers = frozenset({("batch/v1", "jobs"), ("v1", "services")})
-"""What every cluster offers: what a dry run without one reckons with."""
+"""What every cluster offers; assumed by a dry run without a cluster."""
 
 PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob", "mpijob")
 
 
 def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[JobKind, str]:
-    """The kind of job, and why, for a person.
+    """The kind of job and the reason, for people.
 
-    auto takes the kind with the least between Assay and the ranks: every controller on the way can be
-    late, and what it sets into a pod is one more thing in which two systems differ. All kinds start the
-    same programs in the same way.
+    auto picks the kind with the fewest components between Assay and the ranks: every controller in between
+    can be late, and whatever it adds to a pod is one more difference between two systems. All kinds start
+    the same programs in the same way.
 
-    Raises InputError where the cluster offers none that fits.
+    Raises InputError if the cluster offers no suitable kind.
     """
     if wanted != "auto":
-        return KINDS[wanted], f"{wanted}: asked for"
+        return KINDS[wanted], f"{wanted}: requested"
     if shape.workers == 1 and _has(offered, "pod"):
-        return KINDS["pod"], "pod: one worker needs nothing but a Job"
+        return KINDS["pod"], "pod: one worker needs only a Job"
     if _has(offered, "job") and ("v1", "services") in offered:
         return KINDS["job"], "job: several workers need no operator, only an Indexed Job and a Service"
     for name in PLAINEST_FIRST[2:]:
         if _has(offered, name):
-            return KINDS[
-                name
-            ], f"{name}: Jobs with a Service can't be made here, and {KINDS[name].needs} is there"
+            return (
+                KINDS[name],
+                f"{name}: this user can't create Jobs with a Service here, but {KINDS[name].needs} is "
+                "installed",
+            )
     raise InputError(
         "kind: auto: this cluster offers no kind of job that this user may create: "
         f"grant create on one of {', '.join(dict.fromkeys(kind.job_ref.plural for kind in KINDS.values()))}"

@@ -15,11 +15,11 @@ __all__ = ["Cluster", "Listing", "Object", "Resource"]
 
 FIELD_MANAGER = "assay"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-WATCH_S = 300  # after so long a watch is begun anew
+WATCH_S = 300  # after this long, a watch is restarted
 
 
 class Resource(NamedTuple):
-    """A kind of objects: `batch/v1`, `jobs`."""
+    """A kind of object: `batch/v1`, `jobs`."""
 
     api_version: str
     plural: str
@@ -41,14 +41,14 @@ _PLURALS = {
 
 @dataclass
 class Listing:
-    """Objects and the moment that they show, from which a watch goes on."""
+    """Objects and the version they were read at, from which a watch continues."""
 
     items: list[Object]
     version: str
 
 
 class Cluster:
-    """One cluster and namespace, as one user. Refusals are raised as ApiError, see refusals.py."""
+    """One cluster and namespace, as one user. Refusals raise ApiError; see refusals.py."""
 
     def __init__(self, wire: Wire, context: str, namespace: str) -> None:
         self.wire, self.context, self.namespace = wire, context, namespace
@@ -63,19 +63,19 @@ class Cluster:
     # Objects
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """The object as the cluster took it. Raises ConflictError where one of its name is there.
+        """The object as the cluster stored it. Raises ConflictError if one with its name exists.
 
-        Where a connection broke and the request was made again, that one may be the object itself.
+        If a connection broke and the request was repeated, that object may be this one.
         """
         where = self._path(self.resource_of(obj))
         params = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
         return self.wire.ask("POST", where, f"create {_called(obj)}", params=params, body=obj)
 
     def apply(self, obj: Object, *, dry_run: bool = False, everywhere: bool = False) -> Object:
-        """Server-side apply: create it, or own the given fields of the one that is there.
+        """Server-side apply: create the object, or own the given fields of an existing one.
 
-        Fields given before and not now are given up. Raises ConflictError where another manager owns one of
-        the given fields with another value, ApiError where a field is unknown: nothing is changed then.
+        Fields given earlier but not now are released. Raises ConflictError if another manager owns one of
+        the given fields with another value, ApiError if a field is unknown; in both cases nothing changes.
         """
         where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
         params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -86,7 +86,7 @@ class Cluster:
     def get(
         self, resource: Resource, name: str, *, everywhere: bool = False, patience_s: float | None = None
     ) -> Object:
-        """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFoundError."""
+        """One object; `everywhere`: of a kind without a namespace. Raises NotFoundError."""
         where = self._path(resource, name, everywhere)
         return self.wire.ask("GET", where, f"get {resource.plural} {name}", patience_s=patience_s)
 
@@ -106,14 +106,14 @@ class Cluster:
         everywhere: bool = False,
         only_metadata: bool = False,
     ) -> Listing:
-        """All objects that match the selectors, page by page; `only_metadata` of those that are large."""
+        """All objects that match the selectors, page by page; `only_metadata` for large ones."""
         items: list[Object] = []
         params = {"labelSelector": labels, "fieldSelector": fields, "limit": "500"}
         while True:
             where = self._path(resource, everywhere=everywhere)
             accept = METADATA if only_metadata else "application/json"
             page = self.wire.ask("GET", where, f"list {resource.plural}", params=params, accept=accept)
-            items += page["items"] or ()  # null where only metadata is asked and there is none
+            items += page["items"] or ()  # null if only metadata is requested and there is none
             if not (more := page["metadata"].get("continue")):
                 return Listing(items, page["metadata"]["resourceVersion"])
             params["continue"] = more
@@ -128,10 +128,10 @@ class Cluster:
         only: Mapping[str, str] | None = None,
         everywhere: bool = False,
     ) -> None:
-        """Delete an object, and in the background what it owns; one that is gone is gone.
+        """Delete an object and, in the background, what it owns. An object that is gone is not an error.
 
-        wait  it goes only when what it owns is gone (who asks does not wait)
-        only  uid and resourceVersion that it has to have; else ConflictError is raised
+        wait  the object goes only after what it owns is gone (the caller does not wait)
+        only  uid and resourceVersion that it must have; otherwise raises ConflictError
         """
         options: Object = {"propagationPolicy": "Foreground" if wait else "Background"}
         if only is not None:
@@ -146,9 +146,9 @@ class Cluster:
 
     @contextmanager
     def watch(self, resource: Resource, *, labels: str, version: str) -> Iterator[Iterator[Object]]:
-        """Changes after that version, bookmarks too, until the server ends it.
+        """Changes after that version, including bookmarks, until the server ends the watch.
 
-        Raises WatchExpiredError where the version is too old: list again. Raises ApiUnreachableError where
+        Raises WatchExpiredError if the version is too old: list again. Raises ApiUnreachableError if
         the connection breaks: watch again from the last version seen.
         """
         params = {"watch": "true", "labelSelector": labels, "resourceVersion": version}
@@ -158,21 +158,21 @@ class Cluster:
 
     @contextmanager
     def logs(self, pod: str, *, follow: bool, since_s: int | None = None) -> Iterator[Stream]:
-        """Raw bytes of what a pod's first container printed, as its kubelet still has them."""
+        """Raw bytes that a pod's first container printed, as far as its kubelet still has them."""
         params = {"follow": "true"} if follow else {}
         if since_s is not None:
             params["sinceSeconds"] = str(since_s)
         with self.wire.stream(f"{self._path(PODS, pod)}/log", f"read the log of pod {pod}", params) as stream:
             yield stream
 
-    # What the cluster is
+    # Properties of the cluster
 
     def version(self) -> str:
         """`v1.34.4`."""
         return str(self.wire.ask("GET", "/version", "ask the version")["gitVersion"])
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """API group → its versions, the cluster's preferred one first."""
+        """API group → its versions, with the cluster's preferred version first."""
         found = {}
         for group in self.wire.ask("GET", "/apis", "list the API groups")["groups"]:
             first = group["preferredVersion"]["version"]
@@ -181,7 +181,7 @@ class Cluster:
         return found
 
     def kinds(self, api_version: str) -> dict[str, str]:
-        """Kind → plural of one group and version; {} where the cluster does not have it."""
+        """Kind → plural of one group and version; {} if the cluster does not have it."""
         if api_version not in self._known:
             root = "/api" if "/" not in api_version else "/apis"
             try:
@@ -193,7 +193,7 @@ class Cluster:
         return self._known[api_version]
 
     def resource_of(self, obj: Mapping[str, Any]) -> Resource:
-        """The resource of an object. Raises NotFoundError where the cluster does not know its kind."""
+        """The resource of an object. Raises NotFoundError if the cluster does not know its kind."""
         api_version, kind = obj["apiVersion"], obj["kind"]
         known = _PLURALS.get((api_version, kind))
         if known is not None:
@@ -201,8 +201,8 @@ class Cluster:
         plural = self.kinds(api_version).get(kind)
         if plural is None:
             raise NotFoundError(
-                f"this cluster has no {kind} of {api_version}: the operator that brings it is not installed; "
-                "install it, or choose another `kind`"
+                f"this cluster has no {kind} of {api_version}: the operator that provides it is not "
+                "installed; install it, or choose another `kind`"
             )
         return Resource(api_version, plural)
 

@@ -1,7 +1,7 @@
-"""Which cluster a kubeconfig means, and one connection to each for the whole process.
+"""Which cluster a kubeconfig refers to, and one connection to each cluster for the whole process.
 
-lightkube reads the kubeconfig and sets up certificates, tokens and login programs; requests are our own
-(wire.py), so that custom resources need no model and nothing is throttled on this side.
+lightkube reads the kubeconfig and sets up certificates, tokens, and login programs. Assay sends the requests
+itself (wire.py), so that custom resources need no model and nothing is throttled on the client side.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay import inputs
 from assay.errors import InputError, PlatformError
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.wire import ANSWER_S, CONNECT_S, Wire
@@ -28,10 +29,10 @@ _opening = threading.Lock()
 
 
 def _forget_after_fork() -> None:
-    """A child must not speak on its parent's connections."""
+    """A child process must not use its parent's connections."""
     global _opening
     _open.clear()
-    _opening = threading.Lock()  # a thread that the child does not have may have held it
+    _opening = threading.Lock()  # a thread that the child does not have may have held the lock
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
@@ -40,8 +41,8 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 def connect(context: str | None = None, namespace: str | None = None) -> Cluster:
     """The cluster of this kubeconfig context (None: the current one) and namespace (None: the context's).
 
-    One for the whole process. Raises InputError for a kubeconfig that can't be used, PlatformError where
-    the extra `kubernetes` is not installed. Asks the cluster nothing.
+    One for the whole process. Raises InputError if the kubeconfig is unusable, PlatformError if the extra
+    `kubernetes` is not installed. Sends no request to the cluster.
     """
     file = os.environ.get("KUBECONFIG", "")
     key = (context, namespace, file)
@@ -49,7 +50,7 @@ def connect(context: str | None = None, namespace: str | None = None) -> Cluster
         if key not in _open:
             config = _config(context)
             name, space = config.context_name, namespace or config.namespace
-            if (name, space, file) not in _open:  # named or current, it is the same one
+            if (name, space, file) not in _open:  # named or current, it is the same context
                 _open[name, space, file] = Cluster(Wire(_http(config)), name, space)
             _open[key] = _open[name, space, file]
         return _open[key]
@@ -70,7 +71,7 @@ def _http(config: SingleConfig) -> httpx.Client:
 
 
 def _config(context: str | None) -> SingleConfig:
-    """What the kubeconfig says, or a pod's own ServiceAccount where there is none."""
+    """The kubeconfig, or the pod's own ServiceAccount if there is none."""
     try:
         from lightkube import ConfigError, KubeConfig
     except ModuleNotFoundError as error:
@@ -79,7 +80,7 @@ def _config(context: str | None) -> SingleConfig:
         ) from error
     named = os.environ.get("KUBECONFIG")
     files = [Path(name) for name in (named or "~/.kube/config").split(os.pathsep) if name]
-    there = [file for file in (f.expanduser() for f in files) if file.is_file()]
+    there = [file for file in map(inputs.from_home, files) if file.is_file()]
     try:
         if not there and named is None and IN_CLUSTER.exists():
             own: SingleConfig | None = KubeConfig.from_service_account().get()
@@ -102,12 +103,12 @@ def _no_context(wanted: str | None, files: list[Path], known: list[str]) -> str:
     if not known:
         return f"{where}: no such file, or no context in it; set KUBECONFIG, or log in to the cluster"
     if wanted is None:
-        return f"{where}: no current context; name one of {', '.join(known)} in the system's `context`"
-    return f"{where}: no context {wanted!r}; there are {', '.join(known)}"
+        return f"{where}: no current context; set the system's `context` to one of {', '.join(known)}"
+    return f"{where}: no context {wanted!r}; the contexts are {', '.join(known)}"
 
 
 def _with_login(config: SingleConfig) -> SingleConfig:
-    """Its login program told which form the answer may have: lightkube takes v1, and calls it v1beta1."""
+    """Tell the login program which response version to use: lightkube accepts v1 but requests v1beta1."""
     from lightkube.config.models import NameValue
 
     if config.user is None or config.user.exec is None:

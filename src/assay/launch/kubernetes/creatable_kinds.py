@@ -1,4 +1,4 @@
-"""What a cluster offers this user, asked as it is looked for: a set that need not be known whole."""
+"""The kinds that a cluster offers this user, queried one by one on lookup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.launch.kubernetes.client import Cluster
 class CreatableKinds:
     """`("batch/v1", "jobs") in CreatableKinds(cluster)`: the cluster knows it, and this user may create it.
 
-    Raises ApiError where the cluster does not say.
+    Raises ApiError if the cluster does not answer.
     """
 
     cluster: Cluster

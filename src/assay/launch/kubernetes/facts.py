@@ -1,4 +1,4 @@
-"""What a cluster tells of where a job ran, as facts of its nodes beside those of the probe."""
+"""What a cluster reports about where a job ran, as facts of its nodes in addition to the probe's."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OF_DEVICES = re.compile(
 def by_probe(
     cluster: Cluster, pods: Mapping[str, Object], ends: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, Scalar]]:
-    """Facts of each pod whose probe spoke, by its stream: `probe-0` → facts.
+    """Facts of each pod whose probe reported, by its stream: `probe-0` → facts.
 
-    What this user may not read is left out and named in `kubernetes.unreadable`.
+    What this user may not read is left out and listed in `kubernetes.unreadable`.
     """
     whole = _of_cluster(cluster)
     return {
@@ -39,7 +39,7 @@ def by_probe(
 
 
 def of_pod(pod: Object) -> dict[str, Scalar]:
-    """What the pod itself tells."""
+    """Facts from the pod itself."""
     found: dict[str, Scalar] = {
         "kubernetes.pod": pod["metadata"]["name"],
         "kubernetes.node": pod["spec"]["nodeName"],
@@ -56,7 +56,7 @@ def of_pod(pod: Object) -> dict[str, Scalar]:
 
 
 def of_node(node: Object) -> dict[str, Scalar]:
-    """What a node's object tells: labels, versions, what it offers."""
+    """Facts from a node's object: labels, versions, resources."""
     told = node["status"]["nodeInfo"]
     found: dict[str, Scalar] = {
         "kubernetes.kubelet": told["kubeletVersion"],
@@ -73,7 +73,7 @@ def of_node(node: Object) -> dict[str, Scalar]:
 
 @functools.lru_cache(maxsize=64)
 def _of_cluster(cluster: Cluster) -> Mapping[str, Scalar]:
-    """What is true of the whole cluster; asked once."""
+    """Facts of the whole cluster, queried once."""
     found: dict[str, Scalar] = {"kubernetes.version": cluster.version()}
     if "config.openshift.io" in cluster.groups():
         try:
@@ -94,7 +94,7 @@ def _of_cluster(cluster: Cluster) -> Mapping[str, Scalar]:
 
 @functools.lru_cache(maxsize=4096)
 def _of_node(cluster: Cluster, name: str) -> Mapping[str, Scalar]:
-    """What is true of a node, asked once: in the course of a suite its labels don't change."""
+    """Facts of a node, queried once: its labels don't change during a suite."""
     try:
         return of_node(cluster.get(NODES, name, everywhere=True))
     except ApiError as error:
@@ -102,7 +102,7 @@ def _of_node(cluster: Cluster, name: str) -> Mapping[str, Scalar]:
 
 
 def _times(cluster: Cluster, pod: Object, ends: Sequence[Mapping[str, Any]]) -> dict[str, Scalar]:
-    """How long it waited, pulled and started. The ranks' start is by the node's own clock."""
+    """How long it waited, pulled, and started. The ranks' start is by the node's clock."""
     ranks_at = min((end["started_at"] for end in ends if end["started_at"]), default=None)
     about = f"involvedObject.uid={pod['metadata']['uid']}"
     try:

@@ -1,4 +1,4 @@
-"""Follows one job to its end: its pods by the shared watch, their logs, and what hinders them."""
+"""Follows one job to its end: its pods through the shared watch, their logs, and what holds them up."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import JobPods, PodWatch
 from assay.records import JobState, Output
 
-LOOK_EVERY_S = 2.0  # at the job object and its events, while something is waited for
-OUT_OF_REACH_S = 8.0  # a kubelet that is restarted is away for less
-TAKEN_UP_S = 10.0  # by its controller; a healthy one takes less than a second
+LOOK_EVERY_S = 2.0  # at the job object and its events, while the job waits for something
+OUT_OF_REACH_S = 8.0  # a kubelet restart takes less
+TAKEN_UP_S = 10.0  # for its controller; a healthy one takes less than a second
 FAILED = (JobState.FAILED, JobState.TIMED_OUT)
-PODS_ASKED = 4  # whose events are looked at, of all that wait
+PODS_ASKED = 4  # waiting pods whose events are read
 
 
 @dataclass(frozen=True)
 class FollowedJob:
-    """One job as its launcher knows it.
+    """One job, as its launcher knows it.
 
-    name             of its job object; nodes: how many keepers will tell their end
-    hosts            how many nodes of the cluster they are to be on; 0 where any number will do
+    name             of its job object; nodes: how many keepers will report their end
+    hosts            how many nodes of the cluster it must run on; 0 if any number will do
     start_timeout_s  longest wait for nodes and images
     end              ends it: deletes the job object and waits for its pods
     """
@@ -64,14 +64,14 @@ class FollowedJob:
 
     @property
     def resource(self) -> Resource:
-        """Of its job object."""
+        """Labels of its job object."""
         return Resource(self.kind.job_ref.api_version, self.kind.job_ref.plural)
 
 
 class Follower:
-    """Brings a job in.
+    """Collects a job.
 
-    waits_for  what it waits for just now, in words; "" where it runs as it should
+    waits_for  what it currently waits for, as text; "" if it is running normally
     """
 
     def __init__(self, cluster: Cluster, watch: PodWatch, job: FollowedJob, collected: SpooledJob) -> None:
@@ -79,22 +79,22 @@ class Follower:
         self._cluster, self._watch, self._job, self._collected = cluster, watch, job, collected
         self._logs = PodLogs(cluster)
         self._hindered: list[Cause] = []
-        self._lasting: list[Cause] = []  # those of them that are not over by the next look
+        self._lasting: list[Cause] = []  # those that still exist at the next look
         self._worded = CauseWordings()
         self._events: list[Object] = []
         self._ending: Ending | None = None
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
         self._began = self._looked_at = time.monotonic()
         self._out_of_reach: dict[str, float] = {}
-        self._came_from: dict[str, str] = {}  # stream → uid of the pod whose log has it
+        self._came_from: dict[str, str] = {}  # stream → uid of the pod whose log contains it
 
     def follow(self, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """As `Launcher.follow`. Raises ApiError where this user may not see the job."""
+        """As `Launcher.follow`. Raises ApiError if this user may not see the job."""
         joiner = Joiner({**kept, **self._collected.taken()})
         with self._watch.of(self._job.token, self._logs.wake) as pods:
             try:
                 while True:
-                    if self._has_succeeded(joiner):  # its pods' own word for it comes a second later
+                    if self._has_succeeded(joiner):  # its pods report it a second later
                         break
                     over = self._is_over(pods)
                     for pod in pods.seen.values():
@@ -125,10 +125,10 @@ class Follower:
             return None
         return Output(frame.stream, data) if data else None
 
-    # Whether it goes on
+    # Whether it continues
 
     def _has_succeeded(self, joiner: Joiner) -> bool:
-        """Every keeper has said so, the last thing in its log, and nothing before it is missing."""
+        """Every keeper has reported it as the last entry of its log, and nothing before it is missing."""
         told = sum(stream.startswith("ended-") for stream in self._came_from)
         if told < self._job.nodes or joiner.gaps:
             return False
@@ -136,7 +136,7 @@ class Follower:
         return len(ends) == self._job.nodes and all(end["state"] == "succeeded" for end in ends)
 
     def _is_over(self, pods: JobPods) -> bool:
-        """No pod of it runs any more, and none will."""
+        """None of its pods is running, and none will."""
         if any(
             not _gone_or_over(pods, pod) and uid not in self._out_of_reach for uid, pod in pods.seen.items()
         ):
@@ -156,8 +156,8 @@ class Follower:
         return uid in self._out_of_reach and self._ended_here
 
     def _look(self, pods: JobPods) -> None:
-        """At what the pods don't tell: the job object, the events, nodes that don't answer."""
-        if self._watch.refused is not None:  # watching, once listing was allowed
+        """Look at what the pods don't show: the job object, events, unresponsive nodes."""
+        if self._watch.refused is not None:  # watching, although listing was allowed
             raise self._watch.refused
         self.waits_for = self._away()
         self._note_out_of_reach(pods)
@@ -181,13 +181,13 @@ class Follower:
             self._hindered = [too_late(self._job.start_timeout_s, hindered, map(call, waiting))]
         self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
         if len(pods.seen) < self._job.pods and any(map(_failed, pods.seen.values())):
-            self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it for ever
+            self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it forever
             self._end()
         elif any(cause.final for cause in self._hindered):
             self._end()
 
     def _not_taken_up(self, pods: JobPods) -> list[Cause]:
-        """Pods are missing, and nobody says why."""
+        """Pods are missing, and nothing says why."""
         kind, made, expected = self._job.kind, len(pods.seen), self._job.pods
         if time.monotonic() < self._began + TAKEN_UP_S or made >= expected:
             return []
@@ -196,7 +196,7 @@ class Follower:
         return [no_operator(kind.job_ref.kind, kind.needs, TAKEN_UP_S)]
 
     def _away(self) -> str:
-        """What is waited for, the API server before all."""
+        """What the job waits for, first of all the API server."""
         said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
         lasting = "; ".join(map(self._worded.words, self._lasting[:1]))
         return said or lasting or next((l.waits_for for l in self._logs.logs.values() if l.waits_for), "")
@@ -210,7 +210,7 @@ class Follower:
         self._ending = None if found is None else self._job.kind.ended(found)
         done = (
             self._ending is not None and self._ending.succeeded
-        )  # then the cluster's own time to live is over
+        )  # then the cluster's time to live has expired
         self._job_is_removed = found is None or ("deletionTimestamp" in found["metadata"] and not done)
         self._job_says_something = bool(found and found.get("status"))
 
@@ -237,20 +237,20 @@ class Follower:
             self._end()
 
     def _is_tried_again(self, pods: JobPods) -> bool:
-        """Its platform starts again what has failed for good."""
+        """Whether its platform restarts what has already failed for good."""
         again = len(pods.seen) > self._job.pods or any(map(was_restarted, pods.seen.values()))
         return again and any(end["state"] in FAILED for end in self._collected.ends())
 
     def _end(self) -> None:
-        """It will not go on: end what is left of it."""
+        """It will not continue: end what is left of it."""
         self._ended_here = True
         self._job.end()
 
     # How it ended
 
     def _settle(self, pods: JobPods, joiner: Joiner) -> None:
-        """Keep how it ended, and what the platform tells of where it ran."""
-        if not self._collected.exists:  # forgotten, or never here
+        """Save how it ended, and what the platform reports about where it ran."""
+        if not self._collected.exists:  # removed, or never submitted from here
             return
         ends = self._collected.ends()
         all_told = len(ends) == self._job.nodes and all(end["state"] != "cancelled" for end in ends)
@@ -282,7 +282,7 @@ class Follower:
         self._collected.settle(as_placed(status, self._job.hosts))
 
     def _host(self, pods: JobPods, node: int) -> str:
-        """The node of the pod whose keeper said that it had started, or how it ended; "" where none did."""
+        """The node of the pod whose keeper reported that it started or how it ended; "" if none did."""
         said = (self._came_from.get(f"{what}-{node}") for what in ("started", "ended"))
         uid = next(filter(None, said), None)
         return "" if uid is None else str(pods.seen[uid]["spec"]["nodeName"])

@@ -1,4 +1,4 @@
-"""How a job stands or ended, from its pods, its object and what its keepers said. Pure."""
+"""The state of a job, from its pods, its object, and the reports of its keepers. Pure."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from assay.records import Extent, JobState, JobStatus
 Object = Mapping[str, Any]
 
 
-REMOVED = "somebody else ended the job: its job object was deleted, and not by this run"
+REMOVED = "somebody else ended the job: its job object was deleted, but not by this run"
 
 
 @dataclass(frozen=True)
 class JobEvidence:
-    """All that was seen of a job when it was over.
+    """Everything that was seen of a job when it was over.
 
-    ends      what the keepers said of their nodes
+    ends      what the keepers reported about their nodes
     nodes     how many nodes it had
     pods      as last seen; deleted: uids of those that somebody deleted, in that order
     said      last lines of the runtime, by pod
-    causes    what the cluster says, the most decisive first
-    ending    what the job object said; None where it is gone
-    asked     its end was asked for from here
-    removed   somebody deleted the job object, and not from here
-    lost      bytes that no log gave, in words
+    causes    according to the cluster, most decisive first
+    ending    what the job object said; None if it is gone
+    asked     this side requested its end
+    removed   somebody deleted the job object, but not this side
+    lost      bytes that no log contains, as text
     """
 
     ends: Sequence[Mapping[str, Any]]
@@ -47,7 +47,7 @@ class JobEvidence:
 def outcome(seen: JobEvidence) -> JobStatus:
     """How the job ended.
 
-    What a keeper says comes first: it saw the ranks. Where none was left to say so, the cluster's words.
+    A keeper's report comes first: it saw the ranks. If no keeper was left to report, the cluster decides.
     Ranks of a job that somebody deleted may still end well, or fail because the others are gone.
     """
     told = job_directory.joined([job_directory.job_status(end) for end in seen.ends]) if seen.ends else None
@@ -67,36 +67,36 @@ def outcome(seen: JobEvidence) -> JobStatus:
 
 
 def as_placed(status: JobStatus, nodes: int) -> JobStatus:
-    """The same; failed where it ran on another number of nodes than was requested; 0: any will do."""
+    """The same, but failed if it ran on a different number of nodes than requested; 0: any number will do."""
     used = sorted(set(status.hosts))
     if status.state is not JobState.SUCCEEDED or nodes in (0, len(used)) or "" in used:
         return status
     cause = (
-        f"placement: {nodes} nodes were requested and its pods ran on {len(used)} ({', '.join(used)}): "
-        "look at what placed them: the scheduler, Kueue or `patch`"
+        f"placement: {nodes} nodes were requested, but its pods ran on {len(used)} ({', '.join(used)}): "
+        "check what placed them: the scheduler, Kueue, or `patch`"
     )
     return replace(status, state=JobState.FAILED, cause=cause)
 
 
 def waited_in_vain(end: Mapping[str, Any]) -> bool:
-    """Whether a keeper, as it said of its end, gave up waiting for those of the other nodes."""
-    return end.get("waited_in_vain") is True  # a keeper that an older Assay sent does not say
+    """Whether a keeper, by its own report, gave up waiting for the keepers of other nodes."""
+    return end.get("waited_in_vain") is True  # keepers of older Assay versions don't report it
 
 
 def _without_the_others(told: JobStatus, seen: JobEvidence) -> JobStatus:
-    """How a job ended whose keepers waited for pods that never ran: what held those up is the cause."""
+    """How a job ended whose keepers waited for pods that never ran: what held up those pods is the cause."""
     first = seen.causes[0]
     state = JobState.LOST if first.platform else told.state
     return _with(replace(told, extent=first.extent), state, f"{told.cause}: {first}", seen)
 
 
 def _with(told: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> JobStatus:
-    lost = f"lost on the way: {', '.join(seen.lost)}" if seen.lost else ""
+    lost = f"lost in transit: {', '.join(seen.lost)}" if seen.lost else ""
     return replace(told, state=state, cause="; ".join(filter(None, (cause, lost))))
 
 
 def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
-    """Why a job ended whose keepers can't all say so."""
+    """Why a job ended whose keepers could not all report."""
     if seen.causes:
         first = seen.causes[0]
         return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
@@ -108,15 +108,15 @@ def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
             name = pod["metadata"]["name"]
             said = seen.said.get(name) or message
             return JobState.FAILED, f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
-    if seen.deleted:  # one takes the others along
+    if seen.deleted:  # the end of one ends the others
         first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == seen.deleted[0])
-        return JobState.LOST, f"{call(first_gone)} was deleted while the job ran, and not by this run"
+        return JobState.LOST, f"{call(first_gone)} was deleted while the job ran, but not by this run"
     if seen.ending is not None and not seen.ending.succeeded:
         return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
     if seen.pods:
         names = ", ".join(call(pod) for pod in seen.pods)
-        return JobState.LOST, f"the log of {names} ended before the job said how it ended"
-    return JobState.LOST, "the log of the job ended before it said how it ended"
+        return JobState.LOST, f"the log of {names} stopped before the job reported how it ended"
+    return JobState.LOST, "the log of the job stopped before it reported how it ended"
 
 
 def _where(seen: JobEvidence) -> str:
@@ -134,20 +134,20 @@ def call(pod: Object) -> str:
 
 
 def is_over(pod: Object) -> bool:
-    """None of its containers runs any more, or ever will."""
+    """Whether none of its containers is running, or ever will."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def was_restarted(pod: Object) -> bool:
-    """A container of it runs for the second time, or will."""
+    """Whether one of its containers runs for the second time, or will."""
     return any(status.get("restartCount", 0) > 0 for status in _containers(pod))
 
 
 def is_out_of_reach(pod: Object) -> bool:
-    """Its node does not answer: the cluster calls the pod unready although its container never was.
+    """Whether its node is unresponsive: the cluster calls the pod unready although its container never was.
 
-    A node that is not heard of has its pods' `Ready` set to False by the node controller; nobody is there to
-    set `ContainersReady`. So this needs no right to read nodes.
+    The node controller sets `Ready` to False for the pods of a node that it no longer hears from; nobody is
+    there to set `ContainersReady`. So this needs no permission to read nodes.
     """
     told = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", ())}
     running = pod.get("status", {}).get("phase") == "Running"

@@ -1,4 +1,4 @@
-"""Slow nodes of a cluster as kubectl's commands that keep pods off them. Pure."""
+"""The kubectl commands that keep pods off slow nodes of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from assay.launch.keep_off import KeepOffMethod, Losses
 
-KEY = "assay.dev/slow"  # of labels and taints
-_MOST_LETTERS = 63  # of a label's value
+KEY = "assay.dev/slow"  # key of labels and taints
+_MOST_LETTERS = 63  # in a label's value
 
 
 def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
-    """Labels, taints and cordons, each with what takes it back."""
+    """Labels, taints, and cordons, each with the command that undoes it."""
     context = definition.get("context")
 
     def said(*words: str) -> str:
@@ -39,7 +39,7 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Kee
         ),
         KeepOffMethod(
             "drain",
-            "no new pods; those that run stay",
+            "no new pods; running pods stay",
             tuple(said("cordon", node) for node in slow),
             tuple(said("uncordon", node) for node in slow),
         ),
@@ -47,5 +47,5 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Kee
 
 
 def _label(losses: Losses) -> str:
-    """What a node is slow in, as a label's value: letters, digits and `-_.`, at most 63."""
+    """What a node is slow at, as a label's value: letters, digits, and `-_.`, at most 63."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(losses))[:_MOST_LETTERS].strip("-_.")

@@ -1,4 +1,4 @@
-"""What `kind` came to for each shape of one launcher: as assumed, until the cluster has been asked."""
+"""The job kind chosen for each shape of one launcher; assumed until the cluster has been queried."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class KindChoices:
         self._asked: dict[Shape, tuple[JobKind, str]] = {}
 
     def kind(self, shape: Shape) -> JobKind:
-        """What a job of this shape is sent as."""
+        """The kind that a job of this shape is sent as."""
         return (self._asked.get(shape) or choose(self.wanted, shape))[0]
 
     def ask(self, shape: Shape, cluster: Cluster) -> str:
-        """Let the cluster decide, for `auto`; gives its choice and why, once for each answer.
+        """Let the cluster decide, for `auto`. Returns its choice and the reason, once for each answer.
 
-        Where it does not say what it offers, or says that it offers nothing, what every cluster offers is
-        assumed: what it refuses of that, it refuses in its own words. Raises ApiUnreachableError.
+        If the cluster does not say what it offers, or says that it offers nothing, the kinds that every
+        cluster offers are assumed; its refusals then carry its own words. Raises ApiUnreachableError.
         """
         if shape in self._asked:
             return ""
@@ -42,14 +42,14 @@ class KindChoices:
         return "" if why in told else self._words(why)
 
     def comment(self, shape: Shape) -> str:
-        """What stands above a manifest whose kind was chosen; "" where it was asked for."""
+        """The comment above a manifest whose kind was chosen; "" if the kind was requested."""
         if self.wanted != "auto":
             return ""
         if shape in self._asked:
             return f"# {self._words(self._asked[shape][1])}\n"
         words = self._words(choose(self.wanted, shape)[1])
-        return f"# {words} (assumed: what every cluster offers; this one was not asked)\n"
+        return f"# {words} (assumed: what every cluster offers; this one was not queried)\n"
 
     @staticmethod
     def _words(why: str) -> str:
-        return f"kind: auto takes {why}"
+        return f"kind: auto selects {why}"

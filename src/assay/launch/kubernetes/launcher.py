@@ -1,8 +1,8 @@
 """Runs jobs on Kubernetes and OpenShift, for the `Launcher` protocol.
 
-All that belongs to a job is owned by its first ConfigMap, which is made first and deleted last: a token is
-submitted once because a ConfigMap of its name can be made once, and a job whose ConfigMap is another than
-the one it was made with can't start (it mounts keys that the tombstone lacks), and the cluster removes it.
+A job's first ConfigMap owns all of its other objects; it is created first and deleted last. A token is
+submitted only once because a ConfigMap of that name can be created only once. A job whose ConfigMap is not
+the one it was created with can't start (it mounts keys that the tombstone lacks), and the cluster removes it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHOWN_TOKEN = "token"  # noqa: S105  (stands for one where a job is shown)
 
 
 class KubernetesLauncher:
-    """Runs jobs on one cluster, in one namespace. `Launcher` says what each method promises."""
+    """Runs jobs on one cluster, in one namespace. `Launcher` documents what each method promises."""
 
     name = "kubernetes"
 
@@ -55,11 +55,11 @@ class KubernetesLauncher:
         self._chosen = KindChoices(system.kind)
 
     def choose(self, shape: Shape) -> str:
-        """Which kind `auto` becomes on this cluster."""
+        """Which kind `auto` selects on this cluster."""
         return "" if self.system.kind != "auto" else self._chosen.ask(shape, self._cluster())
 
     def render(self, job: Job) -> RenderedJob:
-        """The manifests as `kubectl apply -f -` takes them; of `kind: auto`, which and why, as a comment."""
+        """The manifests for `kubectl apply -f -`; with `kind: auto`, a comment gives the kind and why."""
         job = dry_run.without_secrets(replace(job, token=SHOWN_TOKEN))
         system = self.system.model_copy(update={"env": redact.redacted(self.system.env)})
         manifests = render(job, system, self._chosen.kind(job.shape)).yaml()
@@ -68,12 +68,12 @@ class KubernetesLauncher:
         return RenderedJob(self._chosen.comment(job.shape) + redact.text(manifests), env, files, whole=True)
 
     def check(self, job: Job) -> Iterator[PartCheck]:
-        """What the API server says of each object, sent as a dry run."""
+        """What the API server says about each object, sent as a dry run."""
         self.choose(job.shape)
         return checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
 
     def submit(self, job: Job) -> Handle:
-        """Make the objects, each owned by the first. What was made of a job that is refused is removed."""
+        """Create the objects, each owned by the first. If the job is refused, remove what was created."""
         try:
             return self._make(job)
         except PlatformError:
@@ -100,7 +100,7 @@ class KubernetesLauncher:
         return self._handle(cluster, job.token, told)
 
     def find(self, token: str) -> Handle | None:
-        """The job whose first ConfigMap is there, if its job object is too; else both can never be again."""
+        """The job whose first ConfigMap exists, if its job object exists too; else neither can be again."""
         cluster, name = self._cluster(), _first_name(token)
         found = cluster.find(CONFIG_MAPS, name)
         if found is not None:
@@ -114,7 +114,7 @@ class KubernetesLauncher:
                 return handle
             cluster.delete(
                 CONFIG_MAPS, name
-            )  # what is still on its way belongs to this one, and goes with it
+            )  # requests still in flight create objects that this one owns, so they go with it
         grave = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -123,12 +123,12 @@ class KubernetesLauncher:
         }
         try:
             cluster.create(grave)
-        except ConflictError:  # by whoever submits it just now, or by this very request, made twice
+        except ConflictError:  # created by a concurrent submission, or by this same request, sent twice
             return self.find(token)
         return None
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """From the logs of its pods."""
+        """Follow the job through the logs of its pods."""
         collected, token = self._collected(handle.token), handle.token
         settled = collected.status()
         if settled is not None and _holds_all(kept, settled):
@@ -144,7 +144,7 @@ class KubernetesLauncher:
             self._following.pop(token, None)
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what was brought in, else from the cluster; of a job that waits, what it waits for."""
+        """From what was collected, otherwise from the cluster; for a waiting job, what it waits for."""
         collected = self._collected(handle.token)
         settled = collected.status()
         if settled is not None:
@@ -156,7 +156,7 @@ class KubernetesLauncher:
         return self._seen(handle, started_at)
 
     def cancel(self, handle: Handle) -> None:
-        """Delete the job object; the cluster asks its pods to end, and kills them after the grace time."""
+        """Delete the job object; the cluster tells its pods to end, and kills them after the grace time."""
         collected = self._collected(handle.token)
         if collected.status() is not None or self._has_ended(handle):
             return
@@ -164,32 +164,32 @@ class KubernetesLauncher:
         self._end(handle)
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
-        """From what came with the log: at most 4 MiB a node."""
+        """From what came with the log: at most 4 MiB per node."""
         for pattern in patterns:
             outputs.check_name(pattern)
         return self._collected(handle.token).files(patterns)
 
     def forget(self, handle: Handle) -> None:
-        """Delete every object of the job, and what is kept of it here."""
+        """Delete every object of the job, and everything stored about it here."""
         collected = self._collected(handle.token)
         if not collected.exists:
             return
         if not self.status(handle).state.final:
-            raise LaunchError(f"job {handle.token} still runs; cancel it first")
+            raise LaunchError(f"job {handle.token} is still running; cancel it first")
         cluster = self._cluster_of(handle)
         cluster.delete(_resource(handle), name_of(handle.token))
         cluster.delete(CONFIG_MAPS, _first_name(handle.token))
         collected.remove()
 
     def leftovers(self) -> Sequence[Leftover]:
-        """Objects of the namespace that carry a token."""
+        """Objects in the namespace that carry a token."""
         return leftovers.leftovers(self._cluster())
 
     def discard(self, tokens: Collection[str]) -> None:
         """Delete them, whatever they are."""
         leftovers.discard(self._cluster(), tokens, self.system.grace)
 
-    # What it is sent as
+    # What the job is sent as
 
     def _manifests(self, job: Job) -> Manifests:
         return render(job, self.system, self._chosen.kind(job.shape))
@@ -201,10 +201,9 @@ class KubernetesLauncher:
             found = cluster.get(CONFIG_MAPS, first["metadata"]["name"])
             told = found["metadata"].get("annotations", {})
             if told.get(SUBMISSION) == first["metadata"]["annotations"][SUBMISSION]:
-                return found  # the answer to our first request was lost
+                return found  # the response to the first request was lost
             raise LaunchError(
-                f"job {token} was submitted or given up before: "
-                f"ConfigMap {first['metadata']['name']} is there"
+                f"job {token} was submitted or abandoned before: ConfigMap {first['metadata']['name']} exists"
             ) from None
 
     # Where it is
@@ -239,10 +238,10 @@ class KubernetesLauncher:
         name, limit_s = name_of(handle.token), self.system.start_timeout
         return FollowedJob(handle.token, name, nodes, hosts, pods, kind, limit_s, lambda: self._end(handle))
 
-    # How it stands
+    # Its state
 
     def _seen(self, handle: Handle, started_at: float | None) -> JobStatus:
-        """What the cluster shows of a job that nobody follows."""
+        """The state of a job that nobody follows, from the cluster."""
         cluster, collected = self._cluster_of(handle), self._collected(handle.token)
         found = cluster.find(_resource(handle), name_of(handle.token))
         kind = KINDS[str(handle.data["kind"])]
@@ -287,7 +286,7 @@ def _annotated(obj: Object, told: Mapping[str, str]) -> Object:
 
 
 def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
-    """Make an object that goes when its owner goes. One that a request made whose answer was lost is ours."""
+    """Create an object that goes when its owner goes. If a lost response hid its creation, it is ours."""
     uid = owner["metadata"]["uid"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": uid}
     owned = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}

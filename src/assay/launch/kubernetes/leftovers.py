@@ -1,4 +1,4 @@
-"""What a cluster has of jobs of Assay's, found by label, and its removal."""
+"""What Assay's jobs left in a cluster, found by label, and its removal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END_S, LOOK_EVERY_S = 60.0, 0.5
 
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
-    """One entry a token. Raises LaunchError where one of the kinds may not be listed."""
+    """One entry per token. Raises LaunchError if one of the kinds may not be listed."""
     found: defaultdict[str, list[tuple[Resource, Object]]] = defaultdict(list)
     for resource, objects in _objects(cluster):
         for obj in objects:
@@ -34,9 +34,9 @@ def leftovers(cluster: Cluster) -> list[Leftover]:
 
 
 def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
-    """Delete the objects of these jobs; returns when no pod of them is left.
+    """Delete the objects of these jobs; return when none of their pods is left.
 
-    grace_s  what pods may take to end
+    grace_s  how long pods may take to end
     """
     wanted = frozenset(tokens)
     doomed = [
@@ -52,15 +52,15 @@ def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
 
 
 def _objects(cluster: Cluster) -> Iterator[tuple[Resource, list[Object]]]:
-    """Job objects first, pods last: what owns the others goes before them.
+    """Job objects first, pods last: owners go before what they own.
 
-    Raises LaunchError with every kind that may not be listed, after those that may.
+    Raises LaunchError with every kind that may not be listed, after yielding those that may.
     """
     offered = dict.fromkeys(kind.job_ref for kind in KINDS.values())
     jobs = [Resource(r.api_version, r.plural) for r in offered if r.kind in cluster.kinds(r.api_version)]
     refused: list[ApiError] = []
     for resource in (*jobs, CONFIG_MAPS, SERVICES, PODS):
-        carries = resource == CONFIG_MAPS  # programs and files, of which nothing is asked here
+        carries = resource == CONFIG_MAPS  # programs and files, whose contents don't matter here
         try:
             yield resource, cluster.list(resource, labels=SELECTOR, only_metadata=carries).items
         except ApiError as error:
@@ -103,7 +103,7 @@ def _wait_for_pods(cluster: Cluster, tokens: frozenset[str], patience_s: float) 
         if time.monotonic() > give_up:
             some = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
             raise LaunchError(
-                f"pods do not end: {some}; a node that does not answer keeps them: "
+                f"pods do not end: {some}; an unresponsive node holds them: "
                 f"kubectl -n {cluster.namespace} get pods -l {SELECTOR} -o wide"
             )
         time.sleep(LOOK_EVERY_S)

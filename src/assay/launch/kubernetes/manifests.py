@@ -1,4 +1,4 @@
-"""A job as the objects that are sent to the API server: pure, the same for an equal job."""
+"""A job as the objects sent to the API server: pure, the same for an equal job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.records import Job
 
 @dataclass(frozen=True)
 class Manifests:
-    """Objects in the order in which they are made: payload ConfigMaps, a Service where one is, the job."""
+    """Objects in the order of creation: payload ConfigMaps, a Service if there is one, the job."""
 
     name: str
     objects: tuple[Manifest, ...]
@@ -28,21 +28,21 @@ class Manifests:
         return self.objects[-1]
 
     def yaml(self) -> str:
-        """As `kubectl apply -f -` takes them."""
+        """The YAML for `kubectl apply -f -`."""
         return as_yaml(self.objects)
 
 
 def as_yaml(objects: Iterable[Manifest]) -> str:
-    """Objects as `kubectl apply -f -` takes them."""
+    """The YAML of objects for `kubectl apply -f -`."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import walk_tree
 
     yaml = YAML(typ="rt")
     yaml.representer.ignore_aliases = lambda _value: True  # a label that two objects share is written twice
-    yaml.width = 1 << 30  # a command that is folded can't be copied
+    yaml.width = 1 << 30  # a folded command can't be copied
     yaml.indent(mapping=2, sequence=4, offset=2)
     out, documents = StringIO(), [*objects]
-    walk_tree(documents)  # texts of several lines as blocks
+    walk_tree(documents)  # multi-line texts as blocks
     yaml.dump_all(documents, out)
     return out.getvalue()
 
@@ -51,7 +51,7 @@ def render(job: Job, options: KubernetesSystem, kind: JobKind) -> Manifests:
     """The objects of a job.
 
     Raises InputError for a task that can't be sent, OptionsError with every option that does not fit the job,
-    ValueError for a token that is no label value.
+    ValueError if the token is not a valid label value.
     """
     if TOKEN.fullmatch(job.token) is None:
         raise ValueError(

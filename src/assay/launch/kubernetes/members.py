@@ -1,4 +1,4 @@
-"""The nodes that a system's pods may lie on, and whose pods are there. Reads only."""
+"""The nodes that a system's pods may run on, and whose pods are there. Reads only."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from assay.launch.kubernetes.refusals import ApiError
 from assay.launch.kubernetes.scheduling import REQUIRED
 from assay.launch.nodes import Member, NodeQuery, chosen
 
-LITTLE_CPU = 0.5  # CPUs that others may have been promised on a node that counts as idle,
-LITTLE_SHARE = 0.05  # or this share of the node's, where that is more
+LITTLE_CPU = 0.5  # CPUs that others may have requested on a node that still counts as idle,
+LITTLE_SHARE = 0.05  # or this share of the node's CPUs, if that is more
 _EVERYWHERE = {"DaemonSet", "Node"}  # owners of pods that each node has, busy or not
 
 
 def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
-    """The nodes by name. Raises InputError where a right is missing, ApiError where nothing answers."""
+    """The nodes by name. Raises InputError if a permission is missing, ApiError if nothing responds."""
     cluster = connect(system.context, system.namespace)
     named, idle = query.named or system.nodes, query.idle
     try:
@@ -34,8 +34,8 @@ def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
         if named and not idle:
             return [Member(name) for name in named]
         raise InputError(
-            "which nodes there are can't be asked: this user may not list nodes. Name them with --nodes "
-            f"(without --idle), or have it allowed: {GRANT}"
+            "can't find out which nodes exist: this user may not list nodes. Name them with --nodes "
+            f"(without --idle), or grant the permission: {GRANT}"
         ) from None
     own = {node["metadata"]["name"]: node for node in nodes if suits(node, system)}
     used = _used(cluster, own) if idle else {}
@@ -46,7 +46,7 @@ def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
 
 
 def suits(node: Object, system: KubernetesSystem) -> bool:
-    """Whether the system's pods may ever lie on a node, by its labels, its taints and what affinity asks."""
+    """Whether the system's pods may ever run on a node, by its labels, its taints, and the affinity."""
     required = (system.affinity.nodeAffinity or {}).get(REQUIRED)
     return not foreign(node, system) and (required is None or _any_term(node, required))
 
@@ -55,14 +55,15 @@ def suits(node: Object, system: KubernetesSystem) -> bool:
 
 
 def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
-    """What keeps nodes from being idle, by node: pods with devices, or with more than a little CPU."""
+    """Why nodes are not idle, by node: pods with devices, or with more than a little CPU."""
     try:
         pods = cluster.list(PODS, fields=STILL_THERE, everywhere=True).items
     except ApiError as error:
         if error.code != 403:
             raise
         raise InputError(
-            f"--idle: this user may not list pods in all namespaces, so who uses a node is not known: {GRANT}"
+            "--idle: this user may not list pods in all namespaces, so it is unknown who uses a node: "
+            f"{GRANT}"
         ) from None
     there: dict[str, list[Object]] = {}
     for pod in pods:
@@ -73,13 +74,13 @@ def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
 
 
 def is_ours(pod: Object, namespace: str) -> bool:
-    """Whether a pod is one of Assay's in this namespace: of this very sweep, gone on with."""
+    """Whether a pod is Assay's, in this namespace: of this same sweep, resumed."""
     about = pod["metadata"]
     return about["namespace"] == namespace and LABEL_TOKEN in about.get("labels", {})
 
 
 def use(node: Object, pods: Iterable[Object]) -> str:
-    """What others' pods were promised on a node, in words; "" where it is little enough."""
+    """What others' pods requested on a node, as text; "" if it is little enough."""
     cpus = 0.0
     for pod in pods:
         called = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -97,8 +98,8 @@ def use(node: Object, pods: Iterable[Object]) -> str:
 
 
 def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:
-    """Whether one of the terms holds. Source: kubernetes.io/docs/concepts/scheduling-eviction/
-    assign-pod-node, node affinity: terms are alternatives, an empty one holds nowhere.
+    """Whether one of the terms matches. Source: kubernetes.io/docs/concepts/scheduling-eviction/
+    assign-pod-node, node affinity: terms are alternatives, an empty one matches nothing.
     """
     labels, fields = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
     for term in required.get("nodeSelectorTerms", ()):
@@ -115,6 +116,6 @@ def _holds(value: str | None, expression: Object) -> bool:
         return value is not None and (operator == "Exists" or value in values)
     if operator in ("NotIn", "DoesNotExist"):
         return value is None or (operator == "NotIn" and value not in values)
-    if value is None or not value.lstrip("-").isdigit():  # Gt and Lt hold for whole numbers only
+    if value is None or not value.lstrip("-").isdigit():  # Gt and Lt apply to integers only
         return False
     return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])

@@ -1,4 +1,4 @@
-"""What OpenShift has to be given before pods of a system may run: the objects, and what each is for. Pure."""
+"""What OpenShift needs before pods of a system may run: the objects, and the purpose of each. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assay.launch.kubernetes.rbac import AUTHORIZATION, head
 
 ACCOUNT = "assay-ranks"
 SECURITY = "security.openshift.io"
-RDMA_CAPABILITY = "IPC_LOCK"  # an RDMA device reads and writes memory that must not be moved
+RDMA_CAPABILITY = "IPC_LOCK"  # an RDMA device reads and writes memory that must not move
 ENFORCE = "pod-security.kubernetes.io/enforce"
-# OpenShift sets a namespace's Pod Security level by the SCCs that its accounts may use, unless told not to
+# OpenShift derives a namespace's Pod Security level from the SCCs of its accounts, unless disabled
 LABEL_SYNC = f"{SECURITY}/scc.podSecurityLabelSync"
 
 
 def with_rdma(options: KubernetesSystem) -> KubernetesSystem:
-    """The same system, its pods allowed to lock memory."""
+    """The same system, with pods that may lock memory."""
     wanted = tuple(dict.fromkeys((*options.capabilities, RDMA_CAPABILITY)))
     return options.model_copy(update={"capabilities": wanted})
 
@@ -29,7 +29,7 @@ def account_of(options: KubernetesSystem) -> str:
 
 
 def lacks(written: KubernetesSystem, prepared: KubernetesSystem) -> str:
-    """What the system's entry has to say so that its pods use what was prepared; "" for nothing."""
+    """What the system's entry must contain so that its pods use what was prepared; "" if nothing."""
     lines = []
     if written.serviceAccountName is None:
         lines.append(f"serviceAccountName: {ACCOUNT}")
@@ -39,15 +39,15 @@ def lacks(written: KubernetesSystem, prepared: KubernetesSystem) -> str:
 
 
 def scc_name(namespace: str) -> str:
-    """Of the SecurityContextConstraints that belong to a namespace's pods."""
+    """Name of the SecurityContextConstraints of a namespace's pods."""
     return f"assay-{namespace}"
 
 
 def objects(options: KubernetesSystem, namespace: str) -> list[Manifest]:
-    """In the order in which they are made.
+    """In the order of creation.
 
-    Always Namespace and ServiceAccount; SecurityContextConstraints with Role and RoleBinding only where the
-    pods ask for more than `restricted-v2`, which every account of OpenShift may use.
+    Always Namespace and ServiceAccount; SecurityContextConstraints with Role and RoleBinding only if the
+    pods need more than `restricted-v2`, which every account of OpenShift may use.
     """
     spec = pod_security.pod_of(options)
     labels = {ENFORCE: pod_security.level(spec), LABEL_SYNC: "false"}
@@ -60,14 +60,14 @@ def objects(options: KubernetesSystem, namespace: str) -> list[Manifest]:
 
 
 def beyond_restricted_v2(spec: dict[str, Any]) -> tuple[str, ...]:
-    """What the pod asks for that OpenShift's `restricted-v2` refuses, in words."""
+    """What the pod requests that OpenShift's `restricted-v2` refuses, as text."""
     user = spec.get("securityContext", {}).get("runAsUser")
-    fixed = () if user is None else (f"user id {user}, which is not of the namespace's range",)
+    fixed = () if user is None else (f"user ID {user}, which is outside the namespace's range",)
     return (*(ask.what for ask in pod_security.asks(spec)), *fixed)
 
 
 def _constraints(spec: dict[str, Any], namespace: str) -> Manifest:
-    """As strict as the pods allow. Those for RDMA differ from restricted-v2 in one capability."""
+    """As strict as the pods allow. Constraints for RDMA differ from restricted-v2 in one capability."""
     contexts = [container["securityContext"] for container in spec["containers"]]
     drops = all("ALL" in context.get("capabilities", {}).get("drop", ()) for context in contexts)
     volumes = {kind for volume in spec["volumes"] for kind in volume.keys() - {"name"}}
@@ -102,7 +102,7 @@ def _user(spec: dict[str, Any]) -> Manifest:
 
 
 def _use(account: str, namespace: str) -> list[Manifest]:
-    """Role and RoleBinding by which the pods' account may use the constraints."""
+    """Role and RoleBinding that let the pods' account use the constraints."""
     name, version = f"{scc_name(namespace)}-scc", f"{AUTHORIZATION}/v1"
     rule = {
         "apiGroups": [SECURITY],

@@ -7,16 +7,16 @@ from assay.launch.kubernetes.openshift import SECURITY
 from assay.launch.kubernetes.refusals import ApiError
 
 NAMESPACES = Resource("v1", "namespaces")
-# Served by OpenShift's own API server: no CustomResourceDefinition brings a review.
+# Served by OpenShift's own API server: a CustomResourceDefinition can't provide a review.
 REVIEW = "PodSecurityPolicySubjectReview"
-# Given to every namespace by OpenShift's controller, in MicroShift too, which has no such API server.
+# Set on every namespace by OpenShift's controller; also in MicroShift, which has no such API server.
 USER_RANGE = "openshift.io/sa.scc.uid-range"
 
 
 def is_openshift(cluster: Cluster) -> bool:
     """Whether security context constraints act on pods here.
 
-    Custom resource definitions of OpenShift's kinds, which operators bring along, are no sign of it.
+    CustomResourceDefinitions of OpenShift's kinds don't prove it: operators install some of them too.
     """
     kinds = cluster.kinds(f"{SECURITY}/v1")
     if not kinds or REVIEW in kinds:

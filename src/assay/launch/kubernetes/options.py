@@ -1,6 +1,6 @@
-"""What systems.yaml may say of a Kubernetes or OpenShift cluster.
+"""The options of a Kubernetes or OpenShift cluster in systems.yaml.
 
-What Kubernetes has a name for has that name here; what is Assay's own is named as on every other system.
+Options that Kubernetes has a name for use that name; Assay's own options are named as on every other system.
 """
 
 # ruff: noqa: N815  (Kubernetes' own names)
@@ -33,22 +33,25 @@ class OptionGroup(BaseModel):
 
 
 class Resources(OptionGroup):
-    """What a pod asks for: requests and limits alike, so that what is measured is what was promised."""
+    """What a pod requests, as requests and as limits, so that what is measured is what was requested."""
 
     accelerator: Amounts = Field(
-        default_factory=dict, description="For each accelerator of a pod, like {nvidia.com/gpu: 1, cpu: 8}."
+        default_factory=dict,
+        description="Resources for each accelerator of a pod, like {nvidia.com/gpu: 1, cpu: 8}.",
     )
     pod: Amounts = Field(
-        default_factory=dict, description="For a pod, however many accelerators it has, like {rdma/hca: 1}."
+        default_factory=dict,
+        description="Resources for each pod, regardless of its accelerators, like {rdma/hca: 1}.",
     )
     limit_cpu: bool = Field(
-        default=True, description="Whether cpu is a limit too, which throttles beyond it, or a request only."
+        default=True,
+        description="Whether cpu is also a limit, beyond which a pod is throttled, or only a request.",
     )
 
     @model_validator(mode="after")
     def _each_once(self) -> Resources:
         if twice := sorted(self.accelerator.keys() & self.pod.keys()):
-            raise ValueError(f"{twice[0]} stands under accelerator and under pod; write it under one of them")
+            raise ValueError(f"{twice[0]} is under both accelerator and pod; write it under one of them")
         return self
 
 
@@ -63,7 +66,7 @@ class Toleration(OptionGroup):
 
 
 class Affinity(OptionGroup):
-    """Kubernetes' own terms; the API server checks what they hold."""
+    """Kubernetes' own terms; the API server checks their contents."""
 
     nodeAffinity: dict[str, Any] | None = None
     podAffinity: dict[str, Any] | None = None
@@ -71,7 +74,7 @@ class Affinity(OptionGroup):
 
 
 class TopologySpread(OptionGroup):
-    """How evenly a job's pods are spread over a node label's values; `labelSelector` is the job's own."""
+    """How evenly a job's pods are spread over the values of a node label; Assay sets `labelSelector`."""
 
     topologyKey: str
     maxSkew: int = Field(1, ge=1)
@@ -91,7 +94,7 @@ class Topology(OptionGroup):
     @model_validator(mode="after")
     def _one(self) -> Topology:
         if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError("topology: write one of required, preferred and unconstrained")
+            raise ValueError("topology: write exactly one of required, preferred, and unconstrained")
         return self
 
 
@@ -101,26 +104,26 @@ class ResourceClaim(OptionGroup):
     name: str
     resourceClaimTemplateName: str | None = None
     resourceClaimName: str | None = None
-    request: str | None = Field(None, description="One request of the claim; by default all.")
+    request: str | None = Field(None, description="One request of the claim; default: all.")
 
     @model_validator(mode="after")
     def _one_source(self) -> ResourceClaim:
         if (self.resourceClaimTemplateName is None) == (self.resourceClaimName is None):
-            raise ValueError(f"{self.name}: write one of resourceClaimTemplateName and resourceClaimName")
+            raise ValueError(f"{self.name}: write either resourceClaimTemplateName or resourceClaimName")
         return self
 
 
 def _check_own(names: dict[str, str]) -> dict[str, str]:
     for name in names:
         if name.startswith(RESERVED):
-            raise ValueError(f"{name}: names below {RESERVED} are Assay's own; leave it out")
+            raise ValueError(f"{name}: names below {RESERVED} are reserved for Assay; remove it")
     return names
 
 
 def _distinct(nodes: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({node for node in nodes if nodes.count(node) > 1})
     if twice:
-        raise ValueError(f"{', '.join(twice)} is named twice; name each node once")
+        raise ValueError(f"{', '.join(twice)}: listed twice; list each node once")
     return nodes
 
 
@@ -136,89 +139,93 @@ Own = Annotated[dict[str, str], AfterValidator(_check_own)]
 
 
 class KubernetesSystem(OptionGroup):
-    """What systems.yaml may say of a cluster."""
+    """The options of a cluster in systems.yaml."""
 
     # where
-    context: str | None = Field(None, description="Context of the kubeconfig; by default the current one.")
-    namespace: str | None = Field(None, description="Namespace; by default the context's.")
+    context: str | None = Field(None, description="Context of the kubeconfig; default: the current one.")
+    namespace: str | None = Field(None, description="Namespace; default: the context's.")
     kind: KindName = Field(
-        "auto", description="Kind of job; auto takes the plainest that the cluster offers."
+        "auto", description="Kind of job; auto selects the simplest that the cluster offers."
     )
 
     # what runs
-    image: str | None = Field(None, description="Container image of the ranks; by default the workload's.")
+    image: str | None = Field(None, description="Container image of the ranks; default: the workload's.")
     imagePullPolicy: Literal["Always", "IfNotPresent", "Never"] | None = None
     imagePullSecrets: tuple[str, ...] = Field((), description="Names of Secrets for the image's registry.")
     python: str = Field("python3", description=f"Interpreter in the image that runs the trials. {HELP}.")
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
-        default_factory=dict, description="Variables whose value a Secret of the cluster holds: SECRET/KEY."
+        default_factory=dict,
+        description="Variables whose values come from a Secret in the cluster: SECRET/KEY.",
     )
-    volumes: tuple[Volume, ...] = Field((), description="What is mounted into each pod.")
+    volumes: tuple[Volume, ...] = Field((), description="Volumes mounted into each pod.")
     shm: Quantity | None = Field(
-        None, description="Size of /dev/shm; by default what the pod's memory allows."
+        None, description="Size of /dev/shm; default: as much as the pod's memory allows."
     )
 
-    # with what
+    # resources
     resources: Resources = Field(Resources(), description="Accelerators, CPUs, memory, devices.")
     resourceClaims: tuple[ResourceClaim, ...] = Field(
         (), description="Claims of dynamic resource allocation."
     )
-    pin_cpus: bool = Field(False, description=f"{job_spec.PIN_HELP} The pod gets whole CPUs of its own.")
+    pin_cpus: bool = Field(False, description=f"{job_spec.PIN_HELP} The pod gets exclusive CPUs.")
     runtimeClassName: str | None = None
     networks: tuple[str, ...] = Field((), description="Secondary networks (Multus), NAME or NAMESPACE/NAME.")
-    hostNetwork: bool = Field(False, description="Pods in their node's own network.")
+    hostNetwork: bool = Field(False, description="Run pods in their node's network.")
 
-    # as whom
+    # user
     serviceAccountName: str | None = None
     runAsUser: Annotated[int, Field(ge=0)] | Literal["image", "assigned"] = Field(
         1000,
-        description="User id of the ranks; image: the image's; assigned: the platform's, as on OpenShift.",
+        description="User ID of the ranks; image: the image's user; assigned: the platform assigns one, as "
+        "on OpenShift.",
     )
-    capabilities: tuple[str, ...] = Field((), description="Linux capabilities added, like IPC_LOCK for RDMA.")
+    capabilities: tuple[str, ...] = Field(
+        (), description="Linux capabilities to add, like IPC_LOCK for RDMA."
+    )
 
-    # on which nodes
+    # nodes
     placement: Literal["spread", "pack"] | None = Field(
         None,
-        description="Where a shape names no nodes: `spread` gives each pod a node, `pack` all one; "
-        "by default as the scheduler likes.",
+        description="If a shape names no nodes: `spread` puts each pod on its own node, `pack` puts all on "
+        "one; default: the scheduler decides.",
     )
     nodes: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
-        (), description="Names of the only nodes that pods may lie on; by default any that suits."
+        (), description="Names of the only nodes that pods may run on; default: any suitable node."
     )
-    nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node has to have.")
-    affinity: Affinity = Field(Affinity(), description="Beside what shape and placement ask.")
+    nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node must have.")
+    affinity: Affinity = Field(Affinity(), description="Affinity in addition to that of shape and placement.")
     tolerations: tuple[Toleration, ...] = ()
     topologySpreadConstraints: tuple[TopologySpread, ...] = ()
     schedulerName: str | None = None
     priorityClassName: str | None = None
-    queue: str | None = Field(None, description="LocalQueue of Kueue that admits the jobs.")
+    queue: str | None = Field(None, description="Kueue LocalQueue that admits the jobs.")
     topology: Topology | None = Field(None, description="Kueue's topology-aware scheduling.")
 
-    # for how long
+    # time limits
     grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
     start_timeout: Duration = Field(
-        900.0, description="Longest wait for nodes and images; the cluster ends a job that Assay left behind."
+        900.0, description="Longest wait for nodes and images; the cluster ends a job that Assay abandoned."
     )
     ttlSecondsAfterFinished: int = Field(
-        86400, ge=0, description="How long the cluster keeps an ended job that no Assay has collected."
+        86400, ge=0, description="How long the cluster keeps a finished job that Assay has not collected."
     )
 
-    # else
+    # other
     prepare: dict[str, dict[str, Any] | None] = Field(
         default_factory=dict,
-        exclude=True,  # it is about the cluster, and changes nothing of what a run sends
-        description="Parts that `assay cluster prepare` gives the cluster, each with its options.",
+        exclude=True,  # it concerns the cluster and changes nothing that a run sends
+        description="Parts that `assay cluster prepare` installs in the cluster, each with its options.",
     )
     labels: Own = Field(default_factory=dict, description="Labels added to every object.")
     annotations: Own = Field(default_factory=dict, description="Annotations added to every object.")
     patch: Annotated[dict[str, Any], AfterValidator(check_patch)] = Field(
-        default_factory=dict, description="Strategic merge patch of the rendered pod template, the last word."
+        default_factory=dict, description="Strategic merge patch, applied last to the rendered pod template."
     )
 
     @property
     def max_nodes(self) -> int | None:
-        """As many as are named; None where none are."""
+        """The number of named nodes; None if none are named."""
         return len(self.nodes) or None
 
     @model_validator(mode="after")
@@ -226,14 +233,14 @@ class KubernetesSystem(OptionGroup):
         asked = {**self.resources.accelerator, **self.resources.pod}
         if self.pin_cpus and not (asked.keys() >= {"cpu", "memory"} and self.resources.limit_cpu):
             raise ValueError(
-                "pin_cpus needs cpu and memory under resources, and no limit_cpu: false: only a pod of "
-                "quality of service Guaranteed gets CPUs of its own"
+                "pin_cpus needs cpu and memory under resources, and no limit_cpu: false: only pods with "
+                "quality of service Guaranteed get exclusive CPUs"
             )
         return self
 
 
 def with_host_python(system: KubernetesSystem) -> KubernetesSystem:
-    """The system with this machine's interpreter and its directories, where it asks for `python: host`.
+    """The system with this machine's interpreter and its directories, if it requests `python: host`
 
     The directories are those of the node, at the same paths: on a file system that the nodes share.
     """

@@ -24,11 +24,11 @@ _MERGE_KEYS = {
     "hostAliases": "ip",
     "topologySpreadConstraints": "topologyKey",
 }
-"""Lists that are merged element by element, and what tells their elements apart; others are replaced."""
+"""Lists that are merged element by element, with their merge keys; other lists are replaced."""
 
 
 def check(patch: dict[str, Any]) -> dict[str, Any]:
-    """The patch, if it can be one of a pod template. Raises ValueError else."""
+    """The patch, if it is valid for a pod template; otherwise raises ValueError."""
     for key in patch:
         if key not in ("metadata", "spec"):
             raise ValueError(f"{key}: a pod template has metadata and spec; write patch: {{spec: {{…}}}}")
@@ -55,7 +55,7 @@ def merged(original: Any, patch: Any) -> Any:
 
 
 def _merged_list(original: list[Any], patch: list[Any], merge_key: str) -> list[Any]:
-    """Elements of the same key merged in their place; new ones at the end."""
+    """Elements with the same key merged in place; new ones at the end."""
     result = list(original)
     for element in patch:
         place = next((i for i, old in enumerate(result) if old[merge_key] == element[merge_key]), None)
@@ -69,7 +69,7 @@ def _merged_list(original: list[Any], patch: list[Any], merge_key: str) -> list[
 
 
 def _plain(value: Any) -> Any:
-    """What a patch leaves where nothing was: without its nulls and directives."""
+    """What a patch adds where nothing exists: the patch without its nulls and directives."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if v is not None and k != "$patch"}
     return [_plain(item) for item in value] if isinstance(value, list) else value
@@ -80,7 +80,7 @@ def _check_directives(value: Any, where: str) -> None:
         merge_key = _MERGE_KEYS.get(where.rpartition(".")[2])
         for index, item in enumerate(value):
             if merge_key is not None and (not isinstance(item, dict) or merge_key not in item):
-                raise ValueError(f"{where}[{index}]: its {merge_key} is missing, which tells what to merge")
+                raise ValueError(f"{where}[{index}]: {merge_key}, the merge key, is missing")
             _check_directives(item, f"{where}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():

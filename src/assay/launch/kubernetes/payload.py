@@ -1,4 +1,4 @@
-"""What travels with a job, as ConfigMaps: the programs, the keeper's spec, the task's files."""
+"""What is sent with a job, as ConfigMaps: the programs, the keeper's spec, the task's files."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SENT_DIR = "/assay/sent"
 JOB_DIR = "/assay/job"
 RELAY = "assay_payloads.keeping.relay"
 SPEC = "spec.json"
-PART_BYTES = 640 * 1024  # base64 makes 853 KiB of it; a ConfigMap holds at most 1 MiB
-MOST_PARTS = 32  # each is kept in etcd and in the memory of every node that runs the job
+PART_BYTES = 640 * 1024  # 853 KiB in base64; a ConfigMap holds at most 1 MiB
+MOST_PARTS = 32  # each is stored in etcd and in the memory of every node that runs the job
 
 
 def config_maps(
     job: Job, options: KubernetesSystem, programs: tuple[str, ...], more: Mapping[str, str]
 ) -> list[Manifest]:
-    """The first with programs and spec, then one for each part of the archive.
+    """The first holds programs and spec; each of the others holds one part of the archive.
 
-    programs  that travel beside those of every job
-    more      what the spec has beside what it has for every job
+    programs  to send in addition to those of every job
+    more      what the spec contains in addition to what it has for every job
 
-    Raises InputError for files that are more than ConfigMaps should hold.
+    Raises InputError for files that are larger than ConfigMaps should hold.
     """
     files = payload_files.files(RELAY, job_spec.KEEPER, job_spec.PROBE, *programs)
     texts = {_key(path): data.decode() for path, data in files.items()}
@@ -45,8 +45,8 @@ def config_maps(
     parts = [archive[at : at + PART_BYTES] for at in range(0, len(archive), PART_BYTES)]
     if len(parts) > MOST_PARTS:
         raise InputError(
-            f"{job.trial_id}: the task's files are {len(archive) >> 20} MiB compressed; ConfigMaps carry "
-            f"{MOST_PARTS * PART_BYTES >> 20} MiB: put large files on a volume and name it under volumes"
+            f"{job.trial_id}: the task's files are {len(archive) >> 20} MiB compressed, but ConfigMaps hold "
+            f"{MOST_PARTS * PART_BYTES >> 20} MiB: put large files on a volume and list it under volumes"
         )
     made = [first]
     for number, part in enumerate(parts):
@@ -57,7 +57,7 @@ def config_maps(
 
 
 def volumes(config_maps: Sequence[Manifest]) -> tuple[Manifest, ...]:
-    """The pod's volumes: programs, what was sent, and the directory that the job runs in."""
+    """The pod's volumes: programs, files, and the directory that the job runs in."""
     first, *parts = (config_map["metadata"]["name"] for config_map in config_maps)
     programs = [{"key": key, "path": _path(key)} for key in sorted(config_maps[0]["data"]) if key != SPEC]
     sources = [{"configMap": {"name": first, "items": [{"key": SPEC, "path": SPEC}]}}]
@@ -70,7 +70,7 @@ def volumes(config_maps: Sequence[Manifest]) -> tuple[Manifest, ...]:
 
 
 def mounts() -> list[Manifest]:
-    """Where the container has them."""
+    """Where the container mounts them."""
     return [
         {"name": "assay-program", "mountPath": PROGRAM_DIR, "readOnly": True},
         {"name": "assay-sent", "mountPath": SENT_DIR, "readOnly": True},
@@ -79,12 +79,12 @@ def mounts() -> list[Manifest]:
 
 
 def program(module: str) -> str:
-    """The file of a program in the container."""
+    """The path of a program in the container."""
     return f"{PROGRAM_DIR}/{payload_files.path_of(module)}"
 
 
 def _key(path: str) -> str:
-    """A file's name in a ConfigMap, whose keys have no slashes: the module's, which has dots for them."""
+    """A file's key in a ConfigMap: the module's name, since keys can't contain slashes."""
     return path.replace("/", ".")
 
 
@@ -97,7 +97,7 @@ def _part_name(number: int) -> str:
 
 
 def _spec(job: Job, options: KubernetesSystem) -> Manifest:
-    nothing_before: dict[str, Stamp] = {}  # the relay looks, when it has unpacked
+    nothing_before: dict[str, Stamp] = {}  # the relay looks after it has unpacked
     spec = job_spec.spec(
         job,
         python=options.python,

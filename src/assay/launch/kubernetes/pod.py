@@ -1,4 +1,4 @@
-"""The pod of every kind: its first process is the relay, which starts the keeper and says what it keeps."""
+"""The pod of every kind: its first process is the relay, which starts the keeper and prints what it keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, lab
 from assay.records import SecretReference
 
 CONTAINER = "ranks"
-KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKILL, and the last frames
+KEEPER_SLACK_S = 15.0  # beyond the grace time: the keeper's wait after SIGKILL, and the last frames
 MULTUS = "k8s.v1.cni.cncf.io/networks"
 
 
@@ -24,12 +24,12 @@ def misfits(order: Order) -> Iterator[Problem]:
         yield Problem(
             "image",
             "neither the system nor the workload names a container image: "
-            "name one that has the workload's libraries, like image: pytorch/pytorch:latest",
+            "set one that has the workload's libraries, like image: pytorch/pytorch:latest",
         )
     if order.options.pin_cpus and cpus is not None and not quantities.is_whole(cpus):
         yield Problem(
             "resources",
-            f"pin_cpus: shape {shape} gives each pod {cpus} CPUs; only whole ones can be a pod's own: "
+            f"pin_cpus: shape {shape} gives each pod {cpus} CPUs; only whole CPUs can be exclusive: "
             "change cpu under resources",
         )
 
@@ -42,12 +42,12 @@ def template(
     container: str = CONTAINER,
     subdomain: str | None = None,
 ) -> Manifest:
-    """The pod template, patched as the system asks.
+    """The pod template, with the system's patch applied.
 
-    env        what this kind tells the keeper of where the ranks meet
-    node_from  variable by which a pod knows which worker it is, from 0; None where there is one worker
-    container  name of the container, where an operator looks for one
-    subdomain  the headless Service by which the pods know each other, where no operator makes one
+    env        tells the keeper where the ranks meet, for this kind
+    node_from  variable from which a pod knows its worker number, from 0; None if there is only one worker
+    container  name of the container, if an operator looks for one
+    subdomain  the headless Service through which the pods know each other, if no operator makes one
     """
     options = order.options
     rendered = {
@@ -76,13 +76,13 @@ def template(
 
 
 def command(order: Order, node_from: str | None) -> list[str]:
-    """What the container executes, without a shell."""
+    """The container's command, without a shell."""
     relay = [order.options.python, "-I", "-S", payload.program(payload.RELAY), payload.JOB_DIR, "--keep"]
     return [*relay, "--unpack", payload.SENT_DIR, *(["--node-from", node_from] if node_from else [])]
 
 
 def deadline_s(order: Order) -> int:
-    """When the platform ends a job that nobody has ended: keeper and Assay both come before it, seconds."""
+    """When the platform ends a job that nothing else ended, seconds: later than both keeper and Assay."""
     options = order.options
     return math.ceil(options.start_timeout + order.job.timeout_s + options.grace + KEEPER_SLACK_S)
 
@@ -94,7 +94,7 @@ def job_metadata(order: Order) -> Manifest:
 
 
 def job_limits(order: Order) -> Manifest:
-    """What every Job gets: it is tried once, and neither runs nor stays for ever."""
+    """The limits of every Job: one attempt, and neither runs nor stays forever."""
     return {
         "backoffLimit": 0,
         "activeDeadlineSeconds": deadline_s(order),
@@ -118,7 +118,7 @@ def resources(order: Order) -> Manifest:
 
 
 def _amounts(order: Order) -> dict[str, str]:
-    """What a worker's pod asks for, all its ranks together."""
+    """What a worker's pod requests for all its ranks together."""
     asked, ranks = order.options.resources, order.job.shape.accelerators
     return {name: quantities.times(of_one, ranks) for name, of_one in asked.accelerator.items()} | asked.pod
 
@@ -169,7 +169,7 @@ def _secrets(options: KubernetesSystem) -> Manifest:
 
 
 def _volumes(options: KubernetesSystem) -> list[Manifest]:
-    """Shared memory, of which a container has 64 MiB by itself, too little for NCCL; then the system's."""
+    """Shared memory, since the default of 64 MiB is too little for NCCL; then the system's volumes."""
     shm = {"medium": "Memory", **({"sizeLimit": options.shm} if options.shm else {})}
     own = [{"name": "assay-shm", "emptyDir": shm}]
     return own + [{"name": f"volume-{i}", **volume.source()} for i, volume in enumerate(options.volumes)]

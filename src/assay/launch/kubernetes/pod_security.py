@@ -1,4 +1,4 @@
-"""What a system's pods ask of a cluster's security rules, read from the pod that is really sent. Pure."""
+"""What a system's pods need from a cluster's security rules, read from the pod as it is sent. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.records import Job, Shape, Task
 
 Level = Literal["privileged", "baseline", "restricted"]
-LEVELS: tuple[Level, ...] = ("privileged", "baseline", "restricted")  # the laxest first
+LEVELS: tuple[Level, ...] = ("privileged", "baseline", "restricted")  # least strict first
 
-# Source: kubernetes.io/docs/concepts/security/pod-security-standards, the fields that Assay's pods can have
+# Source: kubernetes.io/docs/concepts/security/pod-security-standards, for the fields that Assay's pods can
+# have
 BASELINE_CAPABILITIES = {
     "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
     "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
@@ -28,21 +29,21 @@ RESTRICTED_VOLUMES = {
 
 @dataclass(frozen=True)
 class PrivilegeRequest:
-    """One thing that a pod asks for, and the strictest level that still allows it."""
+    """One thing that a pod requests, and the strictest level that still allows it."""
 
     what: str
     allowed_by: Level
 
 
 def pod_of(options: KubernetesSystem) -> dict[str, Any]:
-    """The spec of a worker's pod, patched as the system asks. Raises InputError as rendering does."""
+    """The spec of a worker's pod, with the system's patch. Raises InputError as rendering does."""
     spec: dict[str, Any] = template_of(options)["spec"]
     return spec
 
 
 def template_of(options: KubernetesSystem) -> dict[str, Any]:
     """The template of a worker's pod. Raises InputError as rendering does."""
-    task = Task(("true",), image="image")  # stands for any: what is asked does not depend on it
+    task = Task(("true",), image="image")  # any task: the requests don't depend on it
     job = Job("token", "trial", Shape(1, 1), task, 0, 60.0)
     rendered = render(job, with_host_python(options), KINDS["pod"])
     template: dict[str, Any] = rendered.job["spec"]["template"]
@@ -50,7 +51,7 @@ def template_of(options: KubernetesSystem) -> dict[str, Any]:
 
 
 def asks(spec: dict[str, Any]) -> tuple[PrivilegeRequest, ...]:
-    """All that keeps a pod from the level `restricted`."""
+    """Everything that keeps a pod from the level `restricted`."""
     return (
         *_of_pod(spec),
         *(ask for container in spec["containers"] for ask in _of_container(container, spec)),
@@ -63,7 +64,7 @@ def level(spec: dict[str, Any]) -> Level:
 
 
 def capabilities(spec: dict[str, Any]) -> tuple[str, ...]:
-    """Those that the pod's containers add, sorted."""
+    """The capabilities that the pod's containers add, sorted."""
     return tuple(sorted({name for one in spec["containers"] for name in _capabilities(one).get("add", ())}))
 
 
@@ -88,7 +89,7 @@ def _of_container(container: dict[str, Any], spec: dict[str, Any]) -> Iterator[P
                 f"capability {name}", "baseline" if name in BASELINE_CAPABILITIES else "privileged"
             )
     if "ALL" not in _capabilities(container).get("drop", ()):
-        yield PrivilegeRequest("the capabilities that a container has by itself", "baseline")
+        yield PrivilegeRequest("the default capabilities of a container", "baseline")
     if own.get("allowPrivilegeEscalation") is not False:
         yield PrivilegeRequest("privilege escalation", "baseline")
     both = {**pod, **own}

@@ -1,4 +1,4 @@
-"""The logs of a job's pods, each read by a thread of its own, as frames in one place."""
+"""The logs of a job's pods, each read by its own thread, as frames in one place."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from assay.launch.frames import Frame, FrameReader, PlainLine
 from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.refusals import ApiError, NotFoundError
 from assay.launch.kubernetes.wire import Stream
-from assay_payloads.keeping import relay
 
-QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes it
+QUEUE_CHUNKS = 64  # of at most 64 KiB each, read ahead of the consumer
 LINES_KEPT = 20
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 WAKE_S = 0.1
-UNKEPT = b"assay: outputs: "  # so the relay begins the line that says it
-WAITS = relay.WAITS.encode()
 
 
 @dataclass
 class PodLog:
     """How far the log of one pod has been read.
 
-    said      last lines in it that are not the job's: the runtime's
-    unkept    why the relay did not send the files that were asked for
-    waits_for what its keeper waits for before it starts the ranks; "" where it does not
-    ended     its last frame came: nothing is missing behind it
-    complete  there is nothing more to be had
-    trouble   why it can't be read just now
+    said      last lines in it that are the runtime's, not the job's
+    unkept    why the relay did not send the requested files
+    waits_for what its keeper waits for before it starts the ranks; "" if it doesn't wait
+    ended     its last frame arrived: nothing is missing after it
+    complete  there is nothing more to read
+    trouble   why it can't be read at the moment
     """
 
     name: str
@@ -57,7 +54,7 @@ class PodLog:
 
 
 class PodLogs:
-    """The logs of one job's pods. `take` gives what came; `stop` ends all reading."""
+    """The logs of one job's pods. `take` returns what arrived; `stop` ends all reading."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.logs: dict[str, PodLog] = {}
@@ -65,14 +62,14 @@ class PodLogs:
         self._queue: queue.Queue[tuple[_Reading | None, bytes | ApiError | None]] = queue.Queue(QUEUE_CHUNKS)
 
     def wake(self) -> None:
-        """Have `take` look again: something happened that is not in a log."""
+        """Make `take` look again: something happened that is not in a log."""
         if self._queue.empty():
             self._queue.put_nowait((None, None))
 
     def read_on(self, pod: Object, *, over: bool) -> None:
-        """Begin to read a pod's log, or go on, where that is to be done now.
+        """Start or continue reading a pod's log, if that is due now.
 
-        over  the pod has ended or is gone: what can be read now is all
+        over  the pod has ended or is gone: what can be read now is everything
         """
         uid = pod["metadata"]["uid"]
         log = self.logs.setdefault(uid, PodLog(pod["metadata"]["name"]))
@@ -87,7 +84,7 @@ class PodLogs:
         log.reading = _Reading(self._cluster, uid, log.name, self._queue, follow=not over)
 
     def read_again(self, uid: str) -> None:
-        """Read a log once more from its beginning, for a gap in it; only once."""
+        """Read a log again from its beginning because of a gap in it; only once."""
         log = self.logs[uid]
         if not log.read_for_gaps and log.reading is not None:
             log.read_for_gaps = True
@@ -95,9 +92,9 @@ class PodLogs:
             log.reading, log.again_at, log.ended, log.read_after_end = None, 0.0, False, False
 
     def take(self) -> Iterator[tuple[str, Frame]]:
-        """Frames that came, with their pod's uid; waits at most a tenth of a second for the first.
+        """Frames that arrived, with their pod's uid; waits at most a tenth of a second for the first.
 
-        Raises ApiError where logs may not be read.
+        Raises ApiError if logs may not be read.
         """
         wait = True
         while True:
@@ -109,7 +106,7 @@ class PodLogs:
             if reading is None:
                 continue
             log = self.logs[reading.uid]
-            if log.reading is not reading:  # given up meanwhile
+            if log.reading is not reading:  # abandoned in the meantime
                 continue
             if isinstance(data, bytes):
                 yield from ((reading.uid, frame) for frame in self._framed(log, data))
@@ -126,12 +123,12 @@ class PodLogs:
         log.tries, log.trouble = 0, ""
         for item in log.reader.feed(data):
             if isinstance(item, PlainLine):
-                if item.line.startswith(UNKEPT):
-                    log.unkept = item.line.decode(errors="replace").removeprefix("assay: ")
-                elif item.line.startswith(WAITS):
-                    log.waits_for = item.line.removeprefix(WAITS).decode(errors="replace")
-                elif not log.framed:  # later such lines are what is left of a frame that was cut
-                    log.says(item.line.decode(errors="replace"))
+                if item.unkept:
+                    log.unkept = f"outputs: {item.unkept}"
+                elif item.waits_for:
+                    log.waits_for = item.waits_for
+                elif not log.framed:  # later, such lines are the rest of a truncated frame
+                    log.says(str(item))
                 continue
             log.framed = True
             if item.stream.startswith(("started-", "ended-")):
@@ -144,7 +141,7 @@ class PodLogs:
         if isinstance(error, NotFoundError) or (error is None and log.ended):
             log.complete = True
             return
-        if error is not None and error.code in (401, 403):  # no use in asking again
+        if error is not None and error.code in (401, 403):  # asking again is useless
             raise error
         if error is not None:
             log.trouble, log.read_after_end = str(error), False
@@ -200,6 +197,6 @@ class _Reading:
 
 
 def _has_begun(pod: Object) -> bool:
-    """Its container runs or ran, so that there is a log."""
+    """Whether its container runs or ran, so that there is a log."""
     states = (status["state"] for status in pod.get("status", {}).get("containerStatuses", ()))
     return any("running" in state or "terminated" in state for state in states)

@@ -1,4 +1,4 @@
-"""What a ResourceQuota's refusal says: whether it is used up, or too small whatever ends. Pure."""
+"""What a ResourceQuota's refusal means: the quota is used up, or too small in any case. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _REFUSAL = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
 
 
 def never_fits(message: str) -> bool:
-    """Whether a quota refuses more than it allows in all: no other pod's end would make room.
+    """Whether a request exceeds the whole quota, so that the end of another pod would not help.
 
     >>> never_fits("exceeded quota: q, requested: cpu=2,pods=1, used: cpu=1,pods=1, limited: cpu=1,pods=9")
     True

@@ -1,4 +1,4 @@
-"""What a Kubernetes API server refuses, said once in words that tell what to do. Pure."""
+"""Requests that a Kubernetes API server refuses, and what to do about each. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FORBIDDEN = 403
 
 
 class ApiError(LaunchError):
-    """The API server answered no.
+    """The API server refused a request.
 
-    code    HTTP status; 0 where there was no answer
+    code    HTTP status; 0 if there was no response
     reason  Kubernetes' own word: `Forbidden`, `AlreadyExists`, `Invalid`, …
-    fields  which field, and what is wrong with it, where it says so
+    fields  the wrong fields and what is wrong with each, if it says so
     """
 
     def __init__(
@@ -28,37 +28,37 @@ class ApiError(LaunchError):
 
 
 class NotFoundError(ApiError):
-    """There is no such object, or the cluster does not know its kind."""
+    """The object does not exist, or the cluster does not know its kind."""
 
 
 class ConflictError(ApiError):
-    """An object of this name is there already, or was changed by somebody else."""
+    """An object with this name already exists, or was changed by somebody else."""
 
 
 class LoginError(ApiError, PlatformError):
-    """The login is expired or wrong, or the server is not the one that the kubeconfig trusts."""
+    """The login is expired or wrong, or the kubeconfig does not trust the server."""
 
 
 class WatchExpiredError(ApiError):
-    """A watch began too far back: list again."""
+    """A watch started too far back: list again."""
 
 
 class ApiUnreachableError(ApiError, UnansweredError):
-    """No answer came, however long one waited."""
+    """No response arrived, however long Assay waited."""
 
 
 def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
-    """The error for an answer of 400 or above.
+    """The error for a response of 400 or above.
 
     doing   verb and object, for people: `create Job assay-1f in namespace bench`
-    status  the answer's `Status` object; {} where it was none
+    status  the `Status` object in the response; {} if there is none
     """
     reason, message = str(status.get("reason", "")), str(status.get("message", "")).strip()
     said = message or f"HTTP {code} {reason}".strip()
     kind = {401: LoginError, 404: NotFoundError, 409: ConflictError, 410: WatchExpiredError}.get(
         code, ApiError
     )
-    if code == 409 and "exceeded quota" in message:  # the quota itself changed meanwhile
+    if code == 409 and "exceeded quota" in message:  # the quota itself changed in the meantime
         kind = ApiError
     causes = (status.get("details") or {}).get("causes") or ()
     fields = [(str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes]
@@ -66,7 +66,7 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
 
 
 def extent_of(error: ApiError) -> Extent:
-    """Which other jobs it would refuse: a right, a kind or a namespace that is missing is missed by all."""
+    """Which other jobs it would refuse: a missing permission, kind, or namespace affects all of them."""
     missed = re.search(_OF_ALL, str(error), re.DOTALL) or isinstance(error, NotFoundError)
     return Extent.SYSTEM if missed else Extent.POINT
 
@@ -75,13 +75,13 @@ def _in_words(code: int, reason: str, said: str) -> str:
     if code == 401:
         return (
             "the cluster does not accept these credentials (401): they are expired or wrong; log in again "
-            "(oc login, or the command of your provider) and run the same command"
+            "(oc login, or your provider's command) and run the same command"
         )
     for pattern, remedy in _KNOWN:
         if re.search(pattern, said, re.DOTALL):
             return f"{said} — {remedy}"
     if code == 404 and "requested resource" in said:
-        return "this cluster does not know that kind: the operator that brings it is not installed"
+        return "this cluster does not know that kind: the operator that provides it is not installed"
     return f"{said} ({reason})" if reason and reason not in said else said
 
 
@@ -89,24 +89,24 @@ _OF_ALL = (
     r'User ".*" cannot \w+ resource|namespaces "[^"]+" not found|because it is being terminated'
     r"|failed calling webhook|admission webhook"
 )
-# what a refusal's message has in common → what to do about it; the first that fits counts
+# pattern of a refusal's message → what to do; the first match counts
 _KNOWN = (
     (
         r'User ".*" cannot \w+ resource',
-        "that right is missing: `assay cluster rbac` prints a Role with every right that runs need; "
-        "ask whoever administers the namespace to apply it",
+        "that permission is missing: `assay cluster rbac` prints a Role with every permission that runs "
+        "need; ask the namespace's administrator to apply it",
     ),
     (
         r"exceeded quota",
-        "the namespace's ResourceQuota is used up: free some, ask for less in `resources`, or have it raised",
+        "the namespace's ResourceQuota is used up: free some, request less in `resources`, or have it raised",
     ),
     (
         r"must specify|failed quota",
-        "the namespace's quota wants every pod to state these: add them to `resources`",
+        "the namespace's quota requires these on every pod: add them to `resources`",
     ),
     (
         r"violates PodSecurity",
-        "the namespace's Pod Security level forbids it: leave out what is named, or use another namespace",
+        "the namespace's Pod Security level forbids it: remove what is named, or use another namespace",
     ),
     (
         r"unable to validate against any security context constraint",
@@ -114,11 +114,11 @@ _KNOWN = (
     ),
     (
         r'admission webhook "[^"]+" denied',
-        "the cluster's own rule forbids it: change what it names, or ask whoever runs that webhook",
+        "a rule of the cluster forbids it: change what it names, or ask the webhook's administrator",
     ),
     (
         r"failed calling webhook",
-        "a webhook of the cluster does not answer: the operator that serves it is not running",
+        "a webhook of the cluster does not respond: the operator that serves it is not running",
     ),
     (r"namespaces \"[^\"]+\" not found", "create the namespace, or name another in the system's `namespace`"),
     (r"because it is being terminated", "the namespace is being deleted: use another"),

@@ -1,4 +1,4 @@
-"""On which nodes a job's pods come to lie: the shape's nodes, the placement, and what the system asks."""
+"""Which nodes a job's pods run on: the shape's nodes, the placement, and the system's constraints."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def nodes_of(shape: Shape, options: KubernetesSystem) -> int | None:
-    """How many nodes a job is to be on: as its shape says, else by the placement a node a worker, or one.
+    """How many nodes a job must run on: from its shape, otherwise from the placement: one per worker, or one.
 
-    None where any number will do.
+    None if any number will do.
     """
     if shape.nodes is not None or shape.workers == 1:
         return shape.nodes
@@ -24,7 +24,7 @@ def nodes_of(shape: Shape, options: KubernetesSystem) -> int | None:
 
 
 def pod_fields(order: Order) -> Manifest:
-    """Fields of the pod's spec that say where it may lie; none where nothing is asked."""
+    """Fields of the pod's spec that constrain where it may run; empty if there are no constraints."""
     options = order.options
     fields = {
         "nodeSelector": dict(options.nodeSelector),
@@ -39,7 +39,7 @@ def pod_fields(order: Order) -> Manifest:
 
 
 def pod_annotations(order: Order) -> dict[str, str]:
-    """What Kueue reads of a pod template."""
+    """What Kueue reads from a pod template."""
     topology = order.options.topology
     if topology is None:
         return {}
@@ -48,12 +48,12 @@ def pod_annotations(order: Order) -> dict[str, str]:
 
 
 def job_labels(order: Order) -> dict[str, str]:
-    """What Kueue reads of a job object."""
+    """What Kueue reads from a job object."""
     return {KUEUE_QUEUE: order.options.queue} if order.options.queue else {}
 
 
 def _affinity(order: Order) -> Manifest:
-    """The system's terms, and that pods share nodes where fewer nodes than pods are requested."""
+    """The system's terms, and sharing of nodes if fewer nodes than pods are requested."""
     affinity: Manifest = order.options.affinity.model_dump(exclude_none=True)
     if order.options.nodes:
         affinity["nodeAffinity"] = _on_named_nodes(order.options)
@@ -70,9 +70,9 @@ def _affinity(order: Order) -> Manifest:
 
 
 def _on_named_nodes(options: KubernetesSystem) -> Manifest:
-    """The system's own terms, each for each of its nodes: of terms one has to hold, of what is in one all.
+    """The system's own terms, each combined with each of its nodes. One term must hold, with all its parts.
 
-    By the node's name: its label kubernetes.io/hostname may be another. The API takes one name a term.
+    Nodes are matched by name: the label kubernetes.io/hostname may differ. The API allows one name per term.
     """
     affinity = dict(options.affinity.nodeAffinity or {})
     terms = affinity.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
@@ -84,10 +84,10 @@ def _on_named_nodes(options: KubernetesSystem) -> Manifest:
 
 
 def _spread(order: Order) -> list[Manifest]:
-    """The system's constraints, and at most as many pods on a node as fill the requested nodes.
+    """The system's constraints, and at most as many pods per node as fill the requested nodes.
 
-    Where there are fewer nodes than minDomains, the least that lies on one counts as none: maxSkew is then
-    the most that may lie on any. With that and a preference for company, full nodes are exactly as many as
+    If there are fewer nodes than minDomains, the minimum over nodes counts as zero: maxSkew is then the most
+    pods that may be on any node. With that and a preference for company, exactly as many nodes are filled as
     were requested.
     """
     selector = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}}

@@ -1,4 +1,4 @@
-"""As whom the ranks run: a pod passes the Pod Security Standard `restricted` unless a system asks more."""
+"""The user of the ranks: a pod meets the Pod Security Standard `restricted` unless a system requests more."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from assay.launch.kubernetes.order import Manifest
 
 
 def runs_as_other(options: KubernetesSystem) -> bool:
-    """Whether the user is neither root nor of the image: one that the image may not know."""
+    """Whether the user is neither root nor the image's, and so may be unknown to the image."""
     return options.runAsUser not in (0, "image")
 
 
 def of_pod(options: KubernetesSystem) -> Manifest:
-    """The pod's security context. `assigned` leaves the user out: OpenShift gives it one of its range."""
+    """The pod's security context. `assigned` omits the user: OpenShift assigns one from its range."""
     context: Manifest = {"seccompProfile": {"type": "RuntimeDefault"}}
     if runs_as_other(options):
         context["runAsNonRoot"] = True
@@ -22,7 +22,7 @@ def of_pod(options: KubernetesSystem) -> Manifest:
 
 
 def of_container(options: KubernetesSystem) -> Manifest:
-    """The container's. Root keeps the capabilities that a container's root has, or it could read no file."""
+    """The container's security context. Root keeps its default capabilities: it needs them to read files."""
     capabilities: Manifest = {"drop": ["ALL"]} if runs_as_other(options) else {}
     if options.capabilities:
         capabilities["add"] = list(options.capabilities)
@@ -33,5 +33,5 @@ def of_container(options: KubernetesSystem) -> Manifest:
 
 
 def env(options: KubernetesSystem) -> dict[str, str]:
-    """A home and a name for a user that the image may not know: torch, for one, asks for both."""
+    """A home directory and a name for a user that the image may not know: torch, for one, needs both."""
     return {"HOME": "/assay/job", "USER": "assay"} if runs_as_other(options) else {}

@@ -1,4 +1,4 @@
-"""What has been brought in of a job beside its streams: how each node ended, files, and how it all ended."""
+"""What has been collected of a job besides its streams: how each node ended, files, and the final status."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class SpooledJob:
 
     @property
     def exists(self) -> bool:
-        """Something was kept, and it was not forgotten."""
+        """Whether something is stored and was not removed."""
         return self.directory.is_dir()
 
     def create(self) -> None:
-        """Begin."""
+        """Create the directory."""
         (self.directory / "frames").mkdir(parents=True, exist_ok=True)
 
     def taken(self) -> dict[str, int]:
-        """Bytes that are kept of each stream that is not the caller's to keep."""
+        """Bytes stored of each stream that the caller does not store."""
         frames = self.directory / "frames"
         files = self.directory / "files"
         found = {path.name: path.stat().st_size for path in frames.glob("*")}
@@ -40,11 +40,11 @@ class SpooledJob:
         return found | {f"file:{quote(str(path.relative_to(files)))}": path.stat().st_size for path in lying}
 
     def is_ours(self, stream: str) -> bool:
-        """Kept here rather than by the caller."""
+        """Whether the stream is stored here rather than by the caller."""
         return stream.startswith(("started-", "ended-", "file:"))
 
     def append(self, stream: str, data: bytes) -> None:
-        """More of a stream of ours. A file whose name leads out of the directory is not kept."""
+        """Append to one of these streams. A file whose name leads out of the directory is dropped."""
         path = self.directory / "frames" / stream
         if stream.startswith("file:"):
             name = unquote(stream.removeprefix("file:"))
@@ -60,54 +60,54 @@ class SpooledJob:
         return min((told["started_at"] for told in self._told("started")), default=None)
 
     def ends(self) -> list[dict[str, Any]]:
-        """What the keepers of the nodes that told their end said of it."""
+        """How the nodes ended, from those keepers that reported it."""
         return list(self._told("ended"))
 
     def files(self, patterns: Sequence[str]) -> Iterator[Output]:
         """Files of the job that match, in parts of at most 1 MiB.
 
-        Raises LaunchError where they did not come.
+        Raises LaunchError if they did not arrive.
         """
         if (self.directory / "unkept").exists():
             raise LaunchError((self.directory / "unkept").read_text(encoding="utf-8"))
         return outputs.written(self.directory / "files", patterns, {}, 1 << 30)
 
     def note_unkept(self, why: Sequence[str]) -> None:
-        """Files that were to come did not."""
+        """Record that expected files did not arrive."""
         if why:
             (self.directory / "unkept").write_text("; ".join(why), encoding="utf-8")
 
     # The job as a whole
 
     def cancel_asked(self) -> bool:
-        """Somebody here asked for its end."""
+        """Whether this side requested its end."""
         return (self.directory / "cancelled").exists()
 
     def note_cancel(self) -> None:
-        """From now on its end was asked for."""
+        """Record that this side requested its end."""
         self.create()
         (self.directory / "cancelled").touch()
 
     def status(self) -> JobStatus | None:
-        """How it ended, once that is settled."""
+        """How it ended, once that is known."""
         try:
             return from_json(JobStatus, (self.directory / "status.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 
     def settle(self, status: JobStatus) -> None:
-        """Keep how it ended; whole or not at all."""
+        """Save how it ended, atomically."""
         self.create()
         beside = self.directory / "status.part"
         beside.write_text(to_json(status), encoding="utf-8")
         beside.replace(self.directory / "status.json")
 
     def remove(self) -> None:
-        """Forget it all."""
+        """Remove everything."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.directory)
 
     def _told(self, what: str) -> Iterator[dict[str, Any]]:
         for path in sorted((self.directory / "frames").glob(f"{what}-*")):
-            with suppress(InputError):  # still coming
+            with suppress(InputError):  # still arriving
                 yield read_json(path)

@@ -1,4 +1,4 @@
-"""When what happened to a pod, and the time of a job split by it. Pure."""
+"""When things happened to a pod, and the time of a job split by phase. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Object = Mapping[str, Any]
 
 
 def moment(stamp: str | None) -> float | None:
-    """A time of the API, `2026-11-21T08:00:00Z`, in seconds since the epoch; None for none."""
+    """A time of the API, `2026-11-21T08:00:00Z`, in seconds since the epoch; None if there is none."""
     return None if not stamp else datetime.fromisoformat(stamp).timestamp()
 
 
@@ -18,10 +18,10 @@ def split(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict
     """Seconds that a pod spent until its ranks ran: `queue_s`, `pull_s`, `start_s`; absent where unknown.
 
     queue  from its creation until a node was found
-    pull   while its image was pulled; 0 where it lay on the node
+    pull   while its image was pulled; 0 if the node already had it
     start  from then until the ranks ran: volumes, sandbox, container, keeper, probe
 
-    The API tells whole seconds, so each is exact to a second.
+    The API reports whole seconds, so each is exact to a second.
     """
     created = moment(pod["metadata"].get("creationTimestamp"))
     conditions = {c["type"]: c for c in pod.get("status", {}).get("conditions", ())}

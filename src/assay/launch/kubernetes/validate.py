@@ -1,4 +1,4 @@
-"""What a cluster's API server would say of a job: everything is sent as a dry run, and nothing is kept."""
+"""What a cluster's API server would say about a job: everything is sent as a dry run; nothing is stored."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 
 
 def checked(cluster: Cluster, manifests: Manifests) -> Iterator[PartCheck]:
-    """One for each object, and one for a pod of each template: what admits pods sees no job.
+    """One result per object, and one for a pod of each template: pod admission does not see jobs.
 
-    Admission of pods is quota, limit ranges, Pod Security, SecurityContextConstraints, webhooks.
+    Pod admission covers quotas, limit ranges, Pod Security, SecurityContextConstraints, and webhooks.
     """
     for manifest in (*manifests.objects, *_pods(manifests)):
         name = f"{manifest['kind']} {manifest['metadata']['name']}"
@@ -30,7 +30,7 @@ def checked(cluster: Cluster, manifests: Manifests) -> Iterator[PartCheck]:
 
 
 def _pods(manifests: Manifests) -> Iterator[Manifest]:
-    """A pod of each of the job object's templates that is whole."""
+    """A pod of each of the job object's complete templates."""
     space = manifests.job["metadata"].get("namespace")
     for number, template in enumerate(_templates(manifests.job)):
         metadata = {**template["metadata"], **({"namespace": space} if space else {})}
@@ -39,7 +39,7 @@ def _pods(manifests: Manifests) -> Iterator[Manifest]:
 
 
 def _templates(value: Any) -> Iterator[Manifest]:
-    """Pod templates, however deep; a patch of one, which names no image, is none."""
+    """Pod templates at any depth; a patch of one, which names no image, doesn't count."""
     if isinstance(value, list):
         for item in value:
             yield from _templates(item)

@@ -14,24 +14,24 @@ SOURCES = ("hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir
 
 
 class Volume(BaseModel):
-    """One volume; exactly one of its sources is given."""
+    """One volume, with exactly one source."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     mountPath: str = Field(pattern="^/", description="Where the ranks find it.")
     readOnly: bool = False
     subPath: str | None = None
-    hostPath: str | None = Field(None, pattern="^/", description="A path of the node.")
+    hostPath: str | None = Field(None, pattern="^/", description="A path on the node.")
     type: Literal[
         "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket", "CharDevice", "BlockDevice"
-    ] = Field("Directory", description="What the path of the node has to be.")
+    ] = Field("Directory", description="What the path on the node must be.")
     persistentVolumeClaim: str | None = Field(None, description="Name of a claim.")
     configMap: str | None = Field(None, description="Name of a ConfigMap.")
     secret: str | None = Field(None, description="Name of a Secret.")
     emptyDir: Literal["Disk", "Memory"] | None = Field(
         None, description="An empty directory, on disk or in memory."
     )
-    sizeLimit: Quantity | None = Field(None, description="Of an emptyDir.")
+    sizeLimit: Quantity | None = Field(None, description="Size limit of an emptyDir.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Volume:
@@ -42,11 +42,11 @@ class Volume(BaseModel):
                 f"expected one of {', '.join(SOURCES)}"
             )
         if self.sizeLimit is not None and self.emptyDir is None:
-            raise ValueError(f"{self.mountPath}: sizeLimit belongs to an emptyDir")
+            raise ValueError(f"{self.mountPath}: only an emptyDir has a sizeLimit")
         return self
 
     def source(self) -> dict[str, Any]:
-        """As a pod's `volumes` has it, without the name."""
+        """Its entry in a pod's `volumes`, without the name."""
         if self.hostPath is not None:
             return {"hostPath": {"path": self.hostPath, "type": self.type}}
         if self.persistentVolumeClaim is not None:
@@ -59,7 +59,7 @@ class Volume(BaseModel):
         return {"emptyDir": {**medium, **({"sizeLimit": self.sizeLimit} if self.sizeLimit else {})}}
 
     def mount(self, name: str) -> dict[str, Any]:
-        """As a container's `volumeMounts` has it."""
+        """Its entry in a container's `volumeMounts`."""
         mount: dict[str, Any] = {"name": name, "mountPath": self.mountPath}
         if self.readOnly:
             mount["readOnly"] = True

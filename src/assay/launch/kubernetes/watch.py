@@ -1,4 +1,4 @@
-"""All of Assay's pods in a namespace, kept up to date by one watch, however many jobs are followed."""
+"""All of Assay's pods in a namespace, kept up to date by one watch for any number of jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYNC_S = 30.0
 class JobPods:
     """The pods of one job as last seen, by uid.
 
-    deleted  those that somebody deleted, in that order; gone: those of them that are no more
+    deleted  pods that somebody deleted, in that order; gone: those of them that no longer exist
     """
 
     seen: dict[str, Object] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class JobPods:
     gone: set[str] = field(default_factory=set)
 
     def see(self, pod: Object, *, gone: bool = False) -> None:
-        """Take note of a pod as it is now, or was last."""
+        """Record a pod's current or last state."""
         uid = pod["metadata"]["uid"]
-        self.seen = {**self.seen, uid: pod}  # a new one: others read in their own threads
+        self.seen = {**self.seen, uid: pod}  # a new dict: others read it in their own threads
         if (gone or "deletionTimestamp" in pod["metadata"]) and uid not in self.deleted:
             self.deleted.append(uid)
         if gone:
@@ -42,8 +42,8 @@ class JobPods:
 class PodWatch:
     """The pods of one cluster and namespace.
 
-    trouble  why it is not up to date, in words; "" while it is
-    refused  what the cluster said where this user may not list or watch; it is not asked again
+    trouble  why it is not up to date, as text; "" while it is
+    refused  the cluster's words if this user may not list or watch; it is not asked again
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -58,9 +58,9 @@ class PodWatch:
 
     @contextmanager
     def of(self, token: str, wake: Callable[[], None]) -> Iterator[JobPods]:
-        """The pods of a job, kept up to date within; `wake` is called in another thread at each change.
+        """The pods of a job, kept up to date inside the context; another thread calls `wake` at each change.
 
-        Raises ApiError where the pods may not be listed or watched.
+        Raises ApiError if the pods may not be listed or watched.
         """
         entry = (token, JobPods(), wake)
         with self._lock:
@@ -85,7 +85,7 @@ class PodWatch:
                 self._followed.remove(entry)
 
     def _run(self) -> None:
-        """List and watch, for as long as the process lives."""
+        """List and watch for as long as the process lives."""
         tries = 0
         try:
             while True:

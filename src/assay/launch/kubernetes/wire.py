@@ -1,4 +1,4 @@
-"""Requests to an API server and their answers: patience where the server is busy or away, words where not."""
+"""Requests to an API server: patience while the server is busy or unreachable, clear errors otherwise."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     import httpx2 as httpx
 
 Object = dict[str, Any]
-"""An object of Kubernetes as its JSON has it."""
+"""A Kubernetes object, as JSON."""
 
 CONNECT_S, ANSWER_S = 5.0, 35.0
-FIRST_PATIENCE_S = 10.0  # a server that never answered is more likely misspelt than restarting
+FIRST_PATIENCE_S = 10.0  # a server that never responded is more likely misspelled than restarting
 PATIENCE_S = 180.0
-PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between tries; the last again and again
+PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between attempts; the last one repeats
 BUSY = (429, 502, 503, 504)
 
 
 class Stream:
-    """Bytes of an answer that has no end yet; `stop` may come from another thread."""
+    """Bytes of an open-ended response; another thread may call `stop`."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
         self._socket: socket.socket = response.extensions["network_stream"].get_extra_info("socket")
         for option, value in ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4)):
-            self._socket.setsockopt(socket.IPPROTO_TCP, option, value)  # a server that vanished is noticed
+            self._socket.setsockopt(socket.IPPROTO_TCP, option, value)  # so that a vanished server is noticed
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def __iter__(self) -> Iterator[bytes]:
-        """What comes, as it comes. Raises ApiUnreachableError where the connection breaks."""
+        """The bytes as they arrive. Raises ApiUnreachableError if the connection breaks."""
         import httpx2 as httpx
 
         try:
@@ -48,7 +48,7 @@ class Stream:
             self._response.close()
 
     def stop(self) -> None:
-        """End it: who iterates gets the end."""
+        """Stop the watch: the iterator ends."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -56,7 +56,7 @@ class Stream:
 class Wire:
     """The connection to one API server, as one user.
 
-    waits_for  what is being waited for, in words, while the server does not answer; else ""
+    waits_for  what it waits for, as text, while the server does not respond; otherwise ""
     requests   made so far
     """
 
@@ -76,7 +76,7 @@ class Wire:
         accept: str = "application/json",
         patience_s: float | None = None,
     ) -> Object:
-        """The JSON that answers; `doing` says what for, in words. Raises ApiError for a refusal."""
+        """The JSON response; `doing` describes the request for people. Raises ApiError if refused."""
         request = self._http.build_request(
             method,
             path,
@@ -90,7 +90,7 @@ class Wire:
 
     @contextmanager
     def stream(self, path: str, doing: str, params: Mapping[str, str]) -> Iterator[Stream]:
-        """An answer without an end. Not asked again: who follows it knows from where to go on."""
+        """An open-ended response. Not retried: the caller knows where to continue."""
         import httpx2 as httpx
 
         request = self._http.build_request(
@@ -111,9 +111,9 @@ class Wire:
     def _patiently(
         self, send: Callable[[], httpx.Response], doing: str, patience_s: float | None = None
     ) -> httpx.Response:
-        """The answer; asked again while the server is busy or away, for as long as there is patience.
+        """The response; retried while the server is busy or unreachable, for as long as there is patience.
 
-        The patience is short until it has answered once. `waits_for` says meanwhile what is waited for.
+        Patience is short until the server has responded once. `waits_for` says what it waits for meanwhile.
         """
         began, tries = time.monotonic(), 0
         if patience_s is None:
@@ -145,7 +145,7 @@ class Wire:
             response = send()
         except httpx.TransportError as error:
             _raise_if_hopeless(error, doing)
-            return None, _AwayError(f"can't {doing}: the API server does not answer ({_why(error)})")
+            return None, _AwayError(f"can't {doing}: the API server does not respond ({_why(error)})")
         except (ConfigError, json.JSONDecodeError, KeyError, OSError) as error:
             raise LoginError(
                 f"can't {doing}: the kubeconfig's login program failed: {error}; log in again"
@@ -175,13 +175,13 @@ def _status(response: httpx.Response) -> Object:
     text = response.read()
     try:
         value = json.loads(text)
-    except ValueError:  # a proxy's page, or a line of the server's
+    except ValueError:  # a proxy's page, or a line from the server
         return {"message": text.decode(errors="replace")[:300]}
     return value if isinstance(value, dict) else {}
 
 
 def _raise_if_hopeless(error: Exception, doing: str) -> None:
-    """What waiting does not mend: certificates."""
+    """Errors that waiting does not fix: certificates."""
     said = str(error)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in said:
         raise LoginError(

@@ -21,7 +21,7 @@ def _doctor(system: LocalSystem, request: DoctorRequest) -> Examination:
     from assay.launch.local.facts import facts_here
     from assay.secret_reference import texts
 
-    request.report("Looking at this machine, importing torch …")
+    request.report("Examining this machine and importing torch …")
     python = system.python or sys.executable
     facts = facts_here(python, texts(system.env), request.directory, request.data)
     return Examination(facts, examine(facts))

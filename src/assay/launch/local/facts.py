@@ -1,4 +1,4 @@
-"""The facts that the doctor judges, of this machine: its programs run here, one after the other."""
+"""The doctor's facts of this machine: its programs run here, one after the other."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TIMEOUT_S = {PROBE: 30.0, HOST: 60.0, TORCH: 180.0, DATA: 60.0}
 def facts_here(
     python: str, env: Mapping[str, str], directory: Path, data: str | None = None
 ) -> dict[str, Scalar]:
-    """What the doctor's programs tell of this machine and of an interpreter on it.
+    """The facts of the doctor's programs about this machine and an interpreter on it.
 
     python     interpreter that the trials use
     env        variables that its system adds
     directory  an existing directory on the disk that will hold the runs
-    data       directory whose files are to be read
+    data       directory whose files to read
 
     Never raises for an interpreter that can't run: `python.error` says why, and the machine's own facts
-    come through the interpreter that runs Assay.
+    come from the interpreter that runs Assay.
     """
     try:
         facts = _said((PROBE,), python, env, directory)
@@ -47,15 +47,15 @@ def facts_here(
 
 
 def node_here() -> dict[str, Scalar]:
-    """What the probe alone tells, by the interpreter that runs Assay. Raises HostError in its own words."""
+    """The probe's facts, from the interpreter that runs Assay. Raises HostError in the probe's words."""
     facts = _said((PROBE,), sys.executable, {}, Path())
     if "python.version" not in facts:
-        raise HostError(f"this machine can't be looked at: {facts['unreadable']}")
+        raise HostError(f"can't examine this machine: {facts['unreadable']}")
     return facts
 
 
 def _others(python: str, env: Mapping[str, str], directory: Path, data: str | None) -> dict[str, Scalar]:
-    """What the other programs tell; where one did not come to its end, why."""
+    """The facts of the other programs; if one did not finish, why."""
     found: dict[str, Scalar] = {}
     for words in asked(data)[1:]:
         try:

@@ -1,11 +1,10 @@
-"""Jobs on this machine: a keeper of their own runs them, so that they need no Assay to go on."""
+"""Jobs on this machine: each has its own keeper, so that it continues without Assay."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -14,11 +13,11 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import dry_run, job_spec, processes, spool
 from assay.launch.job_directory import JobDirectory, not_taken
 from assay.launch.launcher import Leftover
+from assay.launch.local.keeper_server import KeeperServer
 from assay.launch.local.options import LocalSystem
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
 
@@ -26,7 +25,7 @@ KILL_PATIENCE_S = 10.0
 
 
 class LocalLauncher:
-    """Runs jobs on this machine, one process a rank. `Launcher` says what each method promises."""
+    """Runs jobs on this machine, one process per rank. `Launcher` documents what each method promises."""
 
     name = "local"
 
@@ -34,21 +33,24 @@ class LocalLauncher:
         self.system = system
         self.spool = directory.absolute()
         self.jobs = spool.Spool(self.spool)
+        self._keepers = KeeperServer()
 
     def render(self, job: Job) -> RenderedJob:
-        """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
+        """The command of each rank; what differs between ranks or runs is in angle brackets."""
         spool.check_one_node(job, self.name, self.system.env)
         job = dry_run.without_secrets(job)
         command = dry_run.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
         return dry_run.rendered(job, command, self.system.env)
 
     def look(self, job: Job) -> None:
-        """For its Python, its working directory, its program, the script that a Python is given."""
+        """Checks its Python, its working directory, its program, and the script passed to a Python."""
         python, cwd = self._python(), job.task.cwd
         if shutil.which(python) is None:
-            raise OptionsError([Problem("python", f"found {python}; this machine has no such program")])
+            raise OptionsError(
+                [Problem("python", f"found {python}; this program does not exist on this machine")]
+            )
         if cwd is not None and not Path(cwd).is_dir():
-            raise InputError([Problem("cwd", f"found {cwd}; this machine has no such directory")])
+            raise InputError([Problem("cwd", f"found {cwd}; this directory does not exist on this machine")])
         sent_along = {file.name for file in job.task.files}
         program, *words = job_spec.argv(job, python)
         if os.sep in program:
@@ -57,18 +59,20 @@ class LocalLauncher:
             path = job_spec.variables(job, self.system.env).get("PATH")
             found = shutil.which(program, path=path) is not None
         if not found:
-            raise InputError([Problem("argv", f"found {program}; this machine has no such program")])
+            raise InputError(
+                [Problem("argv", f"found {program}; this program does not exist on this machine")]
+            )
         script = words[0] if Path(program).name.startswith("python") and words else ""
         if script.endswith(".py") and not _is_there(script, cwd, sent_along):
-            at = cwd or "the job's own directory: name it under files, or say where under cwd"
-            raise InputError([Problem("argv", f"found {script}; no such file in {at}")])
+            at = cwd or "the job's own directory: list it under files, or set cwd"
+            raise InputError([Problem("argv", f"found {script}; this file does not exist in {at}")])
 
     def submit(self, job: Job) -> Handle:
-        """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
+        """Write the job's directory and start its keeper; return when the keeper has taken the job."""
         spool.check_one_node(job, self.name, self.system.env)
         with spool.told("start the job"), self.jobs.new(job.token) as kept:
             self._write(job, kept.directory)
-            exit_code = self._start_keeper(job, kept.directory)
+            exit_code = self._keepers.start(kept.directory, spool.KEEPER_START_S)
         said = kept.keeper_said()
         handle = self.find(job.token)
         if handle is None:
@@ -76,7 +80,7 @@ class LocalLauncher:
         return handle
 
     def find(self, token: str) -> Handle | None:
-        """The job, if a keeper has taken it; else it is taken here, so that none ever will."""
+        """The job, if a keeper has taken it; otherwise it is taken here, so that none ever will."""
         with spool.told("look for the job"):
             self.jobs.job(token).give_up()
         return self._handle(token)
@@ -95,26 +99,29 @@ class LocalLauncher:
             )
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what the keeper wrote, and whether it lives."""
+        """From the keeper's files, and whether it is alive."""
         kept = self.jobs.job(handle.token)
         return replace(kept.status(), hosts=(kept.host(),))
 
     def cancel(self, handle: Handle) -> None:
-        """Ask the keeper to end the job; kill whatever carries the token where it does not."""
+        """Ask the keeper to end the job; if it does not, kill everything with the token."""
         job = self.jobs.job(handle.token)
         keeper = job.keeper()
         if keeper is not None and keeper.runs():
             give_up = time.monotonic() + job.spec()["grace_s"] + spool.KEEPER_SLACK_S
             job.note_cancelled()
-            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper handles no signal
                 with suppress(ProcessLookupError):
                     os.kill(keeper.pid, number)
             while keeper.runs() and time.monotonic() < give_up:
                 time.sleep(0.01)
+            if keeper.runs():
+                with suppress(ProcessLookupError):
+                    os.kill(keeper.pid, signal.SIGKILL)
         self._kill_rest(handle.token)
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
-        """From the directory that the ranks ran in; at most 1 GiB a job."""
+        """From the directory that the ranks ran in; at most 1 GiB per job."""
         return self.jobs.fetch(handle.token, patterns)
 
     def forget(self, handle: Handle) -> None:
@@ -122,7 +129,7 @@ class LocalLauncher:
         self.jobs.remove(handle.token, lambda: self.status(handle))
 
     def leftovers(self) -> Sequence[Leftover]:
-        """Processes that carry a job's token."""
+        """Processes with a job's token."""
         carrying: defaultdict[str, list[str]] = defaultdict(list)
         for pid, token in sorted(processes.values_of("ASSAY_TOKEN").items()):
             carrying[token].append(f"process {pid}")
@@ -138,7 +145,7 @@ class LocalLauncher:
         return None if keeper is None else Handle(self.name, token, asdict(keeper))
 
     def _end_rest(self, job: JobDirectory) -> None:
-        """Ranks die with their keeper, what they started may not; one that succeeded has left nothing."""
+        """Ranks die with their keeper, but what they started may not; one that succeeded left nothing."""
         ended = job.ended()
         if ended is None or ended.state is not JobState.SUCCEEDED or ended.cause:
             self._kill_rest(job.directory.name)
@@ -164,35 +171,9 @@ class LocalLauncher:
             pin=system.pin_cpus,
         )
 
-    def _start_keeper(self, job: Job, directory: Path) -> int | None:
-        """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.
-
-        It detaches itself once it has taken the job. Whether it has is seen in the directory; the exit code
-        of what was started says why not, None where it took too long.
-        """
-        keeper = directory / payload_files.path_of(job_spec.KEEPER)
-        argv = [sys.executable, "-I", "-S", str(keeper), str(directory), "--detach"]
-        with (directory / "keeper.log").open("wb") as log:
-            starting = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=directory,
-                env={**os.environ, "ASSAY_TOKEN": job.token},
-                start_new_session=True,
-            )
-        with starting, processes.watched(starting.pid) as pause:
-            give_up = time.monotonic() + spool.KEEPER_START_S
-            while starting.poll() is None and time.monotonic() < give_up:
-                pause(spool.LOOK_EVERY_S)
-            exit_code = starting.poll()
-            starting.kill()
-        return exit_code
-
 
 def _is_there(name: str, cwd: str | None, sent_along: Collection[str]) -> bool:
-    """Whether a job that runs in `cwd`, or in a directory of its own with these files, finds the file."""
+    """Whether a job that runs in `cwd`, or in its own directory with these files, finds the file."""
     if cwd is None and not Path(name).is_absolute():
         return os.path.normpath(name) in sent_along
     return Path(cwd or os.sep, name).exists()

@@ -1,4 +1,4 @@
-"""What systems.yaml may say of this machine."""
+"""The options of this machine in systems.yaml."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from assay.launch import job_spec
 
 
 class LocalSystem(BaseModel):
-    """What systems.yaml may say of this machine."""
+    """The options of this machine in systems.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
     max_nodes: ClassVar[int | None] = 1
 
     python: str | None = Field(
-        None, description="Interpreter of the trials, one that has torch; by default the one that runs Assay."
+        None, description="Interpreter of the trials, which needs torch; default: the one that runs Assay."
     )
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)

@@ -23,7 +23,7 @@ def _doctor(system: LsfSystem, request: DoctorRequest) -> Examination:
     from assay.launch.lsf.doctor import examine
     from assay.launch.lsf.facts import facts_of
 
-    request.report("Asking LSF, running a short job …")
+    request.report("Querying LSF and running a short job …")
     facts, nodes = facts_of(system, request.directory, request.data)
     return Examination({**facts, **nodes}, examine(facts, nodes))
 

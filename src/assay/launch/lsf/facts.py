@@ -1,4 +1,4 @@
-"""What an LSF tells of itself, and a small job of the user's own makes sure of."""
+"""What LSF reports about itself, verified by a small job of the user's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 
 from assay.errors import InputError
 from assay.launch.batch.doctor_job import tried_out
-from assay.launch.batch.queue import QueueSilentError
+from assay.launch.batch.queue import QueueSilentError, not_installed
 from assay.launch.lsf.commands import AWAY, Lsf
 from assay.launch.lsf.launcher import LsfLauncher
 from assay.launch.lsf.members import hosts_of
 from assay.launch.lsf.options import LsfSystem
 from assay.records import Scalar
-from assay.shell import ProgramMissingError
 
 COMMANDS = ("bsub", "bjobs", "bkill", "bhosts", "bqueues", "lsid")
 _FREE = {"ok"}
@@ -24,17 +23,17 @@ _FREE = {"ok"}
 def facts_of(
     system: LsfSystem, directory: Path, data: str | None = None
 ) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
-    """What the checks judge: facts of the cluster, and of each host on which one short job of ours ran.
+    """What the checks judge: facts of the cluster, and of each host on which one short job ran.
 
-    directory  an existing one on the disk that will hold the runs
-    data       directory on the hosts whose files are to be read
+    directory  an existing directory on the disk that will hold the runs
+    data       directory on the hosts whose files to read
 
-    Never raises for an LSF that can't be used: `lsf.missing`, `lsf.silent` and `job.error` say why.
+    Never raises for an unusable LSF: `lsf.missing`, `lsf.silent`, and `job.error` say why.
     """
     lsf = Lsf()
-    if missing := [name for name in COMMANDS if not _there(lsf, name)]:
+    if missing := not_installed(lsf.run, COMMANDS, "-V"):
         return {"lsf.missing": ", ".join(missing)}, {}
-    facts: dict[str, Scalar] = {"lsf.history": _there(lsf, "bhist")}
+    facts: dict[str, Scalar] = {"lsf.history": not not_installed(lsf.run, ["bhist"], "-V")}
     try:
         facts |= _cluster(lsf)
         if "lsf.silent" in facts:
@@ -48,24 +47,14 @@ def facts_of(
     return facts | tried, seen
 
 
-def _there(lsf: Lsf, name: str) -> bool:
-    try:
-        lsf.run(name, "-V")
-    except ProgramMissingError:
-        return False
-    except QueueSilentError:
-        return True
-    return True
-
-
 def _cluster(lsf: Lsf) -> Iterator[tuple[str, Scalar]]:
-    """Version, name, and whether bjobs has JSON, which it has from 10.1 Fix Pack 2 on."""
+    """Version, name, and whether bjobs supports JSON, which it does since 10.1 Fix Pack 2."""
     said = lsf.run("lsid")
     name = re.search(r"My cluster name is (\S+)", said.stdout)
     if version := re.search(r"^.*(?:LSF|Spectrum).*?(\d+(?:\.\d+)+)", said.stdout, re.MULTILINE):
         yield "lsf.version", version[1]
     if name is None:
-        yield "lsf.silent", " ".join((said.stderr.strip() or said.stdout.strip()).split())
+        yield "lsf.silent", said.words
         return
     yield "lsf.cluster", name[1]
     try:
@@ -83,7 +72,7 @@ def _queue(lsf: Lsf, wanted: str | None) -> Iterator[tuple[str, Scalar]]:
 
 
 def _hosts(lsf: Lsf, system: LsfSystem) -> Iterator[tuple[str, Scalar]]:
-    """How many are in which state, and which are of no use."""
+    """How many hosts are in each state, and which are unusable."""
     try:
         records = hosts_of(lsf, system)
     except InputError as error:

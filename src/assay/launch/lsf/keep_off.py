@@ -1,4 +1,4 @@
-"""Slow nodes of a cluster as badmin's commands that keep jobs off them. Pure."""
+"""The badmin commands that keep jobs off slow nodes of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Ke
     return (
         KeepOffMethod(
             "drain",
-            "no new jobs; those that run stay",
+            "no new jobs; running jobs stay",
             tuple(
                 shlex.join(["badmin", "hclose", "-C", reason(found), node]) for node, found in slow.items()
             ),

@@ -1,4 +1,4 @@
-"""Jobs of an LSF cluster: bsub starts a keeper on the first host, or by blaunch one on each."""
+"""Jobs of an LSF cluster: the batch script starts a keeper on the first host, or one on each with blaunch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,:=+/@-]+")
 
 
 class LsfLauncher(BatchLauncher[LsfSystem]):
-    """Runs jobs on an LSF cluster. `Launcher` says what each method promises."""
+    """Runs jobs on an LSF cluster. `Launcher` documents what each method promises."""
 
     name = "lsf"
     node_variable = NODE
@@ -25,13 +25,13 @@ class LsfLauncher(BatchLauncher[LsfSystem]):
         super().__init__(system, directory, Lsf())
 
     def script(self, job: Job, name: str) -> str:
-        """What bsub is given."""
+        """The input of bsub."""
         return batch_script(job, self.system, self.python, name)
 
     def check(self, job: Job) -> None:
-        """Raises InputError for a job that can't be sent."""
+        """Raise InputError for a job that can't be sent."""
         super().check(job)
         for option, path in (("directory", str(self.directory)), ("python", self.python)):
-            if _PLAIN_PATH.fullmatch(path) is None:  # blaunch may pass words through a shell once more
-                words = f"{path} can't be named to LSF: letters, digits and _ . , : = + / @ - only"
+            if _PLAIN_PATH.fullmatch(path) is None:  # blaunch may pass words through another shell
+                words = f"{path} can't be passed to LSF: use only letters, digits, and _ . , : = + / @ -"
                 raise OptionsError([Problem(option, words)])

@@ -1,4 +1,4 @@
-"""The hosts that a system's jobs may be on: which take jobs, and which others use. Reads only."""
+"""The hosts that a system's jobs may run on: which accept jobs, and which others use. Reads only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.launch.lsf.commands import Lsf
 from assay.launch.lsf.options import LsfSystem
 from assay.launch.nodes import Member, NodeQuery, chosen
 
-# Source: bhosts(1), STATUS: a host that is full or busy takes jobs again when those there have ended
+# Source: bhosts(1), STATUS: a host that is full or busy accepts jobs again once its jobs have ended
 _TAKES_JOBS = {"ok", "closed_Full", "closed_Excl", "closed_Busy", "closed_cu_Excl"}
 _SELECT = re.compile(r"select\s*\[[^\]]*\]")
 
@@ -18,20 +18,20 @@ _SELECT = re.compile(r"select\s*\[[^\]]*\]")
 def members(system: LsfSystem, query: NodeQuery) -> list[Member]:
     """The hosts by name.
 
-    Raises InputError for what LSF can't tell, QueueSilentError where it does not answer.
+    Raises InputError for what LSF does not know, QueueSilentError if it does not respond.
     """
     if query.by:
         raise InputError(
-            f"--by {query.by}: LSF tells nothing that hosts share; leave it out, or name with --nodes those "
-            "of one switch"
+            f"--by {query.by}: LSF does not report what hosts share; remove it, or list the hosts of one "
+            "switch with --nodes"
         )
     records = dict(sorted(hosts_of(Lsf(), system).items()))
     return [_member(records[name], idle=query.idle) for name in chosen(records, query.named)]
 
 
 def hosts_of(lsf: Lsf, system: LsfSystem) -> dict[str, Mapping[str, str]]:
-    """Each host that the system's jobs may be on, as bhosts tells of it: those of the queue, of `hosts` and
-    of what `resources` select.
+    """Each host that the system's jobs may run on, from bhosts: the hosts of the queue, of `hosts`, and
+    those that `resources` select.
     """
     groups = _of_queue(lsf, system.queue) if system.queue is not None else ()
     found = _hosts(lsf, system, groups)
@@ -50,12 +50,11 @@ def _hosts(lsf: Lsf, system: LsfSystem, groups: tuple[str, ...]) -> dict[str, Ma
 
 
 def _of_queue(lsf: Lsf, queue: str) -> tuple[str, ...]:
-    """Hosts and host groups of a queue as `bqueues -l` names them, `gpu+2 rack1/`; () for all hosts."""
+    """Hosts and host groups of a queue as `bqueues -l` lists them, `gpu+2 rack1/`; () for all hosts."""
     said = lsf.run("bqueues", "-l", queue)
     found = re.search(r"^HOSTS:\s+(.+)$", said.stdout, re.MULTILINE)
     if found is None:
-        words = " ".join((said.stderr.strip() or said.stdout.strip()).split())
-        raise InputError(f"queue {queue}: bqueues tells none of its hosts: {words[:200]}")
+        raise InputError(f"queue {queue}: bqueues does not list its hosts: {said.words[:200]}")
     names = tuple(re.sub(r"(/|\+\d*)+$", "", word) for word in found[1].split())
     return () if names in (("all",), ("none",)) else names
 
@@ -63,8 +62,8 @@ def _of_queue(lsf: Lsf, queue: str) -> tuple[str, ...]:
 def _member(record: Mapping[str, str], *, idle: bool) -> Member:
     name, status = record["HOST_NAME"], record["STATUS"]
     if status not in _TAKES_JOBS:
-        return Member(name, f"{status} for LSF")
+        return Member(name, f"{status} according to LSF")
     jobs = record.get("NJOBS", "0")
     if idle and (status != "ok" or jobs not in ("0", "", "-")):
-        return Member(name, used=f"{jobs} slots used, {status} for LSF")
+        return Member(name, used=f"{jobs} slots used, {status} according to LSF")
     return Member(name)

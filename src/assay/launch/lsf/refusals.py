@@ -1,4 +1,4 @@
-"""Which jobs LSF would refuse, by its words about one, and which waiting does not help."""
+"""Which jobs LSF would refuse, judging by its message about one, and which waiting does not help."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from assay.records import Extent
 
-# From LSF's manuals; the first that fits counts
-_REFUSALS: Final = (
+# From LSF's manuals; the first match counts
+REFUSALS: Final = (
     (
         r"no such queue|use the queue|queue (has been|is) closed|queue name|project|application profile"
         r"|user group|permission|reservation|LSF is down|not responding|can'?t (contact|connect)|timed? ?out"
@@ -23,25 +23,25 @@ _REFUSALS: Final = (
         Extent.SYSTEM,
     ),
 )
-# Reasons for which a job waits in vain → which others would
-_HOPELESS: Final = (
+# Reasons why a job waits in vain → which other jobs would
+HOPELESS: Final = (
     (r"queue is inactivated by the administrator|queue was inactivated by", Extent.PLATFORM),
     (r"never be satisfied|requirements? can(not| not|'t) ever", Extent.SHAPE),
 )
 
 
 def extent_of(said: str) -> Extent:
-    """Which jobs it would refuse as it refused this one.
+    """Which jobs it would refuse for the same reason as this one.
 
     >>> extent_of("Too many processors requested. Job not submitted.")
     <Extent.SHAPE: 'shape'>
     """
-    return _first(_REFUSALS, said) or Extent.POINT
+    return _first(REFUSALS, said) or Extent.POINT
 
 
 def hopeless(reason: str) -> Extent | None:
-    """Which jobs would wait in vain for this reason; None where waiting may help."""
-    return _first(_HOPELESS, reason)
+    """Which jobs would wait in vain for this reason; None if waiting may help."""
+    return _first(HOPELESS, reason)
 
 
 def _first(table: tuple[tuple[str, Extent], ...], said: str) -> Extent | None:

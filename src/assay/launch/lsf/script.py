@@ -1,7 +1,7 @@
-"""The batch script, as it is sent. Pure: equal jobs give equal bytes, and nothing of a user's is unquoted.
+"""The batch script as sent. Pure: equal jobs give equal bytes, and all text from the user is quoted.
 
-bsub reads it from its standard input and is told to run it in the job's own directory. LSF would append its
-own report to the script's output, so the script opens its log itself.
+bsub reads it from standard input and runs it in the job's own directory. LSF would append its report to the
+script's output, so the script opens its own log.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from assay.records import Job
 EXIT_OTHER_HOSTS = 76
 NODE = "ASSAY_NODE"
 _LOG = 'exec > "$ASSAY_JOB/lsf-$LSB_JOBID.log" 2>&1\n'
-# bkill sends SIGINT first, to all processes: the keeper hears it even so, and asks its ranks by SIGTERM
+# bkill first sends SIGINT to all processes; the keeper still gets it, and sends its ranks SIGTERM
 _NO_INTERRUPT = "trap '' INT\n"
 
 
 def batch_script(job: Job, system: LsfSystem, python: str, name: str) -> str:
-    """What bsub is given; `name` is the job's in LSF, by which it is found."""
+    """The input of bsub; `name` is the job's name in LSF, by which it is found."""
     nodes = nodes_of(job, system)
     parts = [
         "#!/bin/bash\n",
@@ -73,15 +73,15 @@ def _options(job: Job, system: LsfSystem, name: str) -> Iterator[str]:
 
 
 def _on_several(nodes: int, python: str) -> str:
-    """A keeper on each host by blaunch, whose tasks LSF signals and accounts for.
+    """A keeper on each host through blaunch, whose tasks LSF signals and accounts for.
 
-    A keeper that fails ends the others. LSF signals the script, too, which outlives the keepers all the same:
-    with its end LSF would kill them in the middle of their grace time.
+    A keeper that fails ends the others. LSF also signals the script, which outlives the keepers anyway: if it
+    ended, LSF would kill them in the middle of their grace time.
     """
     return f"""\
 mapfile -t ASSAY_HOSTS < <(awk '!seen[$1]++ {{ print $1 }}' "$LSB_DJOB_HOSTFILE")
 if [ "${{#ASSAY_HOSTS[@]}}" -ne {nodes} ]; then
-    echo "assay: LSF gave the job other than {nodes} hosts: ${{ASSAY_HOSTS[*]}}"
+    echo "assay: LSF did not give the job {nodes} hosts: ${{ASSAY_HOSTS[*]}}"
     exit {EXIT_OTHER_HOSTS}
 fi
 MASTER_ADDR="${{ASSAY_HOSTS[0]}}"

@@ -1,4 +1,4 @@
-"""Containers on this machine as a platform, started by podman; docker takes the same commands."""
+"""Containers on this machine as a platform, started by Podman; Docker accepts the same commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.launch.podman.options import ContainerSystem
 
 
 def containers(program: str) -> Platform[ContainerSystem]:
-    """The platform of containers that this program starts: podman or docker."""
+    """The platform of containers started by this program: podman or docker."""
 
     def launcher(system: ContainerSystem, directory: Path) -> Launcher:
         from assay.launch.podman.launcher import PodmanLauncher
@@ -21,7 +21,7 @@ def containers(program: str) -> Platform[ContainerSystem]:
         from assay.launch.podman.doctor import examine
         from assay.launch.podman.facts import facts_of
 
-        request.report(f"Asking {program}, importing torch in a container …")
+        request.report(f"Querying {program} and importing torch in a container …")
         facts = facts_of(program, system, request.directory, request.data)
         return Examination(facts, examine(facts))
 

@@ -1,4 +1,4 @@
-"""Checks of a system whose trials run in containers on this machine. Pure; the facts: facts.py."""
+"""Checks of a system whose trials run in containers on this machine. Pure; facts.py collects the facts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from assay.checks.check import PLACE, Check, Facts, text
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
-    """Engine, image and start; then, of a container that started, all that is asked of a machine."""
+    """Engine, image, and start; if a container started, then all checks of a machine."""
     made: list[Check] = []
     for check in (engine, image, start):
         made.append(check(facts))
-        if made[-1].state != "ok":  # nothing after it was looked at
+        if made[-1].state != "ok":  # nothing after it was examined
             return tuple(made)
     return (*made, *machine.examine({**facts, PLACE: "container"}))
 
 
 def engine(facts: Facts) -> Check:
-    """Whether podman or docker is here."""
+    """Whether Podman or Docker is installed."""
     missing = text(facts, "container.missing")
     if missing is not None:
         return Check("engine", "fail", missing, _remedy(facts))
@@ -25,12 +25,12 @@ def engine(facts: Facts) -> Check:
 
 
 def image(facts: Facts) -> Check:
-    """Whether the image is here: no trial pulls it."""
+    """Whether the image is on this machine: trials don't pull it."""
     wrong, name = text(facts, "container.image_error"), text(facts, "container.image")
     if wrong is not None:
         return Check("image", "fail", wrong, _remedy(facts))
     if name is None:
-        remedy = "write `image:` in the system, so that it can be looked at"
+        remedy = "set `image` for the system, so that it can be checked"
         return Check("image", "unknown", "the system names none", remedy)
     digest = (text(facts, "container.image_id") or "").removeprefix("sha256:")[:12]
     return Check("image", "ok", f"{name}, {digest}")
@@ -42,9 +42,11 @@ def start(facts: Facts) -> Check:
     if refused is not None:
         return Check("container", "fail", refused, _remedy(facts))
     if text(facts, "python.version") is None:
-        why = text(facts, "unreadable") or "the probe said nothing"
-        return Check("container", "fail", why, "name in `python` an interpreter of 3.9 or newer")
-    return Check("container", "ok", "starts with the system's options; what follows is seen from inside")
+        why = text(facts, "unreadable") or "the probe printed nothing"
+        return Check("container", "fail", why, "set `python` to an interpreter of version 3.9 or newer")
+    return Check(
+        "container", "ok", "starts with the system's options; the following checks are from inside it"
+    )
 
 
 def _remedy(facts: Facts) -> str:

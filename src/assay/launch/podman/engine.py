@@ -16,7 +16,7 @@ from assay.errors import LaunchError, PlatformError
 from assay.launch import processes
 from assay.records import Scalar
 
-ANSWER_S = 120.0  # podman answers in 0.1 s; its storage may be locked by another's pull
+ANSWER_S = 120.0  # podman responds in 0.1 s, but another process's pull may lock its storage
 INSTALL: Mapping[str, str] = {
     "podman": "install it (as root: apt-get install podman, or dnf install podman)",
     "docker": "install Docker Engine (docs.docker.com/engine/install), or use launcher podman",
@@ -25,11 +25,11 @@ INSTALL: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Container:
-    """A container as it was seen.
+    """A container when it was last seen.
 
-    pid          of its first process, on this machine; None where it does not run
-    start_ticks  that tell the process from a later one with its id
-    exit_code    None where it has not ended
+    pid          of its first process, on this machine; None if it is not running
+    start_ticks  that distinguish the process from a later one with its ID
+    exit_code    None if it has not ended
     """
 
     pid: int | None
@@ -38,7 +38,7 @@ class Container:
     facts: Mapping[str, Scalar]
 
     def runs(self) -> bool:
-        """Whether the process lives. Asks the kernel, not the engine: that costs a job nothing."""
+        """Whether the process is alive. Asks the kernel, not the engine, which costs the job nothing."""
         if self.pid is None or self.start_ticks is None:
             return False
         return processes.runs(self.pid, self.start_ticks)
@@ -51,9 +51,9 @@ class Engine:
     program: str
 
     def ask(self, *arguments: str) -> shell.CompletedCommand:
-        """Its answer, whatever the exit code. Raises PlatformError where it is not installed.
+        """Its response, whatever the exit code. Raises PlatformError if it is not installed.
 
-        It is asked from a place that nobody works in: conmon writes a file `oom` where podman was started
+        It runs in a directory that nobody works in: conmon writes a file `oom` where podman was started
         when a container runs out of memory.
         """
         try:
@@ -63,7 +63,7 @@ class Engine:
             raise PlatformError(f"{self.program} is not installed on this machine: {remedy}") from error
 
     def told(self, *arguments: str) -> str:
-        """Its answer. Raises LaunchError with its own words where it refuses."""
+        """Its response. Raises LaunchError with its own words if it refuses."""
         answer = self.ask(*arguments)
         if not answer.ok:
             raise LaunchError(f"{self.program} {arguments[0]}: {last_line(answer.stderr)}")
@@ -71,11 +71,11 @@ class Engine:
 
     @cached_property
     def version(self) -> str:
-        """As the program says it: `podman version 4.3.1`."""
+        """The program's own version line: `podman version 4.3.1`."""
         return self.told("--version")
 
     def container(self, name: str) -> Container | None:
-        """What it knows of a container; None where there is none of this name."""
+        """What it knows about a container; None if it does not exist."""
         inspected = self._inspected(name)
         return None if inspected is None else _container(inspected, self.version)
 
@@ -89,36 +89,36 @@ class Engine:
         raise LaunchError(f"{self.program} container inspect: {last_line(answer.stderr)}")
 
     def labelled(self, label: str) -> list[tuple[str, str, Container]]:
-        """Every container that has this label: the label's value, the name, what it knows of it.
+        """Every container with this label: the label's value, the name, what the engine knows of it.
 
-        One that is removed meanwhile is left out. Raises LaunchError where the program refuses.
+        A container that is removed in the meantime is left out. Raises LaunchError if the program refuses.
         """
         names = self.told("ps", "--all", f"--filter=label={label}", "--format={{.Names}}").split()
         about = [(name, of) for name in names if (of := self._inspected(name)) is not None]
         return [(of["Config"]["Labels"][label], name, _container(of, self.version)) for name, of in about]
 
     def signal(self, name: str, number: str) -> None:
-        """Send a signal to a container's first process; nothing where it has ended."""
+        """Send a signal to a container's first process; do nothing if it has ended."""
         self.ask("kill", f"--signal={number}", name)
 
     def was_killed(self, name: str) -> bool:
-        """Whether somebody had it send a signal to a container. False too where it keeps no events."""
-        until_now = ("--since=0", f"--until={time.time():.0f}")  # of which podman 4.3 makes nothing
+        """Whether somebody used it to signal a container. Also False if it keeps no events."""
+        until_now = ("--since=0", f"--until={time.time():.0f}")  # which podman 4.3 ignores
         past = ("--stream=false",) if self.program == "podman" else until_now
         answer = self.ask("events", *past, f"--filter=container={name}", "--filter=event=kill")
         return answer.ok and bool(answer.stdout.strip())
 
     def remove(self, name: str) -> None:
-        """Remove a container, ended or not; nothing where there is none."""
+        """Remove a container, ended or not; do nothing if it does not exist."""
         answer = self.ask("rm", "--force", "--volumes", name)
         if not answer.ok and "no such container" not in answer.stderr.lower():
             raise LaunchError(f"{self.program} rm {name}: {last_line(answer.stderr)}")
 
 
 def last_line(text: str) -> str:
-    """What it said in the end, without the word `Error:` before it."""
+    """Its last line, without a leading `Error:`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("See '", "Run '"))] or ["it said nothing"]
+    told = [line for line in lines if not line.startswith(("See '", "Run '"))] or ["it printed nothing"]
     return told[-1].removeprefix("Error: ")
 
 
@@ -135,12 +135,12 @@ def _container(told: Mapping[str, Any], version: str) -> Container:
 
 
 def _facts(told: Mapping[str, Any], version: str) -> Iterator[tuple[str, Scalar]]:
-    """What a figure may depend on and only the engine knows; limits are told by the probe inside."""
+    """What a figure may depend on and only the engine knows; the probe inside reports limits."""
     yield "container.engine", version
     yield "container.runtime", told.get("OCIRuntime") or told["HostConfig"].get("Runtime")
     yield "container.image", told.get("ImageName") or told["Config"]["Image"]
     yield "container.image_id", told["Image"].removeprefix("sha256:")
-    if "ImageDigest" in told:  # docker tells the digest of the manifest only of what was pulled
+    if "ImageDigest" in told:  # docker reports the manifest's digest only for pulled images
         yield "container.image_digest", told["ImageDigest"]
     yield "container.network", told["HostConfig"]["NetworkMode"]
     yield "container.ipc", told["HostConfig"].get("IpcMode")

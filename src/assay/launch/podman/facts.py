@@ -1,4 +1,4 @@
-"""What the doctor asks of podman or docker: the engine, the image, and what its programs tell inside."""
+"""The doctor's facts of Podman or Docker: the engine, the image, and those of its programs inside."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CHECK_TIMEOUT_S = 240.0  # a cold import of torch from a network file system tak
 def facts_of(
     program: str, asked: ContainerSystem, directory: Path, data: str | None = None
 ) -> dict[str, Scalar]:
-    """`container.…` of the engine and the image; with them, what the probe tells inside a container.
+    """`container.…` facts of the engine and the image, and the facts of the probe inside a container.
 
     directory  an existing directory on the disk that will hold the runs; the container sees it
-    data       directory in the container whose files are to be read
+    data       directory in the container whose files to read
 
-    `container.missing`, `container.image_error` and `container.refused` say why it came to no container,
+    `container.missing`, `container.image_error`, and `container.refused` say why no container started,
     `container.remedy` what to do.
     """
     system, engine = with_host_python(asked), Engine(program)
@@ -46,7 +46,7 @@ def facts_of(
 def _inside(
     program: str, system: ContainerSystem, image: str, directory: Path, data: str | None
 ) -> dict[str, Scalar]:
-    """What the doctor's programs tell, each in a container that is removed at once."""
+    """The facts of the doctor's programs, each run in a container that is removed at once."""
     found: dict[str, Scalar] = {}
     with tempfile.TemporaryDirectory() as place:
         payload_files.lay_out(Path(place), payload_files.files(*(words[0] for words in programs.asked(data))))
@@ -55,7 +55,7 @@ def _inside(
             argv += [f"--volume={place}:{place}:ro", f"--volume={directory}:{directory}:rw"]
             argv += [
                 f"--env={variable}" for variable in texts(system.env)
-            ]  # its value travels in the environment
+            ]  # its value is passed in the environment
             argv += [f"--workdir={directory}", f"--entrypoint={system.python}", image]
             try:
                 said = shell.run(

@@ -1,8 +1,8 @@
-"""Jobs in a container on this machine, started by podman or docker.
+"""Jobs in a container on this machine, started by Podman or Docker.
 
-The job's directory is seen at the same path inside, and the container's first process is the job's keeper.
-So everything is read from the directory, as a local job's is, and the engine is asked only how to start,
-to end and to name the container. It stays after its end, for what is known of it, until it is forgotten.
+The job's directory has the same path inside, and the container's first process is the job's keeper. So
+everything is read from the directory, like for a local job, and the engine is used only to start, end, and
+name the container. The container stays after its end, for what is known about it, until it is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_S = 0.02
 
 
 class PodmanLauncher:
-    """Runs jobs in containers, one a job. `Launcher` says what each method promises."""
+    """Runs jobs in containers, one per job. `Launcher` documents what each method promises."""
 
     def __init__(self, program: str, system: ContainerSystem, directory: Path) -> None:
         self.name = program
@@ -39,7 +39,7 @@ class PodmanLauncher:
         self._seen: dict[str, Container] = {}  # token → its container, as last seen running
 
     def render(self, job: Job) -> RenderedJob:
-        """The command that starts the container, then what each rank runs in it."""
+        """The command that starts the container, then each rank's command in it."""
         self._check(job)
         job = dry_run.without_secrets(job)
         started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
@@ -47,14 +47,15 @@ class PodmanLauncher:
         return dry_run.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
 
     def submit(self, job: Job) -> Handle:
-        """Write the job's directory and start its container; returns when the keeper has taken the job."""
+        """Write the job's directory and start its container; return when the keeper has taken the job."""
         self._check(job)
         if ":" in str(self.spool):
             raise InputError(
-                f"{self.spool}: a directory with a colon in its name can't be shown to a container"
+                f"{self.spool}: a directory with a colon in its name can't be mounted into a container"
             )
         with spool.told("start the job"), self.jobs.new(job.token) as kept:
             system = self.system
+            spool.lay_out_programs(kept)
             spool.write(
                 kept, job, python=system.python, env=system.env, grace_s=system.grace, pin=system.pin_cpus
             )
@@ -72,14 +73,14 @@ class PodmanLauncher:
         return handle
 
     def find(self, token: str) -> Handle | None:
-        """The job, if a keeper has taken it; else it is taken here and its container, if any, removed."""
+        """The job, if a keeper has taken it; otherwise, takes it, and removes its container, if any."""
         handle = self._give_up(token)
         if handle is None:
             self.engine.remove(_container(token))
         return handle
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """From the streams' files; with the first process of a container everything in it ends."""
+        """From the streams' files; when a container's first process ends, everything in it ends."""
         seen = self._look(handle.token)
         with processes.watched(seen.pid if seen else None) as pause:
             yield from spool.follow(
@@ -91,7 +92,7 @@ class PodmanLauncher:
             )
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what the keeper wrote, and whether its container lives."""
+        """From the keeper's files, and whether its container is running."""
         kept = self.jobs.job(handle.token)
         seen = self._look(handle.token)
         status = kept.status(lambda keeper: _runs(keeper, seen))
@@ -101,19 +102,19 @@ class PodmanLauncher:
             status = replace(status, cause=_removed(handle.token))
         elif status.state is JobState.FAILED and "out of memory" in status.cause and self.system.memory:
             status = replace(
-                status, cause=f"{status.cause}; the system's memory is {self.system.memory}: raise it"
+                status, cause=f"{status.cause}; raise the system's memory ({self.system.memory})"
             )
         return replace(status, facts=seen.facts if seen else {}, hosts=(processes.host(),))
 
     def cancel(self, handle: Handle) -> None:
-        """Ask the keeper to end the job; kill it, and with it the container, where it does not."""
+        """Ask the keeper to end the job; if it does not, kill it, and the container with it."""
         name, seen = _container(handle.token), self._look(handle.token)
         if seen is None or not seen.runs():
             return
         job = self.jobs.job(handle.token)
         grace_s = job.spec()["grace_s"]
         job.note_cancelled()
-        for asked in ("TERM", "CONT"):  # a stopped keeper hears nothing
+        for asked in ("TERM", "CONT"):  # a stopped keeper handles no signal
             self.engine.signal(name, asked)
         if not _ended(seen, grace_s + spool.KEEPER_SLACK_S):
             self.engine.signal(name, "KILL")
@@ -121,7 +122,7 @@ class PodmanLauncher:
             raise LaunchError(f"container {name} can't be ended: its processes hang in the kernel")
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
-        """From the directory that the ranks ran in; at most 1 GiB a job."""
+        """From the directory that the ranks ran in; at most 1 GiB per job."""
         return self.jobs.fetch(handle.token, patterns)
 
     def forget(self, handle: Handle) -> None:
@@ -152,14 +153,14 @@ class PodmanLauncher:
         image = self.system.image or job.task.image
         if image is None:
             words = (
-                f"launcher {self.name} needs a container image and neither the system nor the workload names "
-                "one; write in the system `image: …`"
+                f"launcher {self.name} needs a container image, but neither the system nor the workload "
+                "names one; set `image` for the system"
             )
             raise OptionsError([Problem("image", words)])
         return image
 
     def _refused(self, job: Job, why: refusals.Refusal) -> LaunchError:
-        """Image and directory may be the benchmark's own; the rest is the system's."""
+        """Image and directory may come from the benchmark; the rest comes from the system."""
         if why.extent is Extent.PLATFORM:
             return PlatformError(str(why))
         cwd = job.task.cwd
@@ -186,10 +187,10 @@ class PodmanLauncher:
             directory,
         ]
 
-    # What it came to
+    # How it ended
 
     def _look(self, token: str) -> Container | None:
-        """The job's container. The engine is asked only of one that ended: its answer costs CPU time."""
+        """The job's container. The engine is queried only after it ended, because a query costs CPU time."""
         known = self._seen.get(token)
         if known is not None and known.runs():
             return known
@@ -199,7 +200,7 @@ class PodmanLauncher:
         return seen
 
     def _give_up(self, token: str) -> Handle | None:
-        """Take the job so that no keeper can; its handle where one has."""
+        """Take the job so that no keeper can; returns its handle if one has."""
         with spool.told("look for the job"):
             self.jobs.job(token).give_up()
         keeper = self.jobs.job(token).keeper()
@@ -214,7 +215,7 @@ class PodmanLauncher:
             time.sleep(_LOOK_S)
 
     def _why_not_taken(self, job: Job) -> LaunchError:
-        """Why no keeper took the job: from how its container ended."""
+        """Why no keeper took the job, from how its container ended."""
         name = _container(job.token)
         seen, answer = self.engine.container(name), self.engine.ask("logs", name)
         if seen is None:
@@ -226,7 +227,7 @@ class PodmanLauncher:
         return self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
 
     def _lost(self, kept: JobDirectory, lost: JobStatus, seen: Container | None) -> JobStatus:
-        """A job whose keeper left no word, from what the engine says of its container."""
+        """The status of a job whose keeper left no report, from what the engine says about its container."""
         token = kept.directory.name
         if seen is None:
             return replace(lost, state=JobState.STOPPED, cause=_removed(token))
@@ -234,9 +235,15 @@ class PodmanLauncher:
             return lost
         ended = f"container {_container(token)} ended with exit code {seen.exit_code} while the job ran"
         if self.engine.was_killed(_container(token)):
-            return replace(lost, state=JobState.STOPPED, cause=f"{ended}: somebody killed it by {self.name}")
+            return replace(
+                lost, state=JobState.STOPPED, cause=f"{ended}: somebody killed it with {self.name}"
+            )
         limit = f" (its limit is {self.system.memory})" if self.system.memory else ""
-        killed = f": it was killed, by someone or for want of memory{limit}" if seen.exit_code == 137 else ""
+        killed = (
+            f": it was killed, by someone or because it ran out of memory{limit}"
+            if seen.exit_code == 137
+            else ""
+        )
         return replace(lost, cause=ended + killed)
 
 
@@ -249,7 +256,7 @@ def _container(token: str) -> str:
 
 
 def _runs(keeper: Keeper, seen: Container | None) -> bool:
-    """Whether a keeper in a container lives: its process id means nothing outside."""
+    """Whether a keeper in a container is alive: its process ID means nothing outside."""
     if keeper.boot_id != processes.boot_id():
         return keeper.runs()
     return seen is not None and seen.runs()

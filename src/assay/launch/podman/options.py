@@ -1,4 +1,4 @@
-"""What systems.yaml may say of containers on this machine, and the flags that it becomes."""
+"""The options of containers on this machine in systems.yaml, and the flags that they become."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _volume(text: str) -> str:
     places, mode = (parts[:-1], parts[-1]) if parts[-1] in ("ro", "rw") else (parts, "ro")
     if not 1 <= len(places) <= 2 or not all(PurePosixPath(place).is_absolute() for place in places):
         raise ValueError(
-            f"{text!r} is not a volume; write /host/path or /host/path:/inside, then :rw to write"
+            f"{text!r} is not a volume; write /host/path or /host/path:/inside, with :rw to allow writing"
         )
     return f"{places[0]}:{places[-1]}:{mode}"
 
@@ -45,39 +45,43 @@ Volume = Annotated[str, AfterValidator(_volume)]
 
 
 class ContainerSystem(BaseModel):
-    """What systems.yaml may say of containers on this machine. podman and docker take the same flags."""
+    """The options of containers on this machine. Podman and Docker accept the same flags."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
     max_nodes: ClassVar[int | None] = 1
 
     image: str | None = Field(
-        None, description="Image of the trials; by default the one that the workload names. It is not pulled."
+        None, description="Image of the trials; default: the workload's. Assay does not pull it."
     )
     python: str = Field("python3", description=f"Interpreter of the trials inside the container. {HELP}.")
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     volumes: tuple[Volume, ...] = Field(
         (),
-        description="Paths of this machine that the container sees, read-only at the same path: /data, "
+        description="Paths of this machine to mount into the container, read-only at the same path: /data, "
         "/data:/inside, /scratch:/scratch:rw.",
     )
     devices: tuple[str, ...] = Field(
         (), description="Devices: a path, or a CDI name like nvidia.com/gpu=all."
     )
-    network: str = Field("host", description="Network of the container: host, bridge, none or one by name.")
-    ipc: str | None = Field(None, description="IPC namespace: host, private or shareable.")
-    shm_size: Size | None = Field(None, description="Size of /dev/shm, like 8g; else the platform's, 64 MB.")
+    network: str = Field(
+        "host", description="Network of the container: host, bridge, none, or the name of a network."
+    )
+    ipc: str | None = Field(None, description="IPC namespace: host, private, or shareable.")
+    shm_size: Size | None = Field(
+        None, description="Size of /dev/shm, like 8g; default: the platform's, 64 MB."
+    )
     ulimits: Annotated[dict[str, int | str], AfterValidator(_ulimits)] = Field(
-        default_factory=dict, description="Resource limits: {memlock: -1, nofile: 16384}. -1 is none."
+        default_factory=dict, description="Resource limits: {memlock: -1, nofile: 16384}. -1: no limit."
     )
     cpus: float | None = Field(
-        None, gt=0, description="CPU time in cores' worth. A quota throttles; cpuset gives whole cores."
+        None, gt=0, description="CPU time, in cores. A quota throttles; cpuset gives whole cores."
     )
     cpuset: str | None = Field(None, description="Cores that the container may use, like 0-15.")
     memory: Size | None = Field(None, description="Memory limit, like 64g.")
     user: str | None = Field(
         None,
-        description="User and group inside, like 1000:1000; by default the one that owns the job's files. "
-        "Root gives them to one that is named by number.",
+        description="User and group inside, like 1000:1000; default: the owner of the job's files. "
+        "If the user is a number and Assay runs as root, the files are given to it.",
     )
     args: tuple[str, ...] = Field(
         (), description="Further flags of podman run or docker run: [--cap-add=IPC_LOCK]."
@@ -87,7 +91,7 @@ class ContainerSystem(BaseModel):
 
 
 def with_host_python(system: ContainerSystem) -> ContainerSystem:
-    """The system with this machine's interpreter and its directories, where it asks for `python: host`."""
+    """The system with this machine's interpreter and its directories, if it requests `python: host`."""
     if system.python != HOST:
         return system
     host = host_python()
@@ -96,11 +100,11 @@ def with_host_python(system: ContainerSystem) -> ContainerSystem:
 
 
 def flags(system: ContainerSystem, program: str) -> list[str]:
-    """What `podman run` and `docker run` are given for these options, in an order of its own."""
+    """The flags of `podman run` and `docker run` for these options, in a fixed order."""
     return [
         f"--network={system.network}",
-        "--uts=host",  # one machine, one name: torch looks its own name up
-        "--pull=never",  # a download is no part of a trial
+        "--uts=host",  # the host's name: torch looks up its own name
+        "--pull=never",  # a download is not part of a trial
         "--security-opt=label=disable",  # SELinux: the volumes are the host's own files
         f"--user={system.user or _owner(program)}",
         *_optional(system),
@@ -127,15 +131,15 @@ def _optional(system: ContainerSystem) -> Iterator[str]:
 
 
 def hand_over(directory: Path, user: str | None) -> None:
-    """Give a job's files to the user inside, where a system names one by number; only root can."""
+    """Give a job's files to the user inside, if the system sets one by number; only root can."""
     match = re.fullmatch(r"(\d+)(?::(\d+))?", user or "")
     if match is None or os.getuid() != 0:
         return
-    group = -1 if match[2] is None else int(match[2])  # as it is
+    group = -1 if match[2] is None else int(match[2])  # unchanged
     for path in (directory, *directory.rglob("*")):
         os.chown(path, int(match[1]), group, follow_symlinks=False)
 
 
 def _owner(program: str) -> str:
-    """Who inside owns the job's directory: podman's root is whoever runs it; docker's is the machine's."""
+    """The owner of the job's directory, as seen inside: Podman's root is its user, Docker's the machine's."""
     return "0:0" if program == "podman" else f"{os.getuid()}:{os.getgid()}"

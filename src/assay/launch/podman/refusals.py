@@ -1,4 +1,4 @@
-"""Why podman or docker did not start a container, and what to do: from its exit code and its words."""
+"""Why Podman or Docker did not start a container, and what to do: from its exit code and message."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from assay.shell import CompletedCommand
 RLIMIT_NAMES: Final = {"6": "nproc", "7": "nofile", "8": "memlock"}
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
 _NO_ENGINE = r"docker daemon|newuidmap|subuid|user namespace"
+# (what matched, the system, the image's name) → what to do
+Remedy = Callable[[re.Match[str], ContainerSystem, str], str]
 
 
 class Refusal(NamedTuple):
-    """What went wrong, in the engine's words, and what to do; "" where nobody knows.
+    """What went wrong, in the engine's words, and what to do; "" if unknown.
 
-    extent  which other containers it would refuse: each has the system's own options
+    extent  which other containers it would refuse: all have the system's options
     """
 
     cause: str
@@ -35,75 +37,77 @@ class Refusal(NamedTuple):
 def why(answer: CompletedCommand, system: ContainerSystem, image: str) -> Refusal:
     """Cause and remedy of a `run` that failed."""
     program, said = answer.argv[0], last_line(answer.stderr)
-    for pattern, remedy in _REMEDIES:
+    for pattern, remedy in REMEDIES:
         found = re.search(pattern, said, re.IGNORECASE)
         if found is not None:
             extent = Extent.PLATFORM if re.search(_NO_ENGINE, said, re.IGNORECASE) else Extent.SYSTEM
             return Refusal(f"{program}: {said}", remedy(found, system, image), extent)
     if answer.exit_code == _NOT_FOUND:
-        return Refusal(f"{system.python} is not in image {image} ({said})", _name_python(None, system, image))
+        return Refusal(
+            f"image {image} does not contain {system.python} ({said})", _name_python(None, system, image)
+        )
     if answer.exit_code == _NOT_RUNNABLE:
         return Refusal(f"{program} could not start the container: {said}", "")
     return Refusal(f"{program} refused the container: {said}", "")
 
 
 def _pull(_found: object, _system: object, image: str) -> str:
-    return f"fetch it before (podman pull {image}, or docker pull), or name another in `image`"
+    return f"pull it first (podman pull {image}, or docker pull), or set `image` to another one"
 
 
 def _name_python(_found: object, _system: object, _image: str) -> str:
-    return "name in `python` an interpreter that is in the image, or in `volumes` the directory that has it"
+    return "set `python` to an interpreter in the image, or mount the directory that has one with `volumes`"
 
 
 def _limits(found: re.Match[str], system: ContainerSystem, _image: str) -> str:
-    """Limits that this machine's own hard limits allow, ready to be written."""
+    """Limits within this machine's hard limits, ready to paste."""
     name = RLIMIT_NAMES.get(found[1], f"number {found[1]}")
     if name in system.ulimits:
         return (
-            f"the machine's hard limit of {name} is lower than {system.ulimits[name]}: ask for less in "
-            "`ulimits`, or raise it for whoever runs containers (/etc/security/limits.conf)"
+            f"the machine's hard limit of {name} is lower than {system.ulimits[name]}: request less in "
+            "`ulimits`, or raise it for the user who runs containers (/etc/security/limits.conf)"
         )
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     processes = int(Path("/proc/sys/kernel/pid_max").read_text())
     own = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     processes = processes if own == resource.RLIM_INFINITY else min(own, processes)
     return (
-        f"it asks for more of {name} than this machine's hard limits allow; write in the system "
+        f"it requests more {name} than this machine's hard limits allow; set for the system "
         f"`ulimits: {{nofile: {files}, nproc: {processes}}}`, both of them"
     )
 
 
-def _say(words: str) -> Callable[[re.Match[str], ContainerSystem, str], str]:
+def _say(words: str) -> Remedy:
     return lambda _found, _system, _image: words
 
 
-# what the last line of the engine's standard error holds → what to do; tried in this order
-_REMEDIES: Final[tuple[tuple[str, Callable[[re.Match[str], ContainerSystem, str], str]], ...]] = (
+# pattern of the last line of the engine's standard error → what to do; tried in this order
+REMEDIES: Final[tuple[tuple[str, Remedy], ...]] = (
     (r"image not known|no such image|unable to find image", _pull),
     (r"setting rlimits? .*type (\d+)", _limits),
     (
         r"unresolvable CDI devices|CDI device injection failed",
         _say("as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, or correct `devices`"),
     ),
-    (r"^stat (/dev/\S+)|error gathering device", _say("there is no such device here: correct `devices`")),
-    (r"statfs|bind source path does not exist", _say("there is no such path here: correct `volumes`")),
-    (r"CPUs are not available", _say("correct `cpuset`: lscpu names the cores")),
+    (r"^stat (/dev/\S+)|error gathering device", _say("this device does not exist here: correct `devices`")),
+    (r"statfs|bind source path does not exist", _say("this path does not exist here: correct `volumes`")),
+    (r"CPUs are not available", _say("correct `cpuset`: lscpu lists the cores")),
     (r"CPUs? available", _say("correct `cpus`")),
     (r"unable to set memory limit|minimum memory limit", _say("raise `memory`")),
     (r"network .* ?not found|unable to find network", _say("correct `network`, or write network: host")),
     (
         r"controller `?\w+`? is not available|cgroup.* (delegat|permission)",
-        _say("a limit needs its cgroup controller delegated to you (systemd: Delegate=yes), or run as root"),
+        _say("delegate the limit's cgroup controller to your user (systemd: Delegate=yes), or run as root"),
     ),
     (r"unknown flag|unknown shorthand", _say("correct `args`")),
     (r"matching entries in passwd", _say("correct `user`: a number like 1000:1000 needs no entry")),
     (
         r"docker daemon",
-        _say("start it (as root: systemctl start docker) and be in the group docker, or use launcher podman"),
+        _say("start it (as root: systemctl start docker) and join the group docker, or use launcher podman"),
     ),
     (
         r"newuidmap|subuid|user namespace",
-        _say("containers without root need subordinate ids: as root, usermod --add-subuids 100000-165535 "
+        _say("rootless containers need subordinate IDs: as root, usermod --add-subuids 100000-165535 "
              "--add-subgids 100000-165535 USER"),
     ),
     (r"exec: .*(no such file|not found)", _name_python),

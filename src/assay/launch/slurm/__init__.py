@@ -23,7 +23,7 @@ def _doctor(system: SlurmSystem, request: DoctorRequest) -> Examination:
     from assay.launch.slurm.doctor import examine
     from assay.launch.slurm.facts import facts_of
 
-    request.report("Asking Slurm, running a short job …")
+    request.report("Querying Slurm and running a short job …")
     facts, nodes = facts_of(system, request.directory, request.data)
     return Examination({**facts, **nodes}, examine(facts, nodes))
 

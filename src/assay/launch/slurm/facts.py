@@ -1,4 +1,4 @@
-"""What a Slurm tells of itself, and a small job of the user's own makes sure of."""
+"""What Slurm reports about itself, verified by a small job of the user's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from assay.launch.batch.doctor_job import doctor_job, tried_out
+from assay.launch.batch.queue import QueueSilentError, not_installed
 from assay.launch.batch.script import NAME
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
 from assay.launch.slurm.states import Slurm
 from assay.records import Scalar
-from assay.shell import CompletedCommand, ProgramMissingError
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 
@@ -23,43 +23,32 @@ COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 def facts_of(
     system: SlurmSystem, directory: Path, data: str | None = None
 ) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
-    """What the checks judge: facts of the cluster, and of each node on which one short job of ours ran.
+    """What the checks judge: facts of the cluster, and of each node on which one short job ran.
 
-    directory  an existing one on the disk that will hold the runs
-    data       directory on the nodes whose files are to be read
+    directory  an existing directory on the disk that will hold the runs
+    data       directory on the nodes whose files to read
 
-    Never raises for a Slurm that can't be used: `slurm.missing`, `slurm.silent` and `job.error` say why.
+    Never raises for an unusable Slurm: `slurm.missing`, `slurm.silent`, and `job.error` say why.
     """
     slurm = Slurm(system.cluster)
-    facts: dict[str, Scalar] = {}
-    missing = [name for name in COMMANDS if not _there(slurm, name)]
-    if missing:
+    if missing := not_installed(slurm.run, COMMANDS, "--version"):
         return {"slurm.missing": ", ".join(missing)}, {}
-    facts["slurm.version"] = slurm.run("sinfo", "--version").stdout.strip()
-    config = slurm.run("scontrol", "show", "config")
-    if not config.ok:
-        return {**facts, "slurm.silent": _said(config)}, {}
-    facts |= _configured(config.stdout)
-    facts |= _partition(slurm, system)
-    facts |= _nodes(slurm, str(facts.get("partition.name", "")))
-    facts |= _accepted(slurm, system)
+    facts: dict[str, Scalar] = {"slurm.version": slurm.run("sinfo", "--version").stdout.strip()}
+    try:
+        config = slurm.run("scontrol", "show", "config")
+        if not config.ok:
+            return {**facts, "slurm.silent": config.words}, {}
+        facts |= _configured(config.stdout)
+        facts |= _partition(slurm, system)
+        facts |= _nodes(slurm, str(facts.get("partition.name", "")))
+        facts |= _accepted(slurm, system)
+    except QueueSilentError as error:
+        return {**facts, "slurm.silent": str(error)}, {}
     if "options.error" in facts:
         return facts, {}
     nodes = 2 if int(str(facts["nodes.free"])) >= 2 else 1
     tried, seen = tried_out(lambda spool: SlurmLauncher(system, spool), directory, nodes, data)
     return facts | tried, seen
-
-
-def _there(slurm: Slurm, name: str) -> bool:
-    try:
-        slurm.run(name, "--version")
-    except ProgramMissingError:
-        return False
-    return True
-
-
-def _said(command: CompletedCommand) -> str:
-    return " ".join((command.stderr.strip() or command.stdout.strip()).split())
 
 
 def _configured(text: str) -> Iterator[tuple[str, Scalar]]:
@@ -73,7 +62,7 @@ def _configured(text: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def _partition(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]:
-    """The one that is asked for, else the default."""
+    """The requested partition, otherwise the default."""
     names = slurm.run("sinfo", "--noheader", "--format=%P").stdout.split()
     default = next((name.rstrip("*") for name in names if name.endswith("*")), None)
     wanted = system.partition or default
@@ -89,7 +78,7 @@ def _partition(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]
 
 
 def _nodes(slurm: Slurm, partition: str) -> Iterator[tuple[str, Scalar]]:
-    """How many are in which state, which are of no use and why, and their generic resources."""
+    """How many nodes are in each state, which are unusable and why, and their generic resources."""
     chosen = [f"--partition={partition}"] if partition else []
     said = slurm.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%G|%E")
     rows = sorted({tuple(line.split("|", 3)) for line in said.stdout.splitlines() if line.count("|") >= 3})
@@ -107,10 +96,10 @@ def _nodes(slurm: Slurm, partition: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def _accepted(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]:
-    """Whether sbatch would take a job with the system's options."""
+    """Whether sbatch would accept a job with the system's options."""
     script = batch_script(doctor_job(1), system, "python3", f"{NAME}doctor")
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
         file.write(script)
         file.flush()
         said = slurm.run("sbatch", "--test-only", file.name)
-    yield ("options.accepted" if said.ok else "options.error"), _said(said)
+    yield ("options.accepted" if said.ok else "options.error"), said.words

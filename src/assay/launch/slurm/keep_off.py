@@ -1,4 +1,4 @@
-"""Slow nodes of a cluster as scontrol's commands that keep jobs off them. Pure."""
+"""The scontrol commands that keep jobs off slow nodes of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Ke
     return (
         KeepOffMethod(
             "drain",
-            "no new jobs; those that run stay",
+            "no new jobs; running jobs stay",
             tuple(said(node, "State=DRAIN", f"Reason={reason(found)}") for node, found in slow.items()),
             tuple(said(node, "State=RESUME") for node in slow),
         ),

@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster: sbatch starts a keeper on each node by srun."""
+"""Jobs of a Slurm cluster: the batch script starts a keeper on each node with srun."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.records import Job
 
 
 class SlurmLauncher(BatchLauncher[SlurmSystem]):
-    """Runs jobs on a Slurm cluster. `Launcher` says what each method promises."""
+    """Runs jobs on a Slurm cluster. `Launcher` documents what each method promises."""
 
     name = "slurm"
     node_variable = "SLURM_NODEID"
@@ -25,7 +25,7 @@ class SlurmLauncher(BatchLauncher[SlurmSystem]):
         super().__init__(system, directory, Slurm(system.cluster))
 
     def script(self, job: Job, name: str) -> str:
-        """What sbatch is given."""
+        """The input of sbatch."""
         return batch_script(job, self.system, self.python, name)
 
     @property
@@ -35,12 +35,12 @@ class SlurmLauncher(BatchLauncher[SlurmSystem]):
 
     @property
     def handle_data(self) -> Mapping[str, Any]:
-        """The cluster, where Slurm has several."""
+        """The cluster, if Slurm has several."""
         return {"cluster": self.system.cluster}
 
     def check(self, job: Job) -> None:
-        """Raises InputError for a job that can't be sent."""
+        """Raise InputError for a job that can't be sent."""
         super().check(job)
         if self.system.container_image is not None and re.search(r"[,:]", str(self.directory)):
-            words = f"{self.directory} can't be mounted in a container: no , and no : in its name"
+            words = f"{self.directory} can't be mounted in a container: its name must not contain , or :"
             raise OptionsError([Problem("directory", words)])

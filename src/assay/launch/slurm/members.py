@@ -1,4 +1,4 @@
-"""The nodes of a Slurm partition: which are up, which idle, and at which switch. Reads only."""
+"""The nodes of a Slurm partition: which are up, which are idle, and their switches. Reads only."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from assay.errors import InputError
-from assay.launch.batch.queue import QueueSilentError
+from assay.launch.batch.queue import no_answer
 from assay.launch.nodes import Member, NodeQuery, chosen
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.states import Slurm
 
-SWITCH = "switch"  # what nodes share, as `--by` names it
-# Source: sinfo(1), NODE STATE CODES: what follows the word is a mark, of which * means: does not answer
+SWITCH = "switch"  # what nodes share, as the value of `--by`
+# Source: sinfo(1), NODE STATE CODES: the word may be followed by a mark; * means that the node does not
+# respond
 _STATE = re.compile(r"([a-z_]+)([^a-z_]*)")
 _TAKES_JOBS = {"idle", "mixed", "allocated", "completing", "planned"}
 _RESERVED = {"reserved", "maint"}
@@ -22,11 +23,11 @@ _ALL_OF = re.compile(r"[A-Za-z0-9_.:+-]+(&[A-Za-z0-9_.:+-]+)*")
 def members(system: SlurmSystem, query: NodeQuery) -> list[Member]:
     """The nodes by name.
 
-    Raises InputError for a system whose nodes Slurm can't tell, QueueSilentError where it does not answer.
+    Raises InputError for a system whose nodes Slurm can't list, QueueSilentError if it does not respond.
     """
     slurm, by = Slurm(system.cluster), query.by
     if by and by != SWITCH:
-        raise InputError(f"--by {by}: of Slurm's nodes only their switch is known; write --by {SWITCH}")
+        raise InputError(f"--by {by}: only the switch of Slurm's nodes is known; write --by {SWITCH}")
     states = dict(sorted(_states(slurm, system)))
     switches = dict(_switches(slurm)) if by else {}
     names = chosen(states, _hosts(slurm, ",".join(query.named)) if query.named else ())
@@ -38,12 +39,12 @@ def _member(name: str, state: str, switch: str | None, system: SlurmSystem, *, i
     match = _STATE.fullmatch(state)
     word, marks = (match[1], match[2]) if match else (state, "")
     if "*" in marks or word not in _TAKES_JOBS | (_RESERVED if system.reservation else set()):
-        return Member(name, f"{state} for Slurm", shared=shared)
-    return Member(name, used=f"{state} for Slurm" if idle and word != "idle" else "", shared=shared)
+        return Member(name, f"{state} according to Slurm", shared=shared)
+    return Member(name, used=f"{state} according to Slurm" if idle and word != "idle" else "", shared=shared)
 
 
 def _states(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, str]]:
-    """Each node that the system's jobs may be on, and its state."""
+    """Each node that the system's jobs may run on, and its state."""
     features = _features(system.constraint)
     only = set(_hosts(slurm, system.nodelist)) if system.nodelist else None
     never = set(_hosts(slurm, system.exclude)) if system.exclude else set()
@@ -59,24 +60,24 @@ def _states(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, str]]:
 
 
 def _features(constraint: str | None) -> set[str]:
-    """The features that all have to be there."""
+    """The required features."""
     if constraint is None:
         return set()
     if _ALL_OF.fullmatch(constraint) is None:
         raise InputError(
-            f"constraint: which nodes have {constraint} is Slurm's to tell job by job; name them as "
-            "`nodelist` of the system instead"
+            f"constraint: Slurm decides for each job which nodes have {constraint}; set the system's "
+            "`nodelist` instead"
         )
     return {*constraint.split("&")}
 
 
 def _switches(slurm: Slurm) -> Iterator[tuple[str, str]]:
-    """Each node and the leaf switch that it is at. Raises InputError where Slurm was told of none."""
+    """Each node and its leaf switch. Raises InputError if Slurm knows of no switches."""
     said = slurm.run("scontrol", "show", "topology")
     leaves = re.findall(r"^SwitchName=(\S+) Level=0 .*?\bNodes=(\S+)", said.stdout, re.MULTILINE)
     if not leaves:
         told = said.stderr.strip() or "it knows of no switches"
-        raise InputError(f"--by {SWITCH}: Slurm has no TopologyPlugin that tells them ({told})")
+        raise InputError(f"--by {SWITCH}: Slurm has no TopologyPlugin that lists switches ({told})")
     for switch, nodes in leaves:
         for node in _hosts(slurm, nodes):
             yield node, switch
@@ -90,5 +91,5 @@ def _hosts(slurm: Slurm, nodes: str) -> list[str]:
 def _said(slurm: Slurm, *argv: str) -> list[str]:
     said = slurm.run(*argv)
     if not said.ok:
-        raise QueueSilentError(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
+        raise no_answer(slurm.called, said)
     return [line.strip() for line in said.stdout.splitlines() if line.strip()]

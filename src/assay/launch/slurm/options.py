@@ -1,4 +1,4 @@
-"""What systems.yaml may say of a Slurm cluster."""
+"""The options of a Slurm cluster in systems.yaml."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from assay.launch.batch.options import BatchSystem, Line, one_line
+from assay.launch.batch.options import BatchSystem, Line, further_option, one_line
 
-# What sbatch takes as a value without quotes; `%` is left out because Slurm replaces it in file names
+# What sbatch accepts as an unquoted value; not `%`, which Slurm replaces in file names
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+/@&|*!~()\[\]-]+")
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(?:[= ].+)?")
 
-# Each of these is decided by the trial or by an option of the system, or would part Assay from its job
+# The trial or an option of the system sets these, or they would separate Assay from its job
 _OWN_OPTIONS = frozenset({
     "job-name", "J", "comment", "output", "o", "error", "e", "input", "i", "open-mode", "chdir", "D",
     "nodes", "N", "ntasks", "n", "ntasks-per-node", "cpus-per-task", "c", "time", "t", "array", "a",
@@ -29,21 +29,19 @@ _HAS_OPTION = {
 
 def _plain(value: str) -> str:
     if _PLAIN.fullmatch(value) is None:
-        raise ValueError(f"{value!r} is not a value that Slurm takes: no spaces, quotes, % or line ends")
+        raise ValueError(
+            f"{value!r} is not a value for Slurm: it must not contain spaces, quotes, %, or line ends"
+        )
     return value
 
 
 def _sbatch_option(value: str) -> str:
-    """An option of sbatch that the system's others don't cover. Raises ValueError for one that they do."""
+    """An option of sbatch that the system's options don't cover; otherwise raises ValueError."""
     one_line(value)
     if _OPTION.fullmatch(value) is None:
         raise ValueError(f"{value!r} is not an option of sbatch; write it like --switches=1")
     name = re.split(r"[= ]", value.lstrip("-"), maxsplit=1)[0]
-    if name in _HAS_OPTION:
-        raise ValueError(f"{value!r}: write it as the option `{_HAS_OPTION[name]}` of the system")
-    if name in _OWN_OPTIONS:
-        raise ValueError(f"{value!r} is set by the launcher for each job; leave it out")
-    return value
+    return further_option(value, name, covered=_HAS_OPTION, own=_OWN_OPTIONS)
 
 
 def _mount(value: str) -> str:
@@ -59,25 +57,27 @@ Plain = Annotated[str, AfterValidator(_plain)]
 class SlurmSystem(BatchSystem):
     """A Slurm cluster as seen from here, where sbatch, squeue and scancel work."""
 
-    cluster: Plain | None = Field(None, description="Cluster, where Slurm here has several (--clusters).")
-    partition: Plain | None = Field(None, description="Partition; by default the cluster's own.")
-    account: Plain | None = Field(None, description="Account that is charged.")
+    cluster: Plain | None = Field(None, description="Cluster, if Slurm has several here (--clusters).")
+    partition: Plain | None = Field(None, description="Partition; default: the cluster's default.")
+    account: Plain | None = Field(None, description="Account to charge.")
     qos: Plain | None = Field(None, description="Quality of service.")
     reservation: Plain | None = Field(None, description="Reservation to run in.")
     constraint: Plain | None = Field(None, description="Features that the nodes must have, like a100&nvme.")
     nodelist: Plain | None = Field(None, description="Nodes that must be in the job, like gpu[01-02].")
-    exclude: Plain | None = Field(None, description="Nodes that must not.")
+    exclude: Plain | None = Field(None, description="Nodes that must not be in the job.")
     gres: Plain | None = Field(
-        None, description="Generic resource of which each rank gets one: gpu, or with a type gpu:a100."
+        None, description="Generic resource of which each rank gets one: gpu, or with a type, gpu:a100."
     )
-    mem: Plain | None = Field(None, description="Memory of each node, like 64G; 0 is all of it.")
+    mem: Plain | None = Field(None, description="Memory of each node, like 64G; 0: all of it.")
     sbatch: tuple[Annotated[str, AfterValidator(_sbatch_option)], ...] = Field(
-        (), description="Further options of sbatch, each as it would stand behind #SBATCH."
+        (), description="Further options of sbatch, each as it would follow #SBATCH."
     )
 
-    container_image: Line | None = Field(None, description="Container image that the trials run in.")
+    container_image: Line | None = Field(None, description="Container image in which the trials run.")
     container_mounts: tuple[Annotated[str, AfterValidator(_mount)], ...] = Field(
-        (), description="Directories of the nodes to mount: /on/the/node:/in/the/container, :ro behind."
+        (),
+        description="Directories of the nodes to mount: /on/the/node:/in/the/container, with :ro for "
+        "read-only.",
     )
     container_runtime: Literal["pyxis", "apptainer"] = Field(
         "pyxis", description="What runs the image: srun's plug-in pyxis with enroot, or apptainer."
@@ -86,5 +86,5 @@ class SlurmSystem(BatchSystem):
     @model_validator(mode="after")
     def _mounts_need_an_image(self) -> Self:
         if self.container_mounts and self.container_image is None:
-            raise ValueError("container_mounts: there is no container_image to mount them in")
+            raise ValueError("container_mounts needs a container_image")
         return self

@@ -1,4 +1,4 @@
-"""Which jobs Slurm would refuse, by its words about one, and which waiting does not help."""
+"""Which jobs Slurm would also refuse, judging by its message about one, and which would wait in vain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from assay.records import Extent
 
-# Source: slurm_errno.c; the first that fits counts
-_REFUSALS: Final = (
+# Source: slurm_errno.c; the first match counts
+REFUSALS: Final = (
     (
         r"invalid account|qos specification|partition (name )?specified|partition not available"
         r"|not permitted|permission denied|reservation|unable to contact|timed out|authentication",
@@ -34,10 +34,10 @@ HOPELESS: Final = {
 
 
 def extent_of(said: str) -> Extent:
-    """Which jobs it would refuse as it refused this one.
+    """Which jobs it would refuse for the same reason as this one.
 
     >>> extent_of("sbatch: error: Batch job submission failed: Requested node configuration is not available")
     <Extent.SHAPE: 'shape'>
     """
-    found = (extent for pattern, extent in _REFUSALS if re.search(pattern, said, re.IGNORECASE))
+    found = (extent for pattern, extent in REFUSALS if re.search(pattern, said, re.IGNORECASE))
     return next(found, Extent.POINT)

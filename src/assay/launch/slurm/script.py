@@ -1,4 +1,4 @@
-"""The batch script, as it is sent. Pure: equal jobs give equal bytes, and nothing of a user's is unquoted."""
+"""The batch script as sent. Pure: equal jobs give equal bytes, and all text from the user is quoted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTPUT = "slurm-%j.log"
 
 
 def batch_script(job: Job, system: SlurmSystem, python: str, name: str) -> str:
-    """What sbatch is given; `name` is the job's in Slurm, by which it is found."""
+    """The input of sbatch; `name` is the job's name in Slurm, by which it is found."""
     parts = [
         "#!/bin/bash\n",
         *(f"#SBATCH {option}\n" for option in _options(job, system, name)),
@@ -66,7 +66,7 @@ def _options(job: Job, system: SlurmSystem, name: str) -> Iterator[str]:
 
 
 def _meeting(nodes: int) -> Iterator[str]:
-    """Where ranks of several nodes meet; on one node the keeper finds a free port itself."""
+    """Where ranks of several nodes meet; on one node, the keeper finds a free port itself."""
     if nodes > 1:
         yield 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"\n'
         yield meeting_port("SLURM_JOB_ID")
@@ -74,10 +74,10 @@ def _meeting(nodes: int) -> Iterator[str]:
 
 
 def _start(job: Job, system: SlurmSystem, python: str) -> Iterator[str]:
-    """The start of a keeper on each node, a line of the script each part."""
+    """The command that starts a keeper on each node, one part per line of the script."""
     nodes, cpus = nodes_of(job, system), cpus_of(job, system)
     yield f"exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus}"
-    # the keeper pins ranks itself; srun would bind it and all of them to its share
+    # the keeper pins ranks itself; srun would bind the keeper and all ranks to its share
     yield "--cpu-bind=none --kill-on-bad-exit=1 --input=none"
     if system.container_image is not None:
         yield from _container(system, system.container_image)
@@ -86,7 +86,7 @@ def _start(job: Job, system: SlurmSystem, python: str) -> Iterator[str]:
 
 
 def _container(system: SlurmSystem, image: str) -> Iterator[str]:
-    """What puts the keeper into the image; the job's directory lies at the same place in it."""
+    """The part that runs the keeper in the image; the job's directory has the same path in it."""
     mounts = "".join(f",{shlex.quote(mount)}" for mount in system.container_mounts)
     if system.container_runtime == "pyxis":
         yield f"--container-image={shlex.quote(image)}"

@@ -1,4 +1,4 @@
-"""Hosts that are reached by ssh as a platform."""
+"""Hosts reached over ssh, as a platform."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _doctor(system: SshSystem, request: DoctorRequest) -> Examination:
     from assay.launch.ssh.doctor import examine
     from assay.launch.ssh.facts import facts_of
 
-    request.report("Looking at all hosts, importing torch there …")
+    request.report("Examining all hosts and importing torch there …")
     tables = facts_of(system, request.data)
     return Examination(tables, examine(tables))
 
@@ -30,8 +30,8 @@ def _doctor(system: SshSystem, request: DoctorRequest) -> Examination:
 def _members(system: SshSystem, query: NodeQuery) -> Sequence[Member]:
     if query.idle or query.by:
         raise InputError(
-            f"{'--idle' if query.idle else '--by'}: hosts that are reached by ssh tell neither who uses them "
-            "nor what they share; leave it out, and name the hosts to take with --nodes"
+            f"{'--idle' if query.idle else '--by'}: hosts over ssh report neither who uses them nor what "
+            "they share; remove it, and list the hosts to use with --nodes"
         )
     return [Member(host) for host in chosen(system.hosts, query.named)]
 
@@ -40,6 +40,6 @@ PLATFORM = Platform(
     SshSystem,
     _launcher,
     _doctor,
-    # `master_address` is that of the system's first host: a group meets at its own first host's
+    # `master_address` belongs to the system's first host; a group meets at its own first host
     NodeAccess(_members, Binding("hosts", without=("master_address",)), lambda _definition, _slow: ()),
 )

@@ -1,4 +1,4 @@
-"""How far the clock of a host is from ours, over a connection that takes its time."""
+"""How far a host's clock is off this machine's, measured over a connection with latency."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from assay.launch.ssh.connection import Connection, HostUnreachableError
 from assay.records import Scalar
 
-ROUNDS = 7  # the quickest answer tells most
+ROUNDS = 7  # the fastest response is the most accurate
 
 
 def offset(connection: Connection) -> dict[str, Scalar]:
-    """`clock.offset_s`, positive where the host is ahead, and the most that this can be wrong by.
+    """`clock.offset_s`, positive if the host is ahead, and its maximum error.
 
-    Nothing where the host does not answer.
+    Empty if the host does not respond.
     """
     try:
         connection.open()
@@ -31,7 +31,7 @@ def offset(connection: Connection) -> dict[str, Scalar]:
 
 
 def _ask(process: subprocess.Popen[str]) -> tuple[float, float] | None:
-    """Half the time that the answer took, and how far its middle is from the time it told."""
+    """Half the round-trip time, and the offset of the reported time from its midpoint."""
     assert process.stdin is not None
     assert process.stdout is not None
     began, asked_at = time.monotonic(), time.time()

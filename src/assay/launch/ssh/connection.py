@@ -1,4 +1,4 @@
-"""OpenSSH itself, with the user's config, and one connection a host that all calls share."""
+"""OpenSSH itself, with the user's config, and one connection per host that all calls share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from assay_payloads.keeping.ssh_host import MARK
 
 CONNECT_S = 10
 CALL_S = 120.0
-UNREACHABLE_EXIT = 255  # ssh's own failures, whatever the reason
+UNREACHABLE_EXIT = 255  # ssh's own failures, for any reason
 _OPTIONS = {
     "BatchMode": "yes",  # nobody is there to type a password
     "ConnectTimeout": str(CONNECT_S),
@@ -34,7 +34,7 @@ _OPTIONS = {
 }
 _PERSIST_S = 60
 _PROGRAM = "assay_payloads.keeping.ssh_host"
-# Makes modules of the sources in its first argument, the last of which answers the call
+# Makes modules from the sources in its first argument; the last one handles the call
 _LOADER = """\
 import json, sys, types
 for name, source in json.loads(sys.argv.pop(1)):
@@ -45,12 +45,12 @@ module.main(*sys.argv[1:])
 
 
 class HostUnreachableError(PlatformError):
-    """A host does not answer, or does not let us in."""
+    """A host does not respond or denies the login."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """The way to one host."""
+    """A connection to one host."""
 
     host: str
     system: SshSystem
@@ -58,9 +58,9 @@ class Connection:
     def ask(
         self, what: str, directory: str, *arguments: str, stdin: bytes = b"", timeout_s: float = CALL_S
     ) -> Any:
-        """The answer of assay_payloads/keeping/ssh_host.py.
+        """The response of assay_payloads/keeping/ssh_host.py.
 
-        Raises HostUnreachableError without a connection, LaunchError where the answer is an error or none.
+        Raises HostUnreachableError without a connection, LaunchError if the response is an error or missing.
         """
         self.open()
         done = _run(self.program(what, directory, *arguments), timeout_s, stdin)
@@ -71,16 +71,16 @@ class Connection:
         return _answer(self.host, done.stdout)
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """The command line that runs a command there, each word as it is."""
+        """The command line that runs a command there, each word unchanged."""
         return [*self._ssh(), "-o", "ControlMaster=no", "-T", "--", self.host, shlex.join(command)]
 
     def program(self, what: str, directory: str, *arguments: str) -> list[str]:
-        """The command line that makes a call of assay_payloads/keeping/ssh_host.py there."""
+        """The command line that calls assay_payloads/keeping/ssh_host.py there."""
         python = [self.system.python, "-I", "-S", "-c", _LOADER, _sources()]
         return self.argv([*python, what, directory, *arguments])
 
     def open(self) -> None:
-        """Make the connection that calls share, unless there is one. Raises HostUnreachableError."""
+        """Open the connection that calls share, unless it exists. Raises HostUnreachableError."""
         if _run([*self._ssh(), "-O", "check", "--", self.host], CONNECT_S).ok:
             return
         argv = [*self._ssh(), "-M", "-N", "-f", "-o", f"ControlPersist={_PERSIST_S}", "--", self.host]
@@ -89,13 +89,13 @@ class Connection:
             raise HostUnreachableError(refusals.unreachable(self.host, made.stderr))
 
     def address(self) -> str:
-        """Name or address of the host after the ssh config has been asked."""
+        """Name or address of the host according to the ssh config."""
         told = _run([*self._ssh(), "-G", "--", self.host], CONNECT_S).stdout
         fields = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
         return fields.get("hostname", self.host.rpartition("@")[2])
 
     def files(self, directory: str, patterns: Sequence[str]) -> Iterator[Frame]:
-        """The files that the job wrote there, as frames. Raises LaunchError where they can't be had."""
+        """The files that the job wrote there, as frames. Raises LaunchError if they can't be fetched."""
         self.open()
         argv = self.program("files", directory, *patterns)
         reader, answer = FrameReader(), b""
@@ -108,7 +108,7 @@ class Connection:
                     elif item.line.startswith(MARK.encode()):
                         answer = item.line
         if not answer:
-            raise HostUnreachableError(f"{self.host}: the connection broke while files were fetched")
+            raise HostUnreachableError(f"{self.host}: the connection broke while files were being fetched")
         _answer(self.host, answer.decode())
 
     def _ssh(self) -> list[str]:
@@ -130,8 +130,8 @@ class Connection:
 
 @cache
 def _sources() -> str:
-    """The program and what it imports, as the loader takes them: by module, each after what it imports."""
-    sources = payload_files.files(_PROGRAM)  # in the order of their paths, which does it for these few
+    """The program and its imports, in the loader's form: by module, each after the modules it imports."""
+    sources = payload_files.files(_PROGRAM)  # path order is import order for these few files
     return json.dumps([(payload_files.module_of(path), source.decode()) for path, source in sources.items()])
 
 
@@ -155,10 +155,10 @@ def _answer(host: str, said: str) -> Any:
 
 
 def _private_directory() -> Path:
-    """Where the connections' sockets lie: nobody else's, and short, for a socket's path has 108 bytes."""
+    """The directory of the connections' sockets: private, and short, since a socket's path has 108 bytes."""
     place = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"assay-ssh-{os.getuid()}"  # noqa: S108
     place.mkdir(mode=0o700, exist_ok=True)
     facts = place.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise LaunchError(f"{place} is not a directory of yours alone; remove it")
+        raise LaunchError(f"{place} is not a private directory of yours; remove it")
     return place

@@ -1,4 +1,4 @@
-"""Checks of hosts that are reached by ssh, side by side. Pure; the facts: facts.py."""
+"""Checks of hosts reached over ssh, side by side. Pure; facts.py collects the facts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from assay.checks.check import Check, number, text
 from assay.checks.side_by_side import Hosts, each, placed_at
 from assay.units import human_seconds
 
-MOST_OFFSET_S = 0.1  # one host's log beside another's is read to tenths of a second
-# What hosts that run one job together should have in common, since its slowest rank is its speed
+MOST_OFFSET_S = 0.1  # the logs of several hosts are compared to tenths of a second
+# What hosts that run one job together should share, since the slowest rank sets the job's speed
 ALIKE = (
     *("kernel", "os", "cpu.model", "cpu.cores", "cpu.allowed", "cpu.governor", "gpu.driver", "gpu.cuda"),
     *("gpu.count", "gpu.0.name", "python.version", "torch.version", "python.numpy"),
@@ -17,7 +17,7 @@ _LABELS = {"gpu.0.name": "GPU"}
 
 
 def examine(hosts: Hosts) -> tuple[Check, ...]:
-    """Which hosts answer; whether these are alike; then, of all of them, what is asked of a machine."""
+    """Which hosts respond, whether those are alike, and all checks of a machine for each of them."""
     there = {host: facts for host, facts in hosts.items() if "ssh.error" not in facts}
     if not there:
         return (reachable(hosts),)
@@ -25,13 +25,13 @@ def examine(hosts: Hosts) -> tuple[Check, ...]:
 
 
 def reachable(hosts: Hosts) -> Check:
-    """Whether each host lets us in, has the interpreter and can keep a job."""
+    """Whether each host allows the login, has the interpreter, and can keep a job."""
     errors = [str(facts["ssh.error"]) for facts in hosts.values() if "ssh.error" in facts]
     if errors:
         return Check(
             "hosts", "fail", f"{len(errors)} of {len(hosts)} can't be used: {errors[0]}", _rest(errors)
         )
-    return Check("hosts", "ok", f"all {len(hosts)} answer: {', '.join(hosts)}")
+    return Check("hosts", "ok", f"all {len(hosts)} respond: {', '.join(hosts)}")
 
 
 def clocks(hosts: Hosts) -> Check:
@@ -39,16 +39,16 @@ def clocks(hosts: Hosts) -> Check:
     offsets = {host: number(facts, "clock.offset_s") for host, facts in hosts.items()}
     known = {host: offset for host, offset in offsets.items() if offset is not None}
     if not known:
-        return Check("clocks", "unknown", "no host told its time")
+        return Check("clocks", "unknown", "no host reported its time")
     worst = max(known, key=lambda host: abs(known[host]))
-    evidence = f"{worst} is the farthest off: {human_seconds(abs(known[worst]))}"
+    evidence = f"{worst} is off the most: {human_seconds(abs(known[worst]))}"
     if abs(known[worst]) > MOST_OFFSET_S:
         return Check("clocks", "warn", evidence, f"as root on {worst}: systemctl enable --now chronyd")
     return Check("clocks", "ok", evidence)
 
 
 def alike(hosts: Hosts) -> Check:
-    """Whether the hosts have the same processors, GPUs, kernel, driver and software."""
+    """Whether the hosts have the same processors, GPUs, kernel, driver, and software."""
     differing = []
     for name in ALIKE:
         values = {host: text(facts, name) for host, facts in hosts.items()}
@@ -56,10 +56,10 @@ def alike(hosts: Hosts) -> Check:
             told = ", ".join(f"{host} {value or 'none'}" for host, value in values.items())
             differing.append(f"{_LABELS.get(name, name)}: {told}")
     if differing:
-        remedy = "bring the hosts to one state, or put unlike ones into systems of their own"
+        remedy = "make the hosts the same, or put different hosts into separate systems"
         return Check("alike", "warn", "; ".join(differing), remedy)
     return Check(
-        "alike", "ok", "one kernel, processor, driver and software" if len(hosts) > 1 else "one host"
+        "alike", "ok", "the same kernel, processor, driver, and software" if len(hosts) > 1 else "one host"
     )
 
 

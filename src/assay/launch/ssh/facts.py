@@ -1,4 +1,4 @@
-"""What the doctor asks of each host that is reached by ssh: what its programs tell there, and the clock."""
+"""The doctor's facts of each host reached over ssh: those of its programs there, and the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRY_OUT_S = 240.0  # a cold import of torch from a network file system takes min
 
 
 def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[str, Scalar]]:
-    """Host → its facts; `ssh.error` says why there are no others. `data`: where files are to be read."""
+    """Host → its facts; `ssh.error` says why there are no others. `data`: directory whose files to read."""
     tables = on_each(lambda n: _host(Connection(system.hosts[n], system), data), range(len(system.hosts)))
     return dict(zip(system.hosts, tables, strict=True))
 

@@ -1,7 +1,7 @@
-"""Jobs on a list of hosts, by OpenSSH: a detached keeper on each, its output followed over the connection.
+"""Jobs on a list of hosts, over OpenSSH: a detached keeper on each, its output followed over the connection.
 
-On host N a job lies in `DIRECTORY/TOKEN.N`. It is laid out on all hosts before any keeper is started, and
-the first host's keeper is started last: whether that one took the job decides whether there is a job.
+On host N, a job is in `DIRECTORY/TOKEN.N`. It is copied to all hosts before any keeper is started, and the
+first host's keeper is started last: if that keeper takes the job, there is a job.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rend
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.1
-AT_ONCE = 32  # hosts that are asked at the same time
-END_SLACK_S = 60.0  # beyond the grace time, for a host that is to end its share
-FIRST_PORT, PORTS = 20_000, 12_000  # below those that Linux hands out by itself
-GIVE_UP_S = 120.0  # beyond the job's own limit, for a host that is not heard of
+AT_ONCE = 32  # hosts queried concurrently
+END_SLACK_S = 60.0  # beyond the grace time, for a host to end its share
+FIRST_PORT, PORTS = 20_000, 12_000  # below the ports that Linux assigns
+GIVE_UP_S = 120.0  # beyond the job's time limit, for an unresponsive host
 
 
 class SshLauncher:
-    """Runs jobs on hosts, a keeper each. `Launcher` says what each method promises."""
+    """Runs jobs on hosts, with a keeper on each. `Launcher` documents what each method promises."""
 
     name = "ssh"
 
@@ -55,7 +55,7 @@ class SshLauncher:
         self._clocks: dict[str, Mapping[str, Scalar]] = {}
 
     def render(self, job: Job) -> RenderedJob:
-        """What starts the keepers, then what each rank runs."""
+        """The command that starts the keepers, then each rank's command."""
         nodes = self._nodes(job)
         job = dry_run.without_secrets(job)
         directory = f"{self.system.directory}/<token>"
@@ -69,7 +69,7 @@ class SshLauncher:
         lines = [
             f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
             shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
-            "# by it, each rank:",
+            "# which starts each rank:",
             dry_run.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
         ]
         address = self.system.master_address or f"<address of {self.system.hosts[0]}>"
@@ -83,7 +83,7 @@ class SshLauncher:
         )
 
     def submit(self, job: Job) -> Handle:
-        """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
+        """Copy the job to its hosts, then start the keepers; return when each has taken its share."""
         nodes = self._nodes(job)
         spec, variables = self._spec(job), job_spec.all_variables(job, self.system.env)
         laid: list[int] = []
@@ -106,7 +106,7 @@ class SshLauncher:
         return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:
-        """The job, if the first host's keeper has taken it; else it is given up on all hosts."""
+        """The job, if the first host's keeper has taken it; otherwise it is abandoned on all hosts."""
         first = self._ask(token, 0, "give_up")
         if first["taken"]:
             return self._handle(token, first["nodes"], first["limit_s"])
@@ -119,7 +119,7 @@ class SshLauncher:
         return None
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """From each host's relay, from the bytes that are kept; a broken connection is made again."""
+        """From each host's relay, after the bytes already stored; reconnects after a broken connection."""
         with ExitStack() as held:
             listeners = [
                 held.enter_context(closing(Listener(self.hosts[n], self._place(handle.token, n), n, kept)))
@@ -144,7 +144,7 @@ class SshLauncher:
             self._ends[handle.token] = {one.node: one.ended for one in listeners if one.ended is not None}
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what the keepers wrote; while the job is followed, from what was heard."""
+        """From the keepers' files; while the job is followed, from what has arrived."""
         listeners = self._followed.get(handle.token, [])
         if not all(listener.over for listener in listeners):
             waits = "; ".join(filter(None, (one.trouble for one in listeners)))
@@ -163,11 +163,11 @@ class SshLauncher:
         return replace(end, node_facts={f"probe-{n}": self._clock(n) for n in nodes}, hosts=hosts)
 
     def cancel(self, handle: Handle) -> None:
-        """End all hosts' shares at once."""
+        """End the shares of all hosts at once."""
         on_each(lambda node: self._end(handle.token, node, "cancel"), _nodes_of(handle))
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
-        """From the hosts' directories; those of node 1 and on below `node-1/` and so on. 1 GiB a host."""
+        """From the hosts' directories; from node 1 on, below `node-1/` and so on. At most 1 GiB per host."""
         for pattern in patterns:
             outputs.check_name(pattern)
         for node in _nodes_of(handle):
@@ -179,7 +179,7 @@ class SshLauncher:
         """Remove the job's directory on each host."""
         shares = on_each(lambda node: self._ask(handle.token, node, "look"), _nodes_of(handle))
         if any(share["runs"] for share in shares):
-            raise LaunchError(f"job {handle.token} still runs; cancel it first")
+            raise LaunchError(f"job {handle.token} is still running; cancel it first")
         on_each(lambda node: self._ask(handle.token, node, "forget"), _nodes_of(handle))
         self._ends.pop(handle.token, None)
 
@@ -195,21 +195,21 @@ class SshLauncher:
         return [_together(of) for of in found.values()]
 
     def discard(self, tokens: Collection[str]) -> None:
-        """End what runs of them on any host, and remove their directories."""
+        """End what is running of them on any host, and remove their directories."""
         for token in tokens:
             on_each(lambda node, token=token: self._undo(token, node), range(len(self.hosts)))  # type: ignore[misc]
 
     # What is sent
 
     def _nodes(self, job: Job) -> int:
-        """How many hosts the job takes. Raises OptionsError for more than there are."""
+        """How many hosts the job needs. Raises OptionsError if it needs more than there are."""
         job_spec.check_task(job, self.system.env)
         nodes = job.shape.nodes or job.shape.workers
         if nodes > len(self.hosts):
             shape = job.shape
             words = (
-                f"shape {shape} takes {nodes} hosts, a worker each, and the system has {len(self.hosts)}: "
-                f"name more `hosts`, or pack workers, like {shape.workers}x{shape.accelerators}x1"
+                f"shape {shape} needs {nodes} hosts, one per worker, but the system has {len(self.hosts)}: "
+                f"add `hosts`, or pack workers, like {shape.workers}x{shape.accelerators}x1"
             )
             raise OptionsError([Problem("hosts", words)])
         return nodes
@@ -240,10 +240,10 @@ class SshLauncher:
         on_each(begin, range(1, nodes))
         begin(0)
 
-    # What it came to
+    # How it ended
 
     def _share(self, token: str, node: int) -> JobStatus:
-        """Where one host's share stands; lost where the host is, too."""
+        """The state of one host's share; lost if the host is lost."""
         host = self.hosts[node].host
         known = self._ends.get(token, {}).get(node)
         if known is not None:
@@ -274,13 +274,13 @@ class SshLauncher:
         return any(on_each(on, _nodes_of(handle)))
 
     def _give_up_silent(self, listeners: Sequence[Listener], limit_s: float) -> None:
-        """A host that was not heard of for longer than the job may take is not waited for any more."""
+        """Whether a host was silent for longer than the job may take; it is no longer waited for."""
         for listener in listeners:
             if listener.trouble and time.monotonic() - listener.heard_at > limit_s + GIVE_UP_S:
                 listener.give_up()
 
     def _start_ending(self, token: str, listeners: Sequence[Listener]) -> list[subprocess.Popen[bytes]]:
-        """Where one share failed, end the others, and what a killed keeper may have left."""
+        """If one share failed, end the others, and whatever a killed keeper may have left."""
         if not any(listener.failed for listener in listeners):
             return []
         return [
@@ -308,7 +308,7 @@ class SshLauncher:
         self._ask(token, node, "forget")
 
     def _left_of(self, token: str, node: int) -> str:
-        """Undo a share that is not to be; in words what stays where that fails."""
+        """Undo a share of an abandoned job; if that fails, returns what remains, as text."""
         try:
             self._undo(token, node)
         except LaunchError as error:
@@ -327,7 +327,7 @@ class SshLauncher:
 
     def _place(self, token: str, node: int) -> str:
         if TOKEN.fullmatch(token) is None:
-            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
+            raise ValueError(f"{token!r} is not a token: use letters, digits, dots, dashes, and underscores")
         return f"{self.system.directory}/{token}.{node}"
 
     def _handle(self, token: str, nodes: int, limit_s: float) -> Handle:
@@ -335,7 +335,7 @@ class SshLauncher:
 
 
 def on_each(call: Callable[[int], T], nodes: Sequence[int]) -> list[T]:
-    """The call's results for all nodes, made at once. Raises the first error when all have come back."""
+    """The call's results for all nodes, called concurrently. Raises the first error once all returned."""
     if len(nodes) < 2:
         return [call(node) for node in nodes]
     with ThreadPoolExecutor(min(len(nodes), AT_ONCE)) as pool:
@@ -359,16 +359,16 @@ def _why_lost(host: str, found: Mapping[str, Any]) -> str:
     if not found["there"]:
         return f"nothing is left of the job on {host}"
     if found["anew"]:
-        return f"{host} was started anew while the job ran"
+        return f"{host} was rebooted while the job ran"
     if said := found["said"].strip():
         return f"the job's keeper on {host} failed: {said.splitlines()[-1]}"
     return f"the job's keeper on {host} was killed while the job ran"
 
 
 def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], own: str) -> bytes:
-    """All that a host needs, as one tar; equal bytes for equal jobs.
+    """Everything that a host needs, as one tar; equal bytes for equal jobs.
 
-    variables  for its keeper alone; own: the folder of that keeper, "" for the job's
+    variables  for its keeper only; own: that keeper's directory, "" for the job's
     """
     for_keeper = f"{own}{job_spec.VARIABLES}"
     members = {"spec.json": json.dumps(spec).encode(), for_keeper: json.dumps(variables).encode()}
@@ -385,5 +385,5 @@ def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], ow
 
 
 def _wait(listeners: Sequence[Listener]) -> None:
-    """Until something comes, for a moment at most."""
+    """Wait until something arrives, for at most a moment."""
     select.select([n for n in (one.fileno() for one in listeners) if n is not None], [], [], LOOK_EVERY_S)

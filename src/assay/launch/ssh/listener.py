@@ -1,4 +1,4 @@
-"""Listens to one host of a job over a connection that may break: nothing is lost, nothing comes twice."""
+"""Listens to one host of a job over a connection that may break, without loss or duplication."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from assay.launch.frames import Frame, FrameReader, Joiner
 from assay.launch.ssh import refusals
 from assay.launch.ssh.connection import Connection
 from assay.records import Output
-from assay_payloads.keeping import relay
 from assay_payloads.keeping.ssh_host import MARK
 
 READ_BYTES = 1 << 18
-WAITS = relay.WAITS.encode()
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
 class Listener:
-    """One host's share of a job, as it comes in.
+    """One host's share of a job, as it arrives.
 
-    over     it has ended, or nothing of it is left; nothing more will come
-    ended    how, as its keeper wrote; None until then, and where no keeper is left to write it
-    waits_for  what its keeper waits for before it starts the ranks; "" where it does not
-    trouble  why nothing comes at the moment, in words; "" while it is connected
-    heard_at  monotonic time at which the host was last heard of
+    over     it has ended, or nothing of it is left; nothing more will arrive
+    ended    how, according to its keeper; None until then, or if no keeper is left to report it
+    waits_for  what its keeper waits for before it starts the ranks; "" if it does not wait
+    trouble  why nothing arrives at the moment, as text; "" while it is connected
+    heard_at  monotonic time at which the host was last heard from
     """
 
     def __init__(self, connection: Connection, directory: str, node: int, kept: Mapping[str, int]) -> None:
@@ -47,11 +45,11 @@ class Listener:
 
     @property
     def failed(self) -> bool:
-        """It ended other than well, so the other hosts' shares are in vain."""
+        """Whether it failed, so that the other hosts' shares are in vain."""
         return self.over and (self.ended is None or self.ended["state"] != "succeeded")
 
     def give_up(self) -> None:
-        """Wait for the host no longer."""
+        """Stop waiting for the host."""
         self.over = True
 
     def fileno(self) -> int | None:
@@ -61,7 +59,7 @@ class Listener:
         return self._process.stdout.fileno()
 
     def hear(self) -> Iterator[Output]:
-        """What has come since; connects again where the connection broke."""
+        """What has arrived since; reconnects if the connection broke."""
         if self._process is None:
             if not self.over and time.monotonic() >= self._again_at:
                 self._connect()
@@ -78,13 +76,13 @@ class Listener:
                 new = self._join(item)
                 if new is not None:
                     yield new
-            elif item.line.startswith(WAITS):
-                self.waits_for = item.line.removeprefix(WAITS).decode(errors="replace")
+            elif item.waits_for:
+                self.waits_for = item.waits_for
             elif item.line.startswith(MARK.encode()):
                 self._came_to_its_end()
 
     def close(self) -> None:
-        """Listen no more; the job goes on."""
+        """Stop listening; the job continues."""
         if self._process is not None:
             self._process.kill()
             self._drop()
@@ -120,7 +118,7 @@ class Listener:
         return None
 
     def _came_to_its_end(self) -> None:
-        """The host said all that there is; a gap is read once more, from before it."""
+        """The host has sent everything; if there is a gap, read again from before it."""
         self._drop()
         if self._joiner.gaps:
             self._joiner.gaps.clear()
@@ -129,7 +127,7 @@ class Listener:
         self.ended = json.loads(self._end_said) if self._end_said else None
 
     def _broke(self) -> None:
-        """Say why, and try again later."""
+        """Record why, and try again later."""
         self._drop()
         self._said.seek(0)
         words = self._said.read().decode(errors="replace")

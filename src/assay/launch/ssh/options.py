@@ -1,4 +1,4 @@
-"""What systems.yaml may say of hosts that are reached by ssh."""
+"""The options of hosts reached over ssh in systems.yaml."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ _HOST = re.compile(r"(\w[\w.-]*@)?[\w\[][\w.:%\[\]-]*")
 
 def _host(name: str) -> str:
     if _HOST.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is not a host; write a name of your ssh config, host or user@host")
+        raise ValueError(f"{name!r} is not a host; write a name from your ssh config, host, or user@host")
     return name
 
 
 def _distinct(hosts: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({host for host in hosts if hosts.count(host) > 1})
     if twice:
-        raise ValueError(f"{', '.join(twice)} is named twice; name each host once")
+        raise ValueError(f"{', '.join(twice)}: listed twice; list each host once")
     return hosts
 
 
 def _directory(path: str) -> str:
     if not path.startswith(("/", "~/")):
-        raise ValueError(f"{path!r}: write an absolute path, or one that begins with ~/")
+        raise ValueError(f"{path!r}: write an absolute path, or one that starts with ~/")
     return path.rstrip("/")
 
 
 class SshSystem(BaseModel):
-    """What systems.yaml may say of hosts that are reached by ssh."""
+    """The options of hosts reached over ssh in systems.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     hosts: Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], AfterValidator(_distinct)] = Field(
-        min_length=1, description="Hosts as you would type them after ssh; a job takes the first ones."
+        min_length=1, description="Hosts as you would type them after ssh; a job uses the first ones."
     )
     python: str = Field("python3", description="Interpreter of the trials on the hosts.")
     directory: Annotated[str, AfterValidator(_directory)] = Field(
-        "~/.cache/assay", description="Where a host keeps a job until it is collected."
+        "~/.cache/assay", description="Directory where a host keeps a job until Assay collects it."
     )
     master_address: str | None = Field(
         None,
-        description="Address of the first host as the others reach it; by default that of the ssh config.",
+        description="Address at which the others reach the first host; default: from the ssh config.",
     )
     port: int | None = Field(None, ge=1, le=65535, description="Port of the ssh servers.")
-    user: str | None = Field(None, description="Who logs in.")
-    identity: str | None = Field(None, description="File of the private key.")
-    config: str | None = Field(None, description="ssh config in place of your own.")
+    user: str | None = Field(None, description="User to log in as.")
+    identity: str | None = Field(None, description="Private key file.")
+    config: str | None = Field(None, description="ssh config file to use instead of your own.")
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
     grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
 
     @property
     def max_nodes(self) -> int | None:
-        """As many as there are hosts."""
+        """The number of hosts."""
         return len(self.hosts)

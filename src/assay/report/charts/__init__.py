@@ -1,4 +1,4 @@
-"""The charts of a report as Vega-Lite, each with its caption and the same in words."""
+"""The charts of a report as Vega-Lite, each with its caption and a text alternative."""
 
 from __future__ import annotations
 
@@ -19,15 +19,30 @@ from assay.report.charts.waterfall import waterfall
 from assay.report.contents.contents import Contents
 from assay.report.tables import gathered
 
-__all__ = ["Chart", "charts"]
-
+__all__ = ["TITLES", "Chart", "charts"]
 
 MOST_PANELS = 24  # of runs as points; the tables have every point
 MOST_ROWS = 40  # of the forest plot
 
+TITLES = {
+    "forest": "Ratios and the margin",
+    "ratios": "Ratios by message size, and the margin",
+    "exchange": "Exchanges by message size",
+    "curve": "Results by size",
+    "runs": "Each run, with its side's mean and 95 % interval",
+    "scaling": "Scaling: speed-up relative to the smallest size; dashed is ideal",
+    "served": "Throughput and latency; dashed is the bound",
+    "latency": "Latency by percentile",
+    "waterfall": "Time to train, from one side to the other",
+    "timeline": "Timeline of the session",
+    "series": "During the runs",
+    "confusion": "Confusion: predicted class by true class; a stronger color means a larger share",
+}
+"""The heading above the charts of each kind."""
+
 
 def charts(contents: Contents) -> tuple[Chart, ...]:
-    """Every chart that these contents carry, in the order of reading; ranked sides are too many for any."""
+    """Every chart that these contents have data for, in reading order; none for ranked sides."""
     if contents.rankings:
         return ()
     made: list[Chart] = []

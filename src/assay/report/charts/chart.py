@@ -1,7 +1,7 @@
-"""What every chart is made of: its record, its look, and the colours and marks of systems.
+"""The common parts of charts: their record, their look, and the colors and marks of systems.
 
-Colours are the page's CSS variables, so that a chart follows the theme and the printer without being drawn
-again. Colour never stands alone: systems also differ in their mark or dash, verdicts in theirs.
+Colors are the page's CSS variables, so that a chart follows the theme and the printer without being redrawn.
+Color is never the only distinction: systems also differ in mark or dash, and so do verdicts.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from assay.report import figures
 
-MOST_SYSTEMS = 6  # series colours that the style sheet knows; further systems begin again
+MOST_SYSTEMS = 6  # series colors in the style sheet; further systems start over
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 _MOST_TICKS = 9
 _NAME_LINE = 18  # characters of a side's name on one line
-CUT = " (interval cut)"  # in a caption, where one goes on beyond the axis
+CUT = " (interval cut)"  # in a caption, if an interval extends beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
 _FONT = "system-ui, sans-serif"
 _CONFIG: dict[str, Any] = {
@@ -51,11 +51,11 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Chart:
-    """One figure of the page.
+    """One chart of the page.
 
-    spec   Vega-Lite as plain data, its rows inside
-    words  what the chart shows, with its figures, for who can't see it
-    wide   it takes the page's whole width
+    spec   Vega-Lite as plain data, with its rows inside
+    words  what the chart shows, with its values, for people who can't see it
+    wide   it takes the full width of the page
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Chart:
 
 
 def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The finished chart as plain data, its rows beside the encodings."""
+    """The finished chart as plain data, its rows next to the encodings."""
     made = chart.properties(width="container", autosize={"type": "fit-x", "contains": "padding"})
     if height is not None:
         made = made.properties(height=height)
@@ -76,12 +76,12 @@ def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]
 
 
 def _shortened(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with six digits a figure, more than a pixel or a tooltip shows: it halves a page's data."""
+    """A row with six digits per value, more than a pixel or a tooltip shows: this halves a page's data."""
     return {name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in row.items()}
 
 
 def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:
-    """Each side's colour, by its place among the sides."""
+    """Each side's color, by its position among the sides."""
     import altair as alt
 
     colours = [f"var(--series-{at % MOST_SYSTEMS + 1})" for at in range(len(sides))]
@@ -91,7 +91,7 @@ def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:
 
 
 def side_shape(sides: Sequence[str], *, legend: bool = False) -> Any:
-    """Each side's mark, by its place among the sides."""
+    """Each side's mark, by its position among the sides."""
     import altair as alt
 
     shapes = [_SHAPES[at % len(_SHAPES)] for at in range(len(sides))]
@@ -101,7 +101,7 @@ def side_shape(sides: Sequence[str], *, legend: bool = False) -> Any:
 
 
 def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
-    """Each side's dash, by its place among the sides."""
+    """Each side's dash, by its position among the sides."""
     import altair as alt
 
     dashes = [_DASHES[at % len(_DASHES)] for at in range(len(sides))]
@@ -111,7 +111,7 @@ def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
 
 
 def _legend(sides: Sequence[str], shown: bool) -> Any:
-    """Names in a row; long ones under each other, so that none is cut. Its marks are never pale."""
+    """A legend in a row; long names are stacked so that none is cut. Its marks are never pale."""
     import altair as alt
 
     if not shown or len(sides) < 2:
@@ -121,7 +121,7 @@ def _legend(sides: Sequence[str], shown: bool) -> Any:
 
 
 def side_axis(sides: Sequence[str]) -> Any:
-    """An axis of sides on which a long name takes two lines: names of one make often differ at their end."""
+    """An axis of sides on which a long name takes two lines: similar names often differ at their end."""
     import altair as alt
 
     lines = {side: _lines(side) for side in sides}
@@ -129,7 +129,7 @@ def side_axis(sides: Sequence[str]) -> Any:
 
 
 def _lines(name: str) -> list[str]:
-    """A name in at most two lines; of a longer one its middle is left out."""
+    """A name in at most two lines; the middle of a longer one is left out."""
     if len(name) <= _NAME_LINE:
         return [name]
     if len(name) > 2 * _NAME_LINE:
@@ -141,7 +141,7 @@ def _lines(name: str) -> list[str]:
 
 
 def tooltip(*fields: str) -> list[Any]:
-    """What a mark tells when it is pointed at: columns of its rows."""
+    """The tooltip of a mark: columns of its rows."""
     import altair as alt
 
     numbers = {"value", "low", "high", "x"}
@@ -157,9 +157,9 @@ def axis_title(metric: str, unit: str) -> str:
 
 
 def legible(values: Sequence[float], ends: Sequence[float | None]) -> tuple[tuple[float, float], bool]:
-    """An axis from the least to the most, and whether it cuts an interval that would squeeze the values.
+    """An axis from minimum to maximum, and whether it cuts an interval that would squeeze the values.
 
-    Intervals get at most the room that the values take, on each side; those of two runs are huge.
+    Intervals get at most as much room on each side as the values take; intervals of two runs are huge.
     """
     least, most = min(values), max(values)
     room = (most - least) or abs(most) * 0.05 or 1.0
@@ -170,7 +170,7 @@ def legible(values: Sequence[float], ends: Sequence[float | None]) -> tuple[tupl
 
 
 def ratio_ticks(low: float, high: float) -> tuple[list[float], list[float]]:
-    """An axis of ratios on the log scale, as far to each side of 1, with at most nine round ticks.
+    """A symmetric log axis of ratios around 1, with at most nine round ticks.
 
     >>> ratio_ticks(0.98, 1.01)[1]
     [0.98, 0.99, 1.0, 1.01, 1.02]
@@ -189,5 +189,5 @@ def ratio_ticks(low: float, high: float) -> tuple[list[float], list[float]]:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Parts as one sentence, the empty ones left out."""
+    """The nonempty parts as one sentence."""
     return "; ".join(filter(None, parts)) + "."

@@ -1,4 +1,4 @@
-"""Which class an evaluation takes for which other one, as shares of the true class."""
+"""Which class an evaluation predicts for each true class, as shares of the true class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.report.charts.heat import heat_map
 from assay.report.sentences.confusion import most_confused
 from assay.units import counted
 
-_NARROW = 6  # classes that half of the page's width holds
+_NARROW = 6  # classes that fit in half the page's width
 
 
 def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
@@ -22,7 +22,7 @@ def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
 
 
 def _matrix(side: str, found: PointConfusion) -> Chart:
-    """True classes down, predicted ones across; those that neither occur nor are predicted are left out."""
+    """True classes as rows, predicted ones as columns; classes that never occur are left out."""
     every = cells(found.matrix)
     true = list(dict.fromkeys(cell.true for cell in every))
     met = {*true, *(cell.predicted for cell in every if cell.count)}
@@ -37,9 +37,9 @@ def _matrix(side: str, found: PointConfusion) -> Chart:
     place = ", ".join(
         filter(None, (side, figures.shape(str(found.trial.shape)), figures.labels(found.trial.varied)))
     )
-    caption = f"{found.trial.benchmark} evaluated, {place}: of each true class, what it was taken for, in %"
+    caption = f"{found.trial.benchmark} evaluated, {place}: predicted class for each true class, in %"
     if found.runs > 1:
-        caption += f"; {counted(found.runs, 'run')} added up"
+        caption += f"; {counted(found.runs, 'run')} combined"
     if absent := len(found.matrix.classes) - len(true):
         caption += f"; {absent} of {len(found.matrix.classes)} classes did not occur"
     return Chart(

@@ -1,4 +1,4 @@
-"""Exchanges over their size on log axes: what was measured, the fitted lines, n½, the network's line rate."""
+"""Exchanges by message size on log axes: measurements, fitted lines, n½, and the network's line rate."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from assay.report.tables import gathered
 
 Metric = Literal["busbw", "latency"]
 _UNITS: dict[Metric, str] = {"busbw": "B/s", "latency": "s"}
-_HALF = "M-1,-1L1,1M-1,1L1,-1"  # a cross, which no system has as its mark
+_HALF = "M-1,-1L1,1M-1,1L1,-1"  # a cross, which is no system's mark
 
 
 def exchanges(curves: Sequence[ExchangeCurve]) -> list[Chart]:
-    """Bus bandwidth and latency of each benchmark and shape, a line a system and setting."""
+    """Bus bandwidth and latency of each benchmark and shape, a line per system and setting."""
     groups = gathered(curves, lambda curve: (curve.benchmark, curve.shape))
     return [_chart(group, metric) for group in groups for metric in _UNITS]
 
@@ -53,16 +53,16 @@ def _chart(group: Sequence[ExchangeCurve], metric: Metric) -> Chart:
     tables["joined"] = [row for row in tables["measured"] if row["side"] not in lines]
     spec = plain(_layers(names, axis_title(metric, unit), tables), **tables, height=300)
     first = group[0]
-    caption = f"{first.benchmark} {figures.metric(metric)} over size, {figures.shape(first.shape)}"
+    caption = f"{first.benchmark} {figures.metric(metric)} by message size, {figures.shape(first.shape)}"
     notes = ["95 % intervals"]
-    notes += ["lines: α + n·β, of each run"] * bool(tables["drawn"])
+    notes += ["lines: α + n·β, fitted to each run"] * bool(tables["drawn"])
     notes += ["crosses: half of the bandwidth"] * bool(tables["halves"])
     words = listed(f"{name}: {exchange_words.words(curve)}" for name, curve in at)
     return Chart("exchange", f"{caption}; {', '.join(notes)}", words, spec, wide=True)
 
 
 def _layers(names: Sequence[str], title: str, tables: Mapping[str, Sequence[object]]) -> Any:
-    """The fitted lines in their bands, what was measured, half of the bandwidth, the line rate."""
+    """The fitted lines in their bands, the measurements, half the bandwidth, and the line rate."""
     import altair as alt
 
     colour, dash = side_colour(names, legend=True), side_dash(names, legend=True)
@@ -108,7 +108,7 @@ def _size_axis() -> Any:
 
 
 def _name(curve: ExchangeCurve, group: Sequence[ExchangeCurve]) -> str:
-    """The system, with what tells its curves from each other."""
+    """The system, with the labels that distinguish its curves."""
     shared = figures.shared_labels([other.labels for other in group])
     own = figures.labels(figures.own_labels(curve.labels, shared))
     if len({other.system for other in group}) == 1 and own:
@@ -137,7 +137,7 @@ def _drawn(name: str, curve: ExchangeCurve, metric: Metric, per_unit: float) -> 
 
 
 def _as(metric: Metric, busbw: Estimate, size: float, curve: ExchangeCurve) -> Estimate:
-    """A bus bandwidth as the time that it stands for, by the operation's factor."""
+    """A bus bandwidth converted to the time it implies, by the operation's factor."""
     if metric == "busbw":
         return busbw
     point = curve.points[-1]
@@ -160,7 +160,7 @@ def _rates(group: Sequence[ExchangeCurve], per_unit: float) -> list[dict[str, An
 
 
 def ratios(found: CurveVerdict) -> Chart:
-    """B over A at each size, in the band that holds at all of them, against the margin."""
+    """B/A at each size, with the simultaneous band and the margin."""
     import altair as alt
 
     first = found.sizes[0]
@@ -178,7 +178,7 @@ def ratios(found: CurveVerdict) -> Chart:
     values = [c.ratio.value for c in found.sizes]
     least, most = 1 / (1 + first.margin), 1 + first.margin
     domain, ticks = ratio_ticks(min(*values, least), max(*values, most))
-    title = f"{figures.metric(found.point.metric)}, {first.b} over {first.a}"
+    title = f"{figures.metric(found.point.metric)}, {first.b} relative to {first.a}"
     y = alt.Y(
         "value:Q",
         scale=alt.Scale(type="log", domain=domain, nice=False),
@@ -201,7 +201,7 @@ def ratios(found: CurveVerdict) -> Chart:
         height=240,
     )
     caption = (
-        f"{found.point.benchmark}, {figures.where(found.point)}: the grey band holds at all sizes in "
-        f"95 % of cases, the other is the margin of ±{figures.percent(first.margin)}"
+        f"{found.point.benchmark}, {figures.where(found.point)}: the gray band holds at all sizes in "
+        f"95 % of cases, the other one is the margin of ±{figures.percent(first.margin)}"
     )
     return Chart("ratios", caption, exchange_words.verdict_line(found) + ".", spec, wide=True)

@@ -1,4 +1,4 @@
-"""Ratios with their intervals against the margin."""
+"""Ratios with their intervals and the margin."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assay.report.charts.chart import INK, Chart, listed, plain, ratio_ticks, to
 from assay.report.sentences.sentences import SYMBOLS
 
 _ARROWS = ("triangle-left", "triangle-right")
-_MOST_MARGINS = 6  # that the forest shows to each side of 1 for the sake of wide intervals
+_MOST_MARGINS = 6  # shown on each side of 1, to limit wide intervals
 
 
 def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
-    """Ratios with their intervals against the margin; times are inverted, so that right is always better."""
+    """Ratios with their intervals and the margin; times are inverted, so that right is always better."""
     names = {(c.a, c.b) for c in comparisons}
     a, b = next(iter(names)) if len(names) == 1 else ("A", "B")
     rows = [_forest_row(c, several=len(names) > 1) for c in comparisons]
@@ -25,7 +25,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     domain, ticks = ratio_ticks(math.exp(-span), math.exp(span))
     edges = list(_edges(rows, domain))
     spec = plain(
-        _layers([row["row"] for row in rows], domain, ticks, title=f"{b} over {a}"),
+        _layers([row["row"] for row in rows], domain, ticks, title=f"{b} relative to {a}"),
         height=38 * len(rows),
         rows=rows,
         edges=edges,
@@ -37,7 +37,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         "forest",
         f"Ratios with 95 % intervals{', times inverted' * inverted}: right of 1 is better. "
         f"The band is the margin of ±{figures.percent(margin)}"
-        f"{'; an arrow is an interval that goes on' * bool(edges)}.{more}",
+        f"{'; an arrow is an interval that extends further' * bool(edges)}.{more}",
         listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.compared(c)}" for c in comparisons),
         spec,
         wide=True,
@@ -45,7 +45,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
 
 
 def _edges(rows: Sequence[Mapping[str, Any]], domain: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """An arrow at the axis' end for each interval that goes on beyond it."""
+    """An arrow at the end of the axis for each interval that extends beyond it."""
     left, right = domain
     for row in rows:
         told = {"row": row["row"], "verdict": row["verdict"]}
@@ -56,7 +56,7 @@ def _edges(rows: Sequence[Mapping[str, Any]], domain: Sequence[float]) -> Iterat
 
 
 def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float], title: str) -> Any:
-    """Margin, line of no difference, intervals, arrows and ratios, one over the other."""
+    """Layers: margin, line of no difference, intervals, arrows and ratios."""
     import altair as alt
 
     x = alt.Scale(type="log", domain=domain, nice=False)
@@ -81,7 +81,7 @@ def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float
 
 
 def verdict_look() -> tuple[Any, Any]:
-    """Colour and mark of each verdict."""
+    """Color and mark of each verdict."""
     import altair as alt
 
     verdicts = list(SYMBOLS)
@@ -94,7 +94,7 @@ def verdict_look() -> tuple[Any, Any]:
 
 
 def _forest_span(rows: Sequence[Mapping[str, Any]], margin: float) -> float:
-    """Half the axis on the log scale: every ratio, and no more of the intervals than stays legible."""
+    """Half the axis on the log scale: every ratio, and as much of the intervals as stays legible."""
     ratios = max(abs(math.log(row["ratio"])) for row in rows)
     ends = max(abs(math.log(row[k] or row["ratio"])) for row in rows for k in ("low", "high"))
     return max(1.06 * min(ends, _MOST_MARGINS * margin), 1.2 * ratios, 1.6 * margin)
@@ -117,5 +117,6 @@ def _forest_row(c: Comparison, *, several: bool) -> dict[str, Any]:
 
 def _forest_name(c: Comparison) -> str:
     return (
-        f"{c.b} against {c.a}, {c.point.benchmark} {figures.metric(c.point.metric)}, {figures.where(c.point)}"
+        f"{c.b} compared with {c.a}, {c.point.benchmark} {figures.metric(c.point.metric)}, "
+        f"{figures.where(c.point)}"
     )

@@ -1,4 +1,4 @@
-"""A square of cells between two lists of names: the stronger a cell's colour, the larger its figure."""
+"""A grid of cells between two lists of names: a stronger color means a larger value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from assay.report.charts.chart import INK, plain, tooltip
 
 _ROW = 26  # pixels of height
-_STRONGEST = 0.6  # opacity of a cell of level 1: ink on it can be read in a light and in a dark page
+_STRONGEST = 0.6  # opacity of a cell of level 1: text on it is readable on a light and on a dark page
 _LONGEST_NAME = 190  # pixels
 
 
@@ -23,11 +23,11 @@ def heat_map(
 ) -> dict[str, Any]:
     """Vega-Lite of the cells.
 
-    cells   each with its `row` and `column`, `level` from 0 (no colour) to 1, `text` that is written into it,
-            and what it tells when it is pointed at
-    down    rows from above; across  columns from the left
+    cells   each with its `row` and `column`, `level` from 0 (no color) to 1, the `text` written into it,
+            and its tooltip fields
+    down    rows, from the top; across  columns, from the left
     titles  of both, in this order
-    told    fields of a cell
+    told    fields for the tooltip
     """
     import altair as alt
 

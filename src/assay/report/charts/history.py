@@ -1,4 +1,4 @@
-"""A metric over sessions: each session, its runs, the levels between steps and how sure the steps are."""
+"""A metric over sessions: each session, its runs, the levels between steps, and the steps' uncertainty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {"better": "var(--faster)", "worse": "var(--slower)", "level": INK}
 
 
 def history(told: History) -> Chart:
-    """Sessions equally far apart, since steps are looked for in their order and not in time."""
+    """Sessions at equal distances, because steps are searched for by order, not by time."""
     import altair as alt
 
     entries = told.entries
@@ -61,9 +61,7 @@ def _caption(told: History) -> str:
     caption = f"{words.place(told)}, {told.system}: {words.found(told)}"
     if not told.steps:
         return caption
-    return (
-        f"{caption}. Upright bands: where a step may lie (95 %); lying: the new level, held against the old"
-    )
+    return f"{caption}. Vertical bands: where a step may be (95 %); horizontal: the new level"
 
 
 def _words(told: History) -> str:
@@ -88,7 +86,7 @@ def _session(at: int, entry: SessionValue, per_unit: float) -> dict[str, Any]:
 
 
 def _levels(told: History, per_unit: float) -> list[dict[str, Any]]:
-    """Each stretch between steps as a line, half a session longer at each end."""
+    """Each stretch between steps as a line, extended by half a session at each end."""
     edges = [0, *(step.before for step in told.steps), len(told.entries)]
     return [
         {"x": first - 0.5, "until": end - 0.5, "value": mean * per_unit, "way": "level"}
@@ -97,7 +95,7 @@ def _levels(told: History, per_unit: float) -> list[dict[str, Any]]:
 
 
 def _steps(told: History, per_unit: float) -> list[dict[str, Any]]:
-    """Each step: the places that it may have, and the interval of the level that it leads to."""
+    """Each step: its possible positions, and the interval of the level after it."""
     ends = [*(step.before for step in told.steps[1:]), len(told.entries)]
     rows = []
     for step, (old, _), end in zip(told.steps, told.levels, ends, strict=False):
@@ -121,7 +119,7 @@ def _steps(told: History, per_unit: float) -> list[dict[str, Any]]:
 
 
 def _dates(entries: Sequence[SessionValue]) -> Any:
-    """An axis with the dates of a few sessions, evenly chosen; with the time where a day has several."""
+    """An axis with the dates of a few evenly spaced sessions; with times if a day has several."""
     import altair as alt
 
     count = min(_MOST_TICKS, len(entries))

@@ -1,4 +1,4 @@
-"""Latency by percentile: one line a side, from the median into the tail."""
+"""Latency by percentile: one line per side, from the median into the tail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAST_PERCENTILES = 3
 
 
 def by_percentile(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Chart]:
-    """A line a side from the median to the last percentile, for each metric that has them."""
+    """A line per side from the median to the last percentile, for each metric with percentiles."""
     with_percentiles = [s for s in summaries if PERCENTILE in s.point.labels]
     groups = gathered(
         with_percentiles,
@@ -43,7 +43,7 @@ def _others(summary: Summary) -> dict[str, Any]:
 
 
 def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
-    """Percentiles stand as far apart as the share above them halves: that is where tails differ."""
+    """Percentiles spaced by halvings of the share above them, because tails differ there."""
     import altair as alt
 
     point = group[0].point
@@ -93,7 +93,7 @@ def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
 
 
 def _above(summary: Summary) -> float:
-    """A percentile as halvings of the share above it: 1 for the median."""
+    """A percentile as the number of halvings of the share above it: 1 for the median."""
     percentile = summary.point.labels[PERCENTILE]
     assert isinstance(percentile, int | float)
     return -math.log2(1 - min(percentile, 99.999) / 100)

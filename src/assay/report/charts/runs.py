@@ -1,4 +1,4 @@
-"""Runs as points over their mean and interval; over a stepped label, as a curve."""
+"""Runs as points with their mean and interval; over a stepped label, as a curve."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from assay.report.contents.contents import Summary
 from assay.report.tables import gathered
 from assay.units import counted, significant
 
-CURVE_FROM = 4  # numbers of a label that make a curve rather than panels
+CURVE_FROM = 4  # values of a label from which on it is a curve, not panels
 
 
 def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
-    """Each run as a point over its side's geometric mean and 95 % interval, at one point of the sweep."""
+    """Each run as a point with its side's geometric mean and 95 % interval, at one point of the sweep."""
     import altair as alt
 
     point = group[0].point
@@ -132,7 +132,7 @@ def curve(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         rows=rows,
         height=260,
     )
-    caption = f"{point.benchmark} {figures.metric(point.metric)} over {words}, {figures.shape(point.shape)}"
+    caption = f"{point.benchmark} {figures.metric(point.metric)} by {words}, {figures.shape(point.shape)}"
     told = listed(f"{s.side} at {figures.labels(s.point.labels)}: {_estimate_text(s)}" for s in group)
     return Chart("curve", f"{caption}, with 95 % intervals", told, spec, wide=True)
 
@@ -149,7 +149,7 @@ def split(summaries: Sequence[Summary]) -> tuple[list[list[Summary]], list[list[
 
 
 def _stepped(group: Sequence[Summary]) -> str:
-    """The one label that varies over a group, where it is a number with enough steps for a curve; else ""."""
+    """The one label that varies within a group, if it is numeric with enough steps for a curve; else ""."""
     varying = [name for name in group[0].point.labels if len({s.point.labels.get(name) for s in group}) > 1]
     if len(varying) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""Speed-up over ranks against the ideal line."""
+"""Speed-up by ranks, with the ideal line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from assay.report.charts.chart import (
     tooltip,
 )
 
-_ASIDE = 0.02  # of the axis, between one system's points and the next one's
+_ASIDE = 0.02  # of the axis, between the points of one system and the next
 
 
 def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
-    """Speed-up over ranks with its interval, against the ideal line."""
+    """Speed-up by ranks with its interval, and the ideal line."""
     import altair as alt
 
     ranks = sorted({p.ranks for c in curves for p in c.points})
@@ -53,7 +53,7 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
         [*ideals, *(s.value for s in speedups)], [end for s in speedups for end in (s.low, s.high)]
     )
     upward = alt.Scale(domain=domain, zero=False, nice=not cut)
-    y = alt.Y("value:Q", title=f"speed-up over {figures.shape(smallest.shape)}", scale=upward)
+    y = alt.Y("value:Q", title=f"speed-up relative to {figures.shape(smallest.shape)}", scale=upward)
     ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1)
     spec = plain(
         ideal.encode(x=x, y=y)
@@ -83,5 +83,5 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
 
 
 def _aside(place: int, of: int, ranks: Sequence[int]) -> float:
-    """How far a system's points stand beside their ranks, so that intervals don't hide each other."""
+    """The horizontal offset of a system's points, so that intervals don't hide each other."""
     return (place - (of - 1) / 2) * _ASIDE * (ranks[-1] - ranks[0])

@@ -1,4 +1,4 @@
-"""Throughput, loss, accuracy while the runs went on: one line a run."""
+"""Throughput, loss and accuracy during the runs: one line per run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from assay.report.charts.chart import (
 from assay.report.tables import gathered
 from assay.units import counted, significant
 
-MOST_LINE_POINTS = 12_000  # in all charts of lines together; above, whole runs are left out evenly
+MOST_LINE_POINTS = 12_000  # in all line charts together; beyond, whole runs are left out evenly
 MOST_POINTS_A_LINE = 200
-_MARKED_UNDER = 12  # points a line, that each get their mark
-_TICKED = 6  # places along all lines, that each get their tick
+_MARKED_UNDER = 12  # points per line, each of which gets a mark
+_TICKED = 6  # places along all lines, each of which gets a tick
 
 
 def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
-    """Every series that runs printed, one line a run, one chart a benchmark, shape and series."""
+    """Every series that runs printed, one line per run, one chart per benchmark, shape and series."""
     found = [
         (side, result, series)
         for side, results in sides.items()
@@ -70,14 +70,14 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     spec = plain(chart, rows=rows, height=200)
     trial = first.run.trial
     some = "" if len(drawn) == len(group) else f", {len(drawn)} of {counted(len(group), 'run')} drawn"
-    task = f"{trial.benchmark} {figures.metric(series.name)} over {series.x_name}"
+    task = f"{trial.benchmark} {figures.metric(series.name)} by {series.x_name}"
     caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
     words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
     return Chart("series", caption, words, spec)
 
 
 def _axis(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Of a few places, such as the epochs of evaluations, each; of more round ones."""
+    """Every place if there are few, such as the epochs of evaluations; otherwise round ones."""
     import altair as alt
 
     places = sorted({row["x"] for row in rows})
@@ -94,7 +94,7 @@ def _line_words(side: str, lines: Sequence[Series]) -> str:
 
 
 def _thinned(series: Series) -> list[tuple[float, float]]:
-    """Every k-th point and the last, at most `MOST_POINTS_A_LINE` or so."""
+    """Every k-th point and the last, about `MOST_POINTS_A_LINE` at most."""
     points = list(zip(series.x, series.y, strict=True))
     step = max(1, len(points) // MOST_POINTS_A_LINE)
     return points[::step] if (len(points) - 1) % step == 0 else [*points[::step], points[-1]]

@@ -1,4 +1,4 @@
-"""A sweep's nodes by figure, and its pairs as a matrix; of many nodes, the slowest and the whole in bins."""
+"""A sweep's nodes by measurement, and its pairs as a matrix; for many nodes, the slowest, and bins of all."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
 from assay.report.sentences.sweep import in_order
 
-MOST_NODES = 32  # that a matrix has rows for; more are put together
-MOST_SLOWEST = 24  # nodes that are shown one by one where there are more
-_MOST_WIDE = 16  # columns in whose cells any figure has room
-_RED = 0.5  # loss, as a share, from which a cell has its full colour
-_CURVE = 0.75  # below 1, so that a loss of 5 % is seen beside none, and 1 % is not
-_WORTH_WRITING = 0.1  # loss, as a share, that is written into a narrow cell, too
-_LEAST = 0.05  # level of what loses nothing, so that it differs from what was not measured
+MOST_NODES = 32  # rows of a matrix; more nodes are binned
+MOST_SLOWEST = 24  # nodes shown individually if there are more
+_MOST_WIDE = 16  # columns whose cells have room for any value
+_RED = 0.5  # loss, as a share, at which a cell has its full color
+_CURVE = 0.75  # below 1, so that a loss of 5 % is visible next to none, and 1 % is not
+_WORTH_WRITING = 0.1  # loss, as a share, that is written even into a narrow cell
+_LEAST = 0.05  # level of a cell without loss, to distinguish it from one not measured
 _COLOUR = "var(--slower)"
 
 Ratios = Mapping[str, Mapping[str, float]]
-"""Figure → node → its speed over that of its like."""
+"""Measurement → node → its speed relative to comparable nodes."""
 
 
 def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -> Chart:
-    """Each node's figures over those of its like; of many nodes those that are slowest in anything.
+    """Each node's measurements relative to comparable ones; with many nodes, the slowest in any measurement.
 
-    slow     figure → the nodes that are named
-    against  what its like is, in words
+    slow     measurement → the nodes reported as slow
+    against  what they are relative to, as text
     """
     worst: dict[str, float] = {}
     for found in ratios.values():
@@ -45,7 +45,7 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -
     whom = f"The {len(shown)} slowest of {len(worst)} nodes" if left_out else "Each node"
     return Chart(
         "nodes",
-        f"{whom} by figure, over {against}; the redder the slower",
+        f"{whom} by measurement, relative to {against}; the redder the slower",
         listed(["from the slowest", *(f"{c['row']} {c['column']} {c['text']}" for c in slowest)]),
         heat_map(
             cells, down=in_order(shown), across=list(ratios), titles=("", ""), told=_TOLD, colour=_COLOUR
@@ -55,7 +55,7 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -
 
 
 def pairs(ratios: Mapping[Pair, float], blamed: Blame, against: str) -> list[Chart]:
-    """The matrix of all nodes where they have room; else of neighbours together, and the slowest nodes."""
+    """The matrix of all nodes if there is room; otherwise bins of neighbors, and the slowest nodes."""
     nodes = in_order({node for pair in ratios for node in pair})
     if len(nodes) <= MOST_NODES:
         return [_matrix(nodes, ratios, blamed, against)]
@@ -71,7 +71,7 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame, a
     ]
     return Chart(
         "pairs",
-        f"Each pair that met, over {against}; the redder the slower, blank was not measured",
+        f"Each measured pair, relative to {against}; the redder the slower, blank: not measured",
         _words(ratios),
         heat_map(cells, down=nodes, across=nodes, titles=("", ""), told=_TOLD, colour=_COLOUR),
         wide=True,
@@ -79,7 +79,7 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame, a
 
 
 def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) -> Chart:
-    """Neighbours by name in one row: what a rack or a switch shares shows as a stripe."""
+    """Neighbors by name in one row: a slow rack or switch shows as a stripe."""
     size = -(-len(nodes) // MOST_NODES)
     bins = [nodes[at : at + size] for at in range(0, len(nodes), size)]
     names = [f"{members[0]} …" for members in bins]
@@ -95,8 +95,8 @@ def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) ->
     ]
     return Chart(
         "pairs",
-        f"All {len(nodes)} nodes, {size} neighbours a row: the slowest pair that met between them, over "
-        f"{against}; blank was not measured",
+        f"All {len(nodes)} nodes, {size} neighbors per row: the slowest measured pair between them, relative "
+        f"to {against}; blank: not measured",
         _words(ratios),
         heat_map(cells, down=names, across=names, titles=("", ""), told=_TOLD, colour=_COLOUR),
         wide=True,
@@ -104,7 +104,7 @@ def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) ->
 
 
 def _meetings(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame) -> Chart:
-    """The slowest nodes with each of their partners, slowest first: a slow node has a row, a link a cell."""
+    """The slowest nodes with each of their partners, slowest first: slow nodes are rows, slow links cells."""
     met: dict[str, list[tuple[float, str, Pair]]] = {node: [] for node in nodes}
     for (a, b), ratio in ratios.items():
         met[a].append((ratio, b, (a, b)))
@@ -119,7 +119,7 @@ def _meetings(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame)
     most = max(len(met[node]) for node in shown)
     return Chart(
         "pairs",
-        f"The {len(shown)} nodes of the slowest pairs, each with its partners from the slowest on: a slow "
+        f"The {len(shown)} nodes of the slowest pairs, each with its partners, slowest first: a slow "
         "node is a red row, a slow link one red cell in two rows",
         _words({pair: ratio for node in shown for ratio, _, pair in met[node]}),
         heat_map(

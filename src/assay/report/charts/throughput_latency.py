@@ -1,4 +1,4 @@
-"""Throughput against latency: LoadGen's Server scenario and load on LLM servers, and what was not held."""
+"""Throughput and latency: LoadGen's Server scenario and load on LLM servers, and loads beyond the bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from assay.analyse.comparison.groups import counts
 from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import (
@@ -24,14 +23,14 @@ from assay.report.charts.latency import MOST_CURVES, PERCENTILE
 from assay.report.tables import gathered
 from assay.units import human, significant
 
-_BOUNDED_AT = 99.0  # Server's bound is on this percentile
-_SWEPT = ("target_qps", "latency_bound_s", "rate", "users", "ttft_bound_s")  # what a curve runs over
+_BOUNDED_AT = 99.0  # Server's bound applies to this percentile
+_SWEPT = ("target_qps", "latency_bound_s", "rate", "users", "ttft_bound_s")  # labels that a curve runs over
 _CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
 @dataclass(frozen=True)
 class _Load:
-    """What the axes of a curve are: the scenario, what is held a second, and its latency."""
+    """What a curve's axes show: the scenario, what is sustained per second, and its latency."""
 
     scenario: str
     per_s: str
@@ -45,9 +44,9 @@ _USERS = _Load("users", "tokens/s", "time to first token")
 
 @dataclass(frozen=True)
 class _LoadRun:
-    """A run under load: `latency_s` is None where it was INVALID, and `rate` then what was sent.
+    """A run under load: if it was INVALID, `latency_s` is None and `rate` is what was sent.
 
-    bound_s  on the latency; None where there was none, and then no run is INVALID
+    bound_s  the latency bound; None if there is none, in which case no run is INVALID
     """
 
     side: str
@@ -59,7 +58,7 @@ class _LoadRun:
 
 
 def rate_against_latency(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
-    """Runs under several loads: what each held a second, at which latency, and what wasn't held."""
+    """Runs under several loads: the sustained rate, its latency, and the loads that were not sustained."""
     found = [one for side, results in sides.items() for r in results for one in _served(side, r)]
     groups = gathered(
         found,
@@ -84,12 +83,12 @@ def _served(side: str, result: Result) -> Iterator[_LoadRun]:
     held = _held(result)
     if facts.get("validity") == "INVALID":
         yield _LoadRun(side, result, _LOADGEN, float(sent), None, bound * 1e-9)
-    elif counts(result) and {"throughput", "latency"} <= held.keys():
+    elif result.counts and {"throughput", "latency"} <= held.keys():
         yield _LoadRun(side, result, _LOADGEN, held["throughput"], held["latency"], bound * 1e-9)
 
 
 def _served_llm(side: str, result: Result) -> Iterator[_LoadRun]:
-    """Requests a second of a rate of arrivals, tokens a second of so many users; a search is one figure."""
+    """Requests per second for an arrival rate, tokens per second for users; a search gives one value."""
     facts, held = result.reading.facts, _held(result)
     bound, sent = facts.get("ttft_bound_s"), facts.get("rate")
     bound_s = float(bound) if isinstance(bound, int | float) else None
@@ -99,12 +98,12 @@ def _served_llm(side: str, result: Result) -> Iterator[_LoadRun]:
     if facts.get("validity") == "INVALID":
         if load is _ARRIVALS and bound_s is not None and isinstance(sent, int | float):
             yield _LoadRun(side, result, load, float(sent), None, bound_s)
-    elif facts.get("scenario") != "search" and counts(result) and {metric, "first_token"} <= held.keys():
+    elif facts.get("scenario") != "search" and result.counts and {metric, "first_token"} <= held.keys():
         yield _LoadRun(side, result, load, held[metric], held["first_token"], bound_s)
 
 
 def _held(result: Result) -> dict[str, float]:
-    """The run's figures, of those with percentiles the one that a bound is on."""
+    """The run's measurement; of those with percentiles, the one with a bound."""
     return {
         m.metric: m.value
         for m in result.reading.measurements
@@ -122,7 +121,7 @@ def _place(one: _LoadRun) -> str:
 
 
 def _chart(group: Sequence[_LoadRun], sides: Sequence[str]) -> Chart:
-    """A point a run, a line a side through the means of each setting, a cross at the bound where INVALID."""
+    """A point per run, a line per side through the means of each setting, a cross at the bound if INVALID."""
     import altair as alt
 
     load, bounds = group[0].load, sorted({one.bound_s for one in group if one.bound_s is not None})
@@ -150,7 +149,7 @@ def _chart(group: Sequence[_LoadRun], sides: Sequence[str]) -> Chart:
     place = ", ".join(filter(None, (figures.shape(str(trial.shape)), _place(group[0]))))
     caption = f"{trial.benchmark} {load.scenario}, {place}"
     if bounds:
-        caption += f", bound {' and '.join(human(b, 's') for b in bounds)}; crosses: sent, and INVALID"
+        caption += f", bound {' and '.join(human(b, 's') for b in bounds)}; crosses: rate sent, INVALID"
     return Chart("served", caption, listed(map(_words, group)), spec, wide=True)
 
 
@@ -161,7 +160,7 @@ def _row(one: _LoadRun, per_unit: float) -> dict[str, Any]:
 
 
 def _means(group: Sequence[_LoadRun], per_unit: float) -> list[dict[str, Any]]:
-    """Of each side and setting, over its runs that count."""
+    """One point per side and setting, over its runs that count."""
     held = [(one, one.latency_s) for one in group if one.latency_s is not None]
     return [
         {
@@ -178,4 +177,4 @@ def _words(one: _LoadRun) -> str:
         sent = f"{one.side} was sent {significant(one.rate, 4)} queries/s"
         return f"{sent}, INVALID at a bound of {human(one.bound_s, 's')}"
     assert one.latency_s is not None
-    return f"{one.side} held {significant(one.rate, 4)} {one.load.per_s} at {human(one.latency_s, 's')}"
+    return f"{one.side} sustained {significant(one.rate, 4)} {one.load.per_s} at {human(one.latency_s, 's')}"

@@ -1,4 +1,4 @@
-"""A session in time: what ran when on which system, and whether the runs drifted meanwhile."""
+"""A session over time: what ran when on which system, and whether the runs drifted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from assay.analyse.comparison.groups import counts
 from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import (
@@ -26,17 +25,17 @@ from assay.report.tables import gathered
 from assay.units import counted
 
 MOST_SESSIONS = 4  # drawn, the newest; each takes two charts
-_MARKED = {"failed": "a cross is a failed run", "done again": "a triangle one that was done again"}
-_TIMES = 8  # written on an axis, or so
-_CLOCK = (  # of 24 hours; the date at midnight
+_MARKED = {"failed": "a cross is a failed run", "done again": "a triangle is a repeated run"}
+_TIMES = 8  # approximate number of labels on an axis
+_CLOCK = (  # 24 hours; the date at midnight
     "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : "
     "utchours(datum.value) || utcminutes(datum.value) ? '%H:%M' : '%b %d')"
 )
-MOST_BARS = 2_000  # in all sessions together; a longer one is told by its drift alone
+MOST_BARS = 2_000  # in all sessions together; a longer session shows only its drift
 
 
 def timelines(sides: Mapping[str, Sequence[Result]], primary: Sequence[Summary]) -> list[Chart]:
-    """For each session, what ran when, and each run's primary figures against their mean.
+    """For each session, what ran when, and each run's primary results relative to their mean.
 
     Runs without a start and an end (imported logs) have no place in time and are left out.
     """
@@ -90,7 +89,7 @@ def _lanes(session: Sequence[tuple[str, Result]], sides: Sequence[str], name: st
 
 
 def _marks(y: Any) -> Any:
-    """Above the bars of failed and repeated runs."""
+    """The marks above the bars of failed and repeated runs."""
     import altair as alt
 
     colour = alt.Scale(domain=list(_MARKED), range=["var(--fails)", "var(--undecided)"])
@@ -120,7 +119,7 @@ def _bar(side: str, result: Result) -> dict[str, Any]:
     run = result.run
     start, end = run.started_at or 0.0, run.ended_at or 0.0
     again = f"attempt {run.attempt}" if run.attempt > 1 else ""
-    ended = "failed" if not counts(result) else "done again" if again else "finished"
+    ended = "failed" if not result.counts else "done again" if again else "finished"
     return {
         "side": side,
         "run": run.trial.id,
@@ -137,14 +136,14 @@ def _lane_words(session: Sequence[tuple[str, Result]], present: Sequence[str]) -
     told = []
     for side in present:
         own = [result for at, result in session if at == side]
-        failed = sum(not counts(result) for result in own)
+        failed = sum(not result.counts for result in own)
         again = sum(result.run.attempt > 1 for result in own)
         first, last = min(r.run.started_at or 0.0 for r in own), max(r.run.ended_at or 0.0 for r in own)
         told.append(
             f"{side}: {counted(len(own), 'run')} from {_clock(first)} to {_clock(last)} UTC, "
-            f"{failed} failed, {again} done again"
+            f"{failed} failed, {again} repeated"
         )
-    return listed([*told, f"the systems took turns {counted(turns, 'time')}" if len(present) > 1 else ""])
+    return listed([*told, f"the systems alternated {counted(turns, 'time')}" if len(present) > 1 else ""])
 
 
 def _clock(at: float) -> str:
@@ -152,7 +151,7 @@ def _clock(at: float) -> str:
 
 
 def _against_means(primary: Sequence[Summary], runs: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """Each run's figure over the mean of its own system and point; times inverted, above 1 is faster."""
+    """Each run relative to the mean of its own system and point; times inverted, so above 1 is faster."""
     rows = []
     for summary in primary:
         inverted = summary.point.better == "lower"
@@ -186,7 +185,7 @@ def _drift(rows: Sequence[dict[str, Any]], sides: Sequence[str], name: str) -> C
         .mark_point(filled=True, size=44, opacity=0.85)
         .encode(
             x=_time("start:T", "started, UTC"),
-            y=alt.Y("value:Q", title="over its mean", scale=upward, axis=axis),
+            y=alt.Y("value:Q", title="relative to its mean", scale=upward, axis=axis),
             color=side_colour(sides, legend=True),
             shape=side_shape(sides, legend=True),
             tooltip=tooltip("run", "what", "value"),
@@ -195,7 +194,7 @@ def _drift(rows: Sequence[dict[str, Any]], sides: Sequence[str], name: str) -> C
     halves = _halves(rows)
     return Chart(
         "timeline",
-        f"Each run over the mean of its own system and point, above 1 is better: a slope is drift{name}",
+        f"Each run relative to the mean of its system and point, above 1 is better: a slope is drift{name}",
         f"Between {min(shares):.3g} and {max(shares):.3g} of its mean; {halves}.",
         plain(mean + points, rows=rows, mean=[{"value": 1.0}], height=190),
         wide=True,
@@ -203,7 +202,7 @@ def _drift(rows: Sequence[dict[str, Any]], sides: Sequence[str], name: str) -> C
 
 
 def _halves(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The same as a drift shows, in words: the first half of the runs against the second."""
+    """The drift as text: the first half of the runs compared with the second."""
     from statistics import geometric_mean
 
     ordered = [row["value"] for row in sorted(rows, key=lambda row: row["start"])]

@@ -10,11 +10,11 @@ from assay.report.charts.chart import INK, Chart, listed, plain, tooltip
 from assay.report.sentences import split
 
 _COLOURS = {"convergence": "var(--series-2)", "system": "var(--series-1)", "time to train": INK}
-_WIDEST_NAME = 26  # characters; of a longer one the end tells more than the beginning
+_WIDEST_NAME = 26  # characters; the end of a longer name is more informative than the beginning
 
 
 def waterfall(d: Decomposition) -> Chart:
-    """Bars from A's mean to B's. The axis begins near them: totals are marks, since a cut bar would lie."""
+    """Bars from A's mean to B's. The axis begins near them; totals are marks, since cut bars mislead."""
     import altair as alt
 
     unit = split.unit_of(d)
@@ -37,7 +37,7 @@ def waterfall(d: Decomposition) -> Chart:
     totals = base.transform_filter("datum.belongs == 'time to train'").mark_tick(thickness=4, size=26)
     return Chart(
         "waterfall",
-        f"{d.benchmark}, from {d.a.name} to {d.b.name}: what adds time and what takes it away",
+        f"{d.benchmark}, from {d.a.name} to {d.b.name}: what adds time and what saves time",
         listed(f"{row['name']} {row['text']}" for row in rows),
         plain(bars.encode(x=axis, x2="to:Q") + totals.encode(x=axis), height=38 * len(rows), rows=rows),
         wide=True,
@@ -45,7 +45,7 @@ def waterfall(d: Decomposition) -> Chart:
 
 
 def _rows(d: Decomposition, unit: str) -> list[dict[str, Any]]:
-    """Each cause as the interval that it moves the running mean through; the sides first and last."""
+    """Each cause as the interval over which it moves the running mean; the sides first and last."""
     per_minute = 60.0 if unit == "s" else 1.0
     reached = list(accumulate((c.minutes for c in d.causes), initial=d.a.mean.minutes))
     first, last = (

@@ -1,1 +1,1 @@
-"""What a report says, gathered from results."""
+"""The contents of a report, gathered from results."""

@@ -16,11 +16,11 @@ from assay.report.tables import gathered
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence, what it rests on, and the codes of what is to be doubted about it.
+    """One sentence, its evidence, and the codes of its doubts.
 
-    verdict  a verdict's word, or the efficiency where there is none
-    why      of what is slower: what was seen that can make it so, each a sentence
-    severity of its gravest doubt, where that is `invalid` or `biased`
+    verdict  the verdict, or the efficiency if there is no verdict
+    why      for a slower side: observations that can explain it, each a sentence
+    severity of its gravest doubt, if that is `invalid` or `biased`
     """
 
     verdict: str
@@ -33,13 +33,13 @@ class Answer:
 
     @property
     def kind(self) -> str:
-        """The verdict's word, or `scaling`."""
+        """The verdict, or `scaling`."""
         return self.verdict if self.symbol else "scaling"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of one kind; `doubts` are those that concern every one of them, told once."""
+    """Answers of one kind; `doubts` concern every one of them and are shown once."""
 
     title: str
     answers: tuple[Answer, ...]
@@ -47,7 +47,7 @@ class Answers:
 
 
 def answers(contents: Contents) -> tuple[Answers, ...]:
-    """All of them: what was compared, what was required, how it scales."""
+    """All answers: what was compared, what was required, how it scales."""
     kinds = {
         "Is it as fast?": _compared(contents),
         "What makes the difference in time to train?": _split(contents),

@@ -1,4 +1,4 @@
-"""What a report says, gathered once from the results, whatever it is then written as."""
+"""The contents of a report, gathered once from the results, independent of the output format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import Group, Key, Metrics, cause, counts, group
+from assay.analyse.comparison.groups import Group, Key, Metrics, cause, group
 from assay.analyse.comparison.sides import (
     OpenQuestion,
     SidePair,
@@ -45,7 +45,7 @@ from assay.report.sentences.sentences import Question, questions
 
 @dataclass(frozen=True)
 class ReportedFact:
-    """One fact of provenance, with each side's values as text; `matters`: it could have changed a number."""
+    """One provenance fact, with each side's values as text; `matters`: it could have changed a number."""
 
     name: str
     group: str
@@ -56,10 +56,10 @@ class ReportedFact:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a session is made again: what was typed, the files that it read, what one trial of each kind sent.
+    """How to reproduce a session: the command line, its input files, and one trial's command of each kind.
 
-    git       state of the repository that holds the suite, in words; "" where it is not known
-    files     name → text of the user's files as they were
+    git       state of the repository that holds the suite, as text; "" if unknown
+    files     name → text of the user's files at the time
     commands  trial → the exact command that its launcher started
     """
 
@@ -87,7 +87,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that is not a result, and why."""
+    """A run without a result, and why."""
 
     side: str
     run: str
@@ -96,23 +96,23 @@ class Failure:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a report holds; its writers add nothing but form.
+    """Everything that a report holds; its writers add only form.
 
     title      the suites' names
-    sides      systems (or sets) in the order of the columns, the baseline first
+    sides      systems (or sets) in column order, the baseline first
     uncompared what was measured on one side only, and why it is not compared
     primary    benchmark → the metric that its question is about
     questions  about the primary metrics; `comparisons` has every metric
     open       benchmarks without a verdict, although other metrics were compared
-    studies    the curves, each with what follows from it
-    splits     trainings to a target, taken apart into convergence and system
-    exchanges  time and bus bandwidth of exchanges over their size
-    prices     side → what its system costs, where systems.yaml states it
-    logs       run → its logs as links beside the page, name → relative URL
-    hide       takes names of machines and people out of a text
-    left_out   what it takes out, in words; "" where nothing
-    rankings   of many sides without a baseline, instead of comparisons with the first
-    alone      of a report on one side: each point of a primary metric, and what speaks against its figure
+    studies    the curves, each with its conclusions
+    splits     trainings to a target, split into convergence and system
+    exchanges  time and bus bandwidth of exchanges by message size
+    prices     side → the system's price, if systems.yaml states one
+    logs       run → its logs as links next to the page, name → relative URL
+    hide       removes names of machines and people from a text
+    left_out   what it removes, as text; "" if nothing
+    rankings   for many sides without a baseline, instead of comparisons with the first
+    alone      for a report on one side: each point of a primary metric, and its doubts
     """
 
     title: str
@@ -141,19 +141,21 @@ class Contents:
 
     @property
     def runs(self) -> int:
-        """Runs that the report is about, failed ones too."""
+        """Runs that the report is about, including failed ones."""
         return sum(len(results) for results in self.sides.values())
 
     @property
     def doubts(self) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
-        """Each doubt with the places that it concerns; equal evidence is told once."""
+        """Each doubt with the places that it concerns; equal evidence appears once."""
         found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
         for doubt, place in self._doubted():
             found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
         return tuple((doubt, tuple(places)) for doubt, places in found.values())
 
     def _doubted(self) -> list[tuple[Doubt, str]]:
-        compared = [(d, f"{_task(c.point)}, {c.b} against {c.a}") for c in self.comparisons for d in c.doubts]
+        compared = [
+            (d, f"{_task(c.point)}, {c.b} compared with {c.a}") for c in self.comparisons for d in c.doubts
+        ]
         required = [(d, f"{_task(r.point)}, {r.system}") for r in self.requirements for d in r.doubts]
         scaled = [
             (d, f"{c.benchmark} {figures.metric(c.metric)} scaling to {figures.shape(p.shape)}, {c.system}")
@@ -182,14 +184,14 @@ def gather(
     prices: Mapping[str, Price] | None = None,
     baseline: str | None = None,
 ) -> Contents:
-    """The contents of a report on these sides, compared with the plan's baseline, else with the first.
+    """The contents of a report on these sides, compared with the plan's baseline, or else the first side.
 
     sides    name → runs of one system
     metrics  what a run's workload declares, for directions and the order of metrics
-    margin   instead of the plan's
-    prices   side → what its system costs
-    flops    what a sample of a run's workload needs, for MFU
-    baseline instead of the plan's; without either more than MOST_PAIRED sides are ranked
+    margin   overrides the plan's
+    prices   side → the system's price
+    flops    what one sample of a run's workload needs, for MFU
+    baseline overrides the plan's; without either, more than MOST_PAIRED sides are ranked
 
     Raises InputError when there is no run at all.
     """
@@ -226,7 +228,7 @@ def gather(
         splits=tuple(_splits(pairs, width)),
         studies=tuple(studies),
         exchanges=tuple(
-            curve for name, results in held.items() for curve in exchange_curves(name, results, metrics)
+            curve for name, points in groups.items() for curve in exchange_curves(name, points.values())
         ),
         rankings=ranked,
         alone=tuple(_alone(groups, primary)),
@@ -236,13 +238,13 @@ def gather(
 def baseline_first(
     sides: Mapping[str, Sequence[Result]], plan: Plan | None, baseline: str | None = None
 ) -> dict[str, tuple[Result, ...]]:
-    """The sides that have runs, what the others are compared with first: `baseline`, else the plan's.
+    """The sides that have runs, and the one to compare the others with: `baseline`, or else the plan's.
 
-    Raises InputError where there is none.
+    Raises InputError if there are no runs.
     """
     held = {name: tuple(results) for name, results in sides.items() if results}
     if not held:
-        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+        raise InputError("a report needs runs, and there are none; run `assay list` to see what is available")
     first = baseline_of(held, _stated(plan, baseline))
     return {first: held[first], **held}
 
@@ -263,7 +265,7 @@ def _requirements(
 def _without(
     sides: Mapping[str, Sequence[Result]], benchmarks: Container[str]
 ) -> dict[str, tuple[Result, ...]]:
-    """The sides' runs of other benchmarks than these."""
+    """The sides' runs of benchmarks other than these."""
     return {
         name: tuple(r for r in results if r.run.trial.benchmark not in benchmarks)
         for name, results in sides.items()
@@ -273,7 +275,7 @@ def _without(
 def _studies(
     sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None, across: Mapping[str, str]
 ) -> Iterator[Study]:
-    """Each side's curves with what follows, under the side's name, and those of which the sides are sizes.
+    """Each side's curves with their conclusions, and the curves whose sizes are the sides.
 
     across  benchmark → name of its one curve over all sides
     """
@@ -294,7 +296,7 @@ def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]
 
 
 def _ordered(comparisons: Sequence[Comparison], rank: Mapping[str, int]) -> tuple[Comparison, ...]:
-    """By benchmark, in the order in which the report has them."""
+    """Grouped by benchmark, in the report's order."""
     return tuple(sorted(comparisons, key=lambda c: rank[c.point.benchmark]))
 
 
@@ -318,9 +320,9 @@ def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
 
 
 def failures(side: str, results: Iterable[Result]) -> list[Failure]:
-    """Those of a side's runs that count in no figure."""
+    """A side's runs that count in no result."""
     return [
-        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}") for r in results if not counts(r)
+        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}") for r in results if not r.counts
     ]
 
 

@@ -1,4 +1,4 @@
-"""What runs and results cost, at the prices that systems.yaml states; nothing where none is stated."""
+"""The cost of runs and results at the prices that systems.yaml states; empty if none is stated."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from assay.units import fixed, significant
 class Cost:
     """One side's cost at one point of a primary metric.
 
-    held        accelerators or nodes that a run holds
+    held        accelerators or nodes that a run occupies
     run_s       mean time of a run
-    per_result  with its interval, and what a result is; None for a metric that is no amount of work
+    per_result  with its interval and the unit of a result; None for a metric that is no amount of work
     """
 
     summary: Summary
@@ -36,7 +36,7 @@ class Cost:
 
 
 def costs(contents: Contents) -> list[Cost]:
-    """Those of every side that states a price, where it is known what its runs held and how long."""
+    """The costs of every side that states a price, if its runs' resources and duration are known."""
     return list(_costs(contents))
 
 
@@ -53,7 +53,7 @@ def _costs(contents: Contents) -> Iterator[Cost]:
 
 
 def _held(runs: list[Result], price: Price, shape: str) -> int | None:
-    """How many of what is paid for; None where the number of nodes is not known, or not one number."""
+    """The number of paid units; None if the number of nodes is unknown or varies."""
     if price.per == "accelerator":
         return Shape.parse(shape).ranks
     counts = {len(r.provenance.nodes) if r.provenance else 0 for r in runs}
@@ -83,7 +83,7 @@ def _one(cost: Cost) -> str:
 
 
 def tables(contents: Contents) -> tuple[Table, ...]:
-    """Price, what is held, time and cost of a run, cost of a result."""
+    """Price, resources, time and cost of a run, and cost of a result."""
     found = costs(contents)
     if not found:
         return ()

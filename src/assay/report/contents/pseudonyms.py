@@ -1,4 +1,4 @@
-"""A report without the names of machines and people: what to write in their place."""
+"""Replacements for the names of machines and people in a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain
 
 from assay.records import Result
 
-LEFT_OUT = "host names, user names, home directories, boot ids and what else tells one machine from its like"
+LEFT_OUT = "host names, user names, home directories, boot IDs and anything else that identifies a machine"
 _HOME = re.compile(r"(?<![\w.])/(?:(?:home|Users)/(?P<user>[A-Za-z0-9._-]+)|root)(?=/|\b)")
 _HOST_FACTS = re.compile(r"host|ssh\.host|kubernetes\.node|kubernetes\.label\..*hostname")
 _ID_FACTS = re.compile(r"boot_id|gpu\..*\.uuid|machine_id|kubernetes\.pod")
@@ -18,10 +18,10 @@ _COMMON = frozenset({"localhost", "user", "root", "node", "host"})
 
 @dataclass(frozen=True)
 class Pseudonyms:
-    """Names of machines and people, longest first, with what is written in place of each.
+    """Names of machines and people, longest first, with the replacement for each.
 
-    hosts  name → `host-1`, the same on the whole page, so that machines can be told apart
-    ids    boot ids and the like
+    hosts  name → `host-1`, the same on the whole page, so that machines can be distinguished
+    ids    boot IDs and the like
     users  names of people, hidden in paths and before an @
     """
 
@@ -30,7 +30,7 @@ class Pseudonyms:
     users: tuple[str, ...]
 
     def text(self, words: str) -> str:
-        """The words without these names."""
+        """The text without these names."""
         for name in self.ids:
             words = words.replace(name, "(left out)")
         for name, number in self.hosts.items():
@@ -44,11 +44,11 @@ class Pseudonyms:
 def anonymous(
     results: Sequence[Result], hosts: Sequence[str], texts: Iterable[str], sides: Iterable[str]
 ) -> Pseudonyms:
-    """What the runs' machines and people are called.
+    """The names of the runs' machines and people.
 
     hosts  where Assay itself ran
     texts  command lines and files, whose home directories name people
-    sides  names that the report needs, whatever machines are called
+    sides  names that the report needs, even if machines have the same name
     """
     facts = [fact for r in results if r.provenance for node in r.provenance.nodes for fact in node.items()]
     named = [str(value) for name, value in facts if _HOST_FACTS.fullmatch(name) and value]

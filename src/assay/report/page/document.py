@@ -1,10 +1,11 @@
-"""The form that every page has: one file that needs no network and forbids every script but its own."""
+"""The frame of every page: one file that needs no network and allows only its own scripts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -14,13 +15,13 @@ from assay import __version__, redact
 from assay.report.charts.chart import Chart
 from assay.report.folding import shortened
 
-WIDEST_NAME = 36  # of a word in a table
+WIDEST_NAME = 36  # characters of a word in a table
 
 
 def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> str:
-    """A page made from one of the templates, complete: style, charts' runtime and data are inside.
+    """A complete page from one of the templates, with style, chart runtime and data inside.
 
-    hide  takes names out of whatever is put into the template; secrets are taken out in any case
+    hide  removes names from everything put into the template; secrets are removed in any case
     """
     from jinja2 import Environment, PackageLoader
 
@@ -44,7 +45,7 @@ def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> 
 
 
 def _name(words: str) -> Any:
-    """Words for a cell: a name that is wider than a column is shortened, its title is the whole."""
+    """Text for a cell: a name wider than a column is shortened, with the full name as its title."""
     from markupsafe import Markup
 
     if len(words) <= WIDEST_NAME or " " in words:
@@ -53,7 +54,7 @@ def _name(words: str) -> Any:
 
 
 def _finalized(value: Any, hide: Callable[[str], str]) -> Any:
-    """What is put into the page, without names and secrets; our own markup has neither."""
+    """What goes into the page, without names and secrets; our own markup contains neither."""
     from markupsafe import Markup
 
     return redact.text(hide(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -76,11 +77,11 @@ def numbered(charts: Iterable[Chart], hide: Callable[[str], str] = str) -> list[
 
 @cache
 def _runtime() -> str:
-    """Vega, Vega-Lite and their embedding as one script, from the package that carries them: no network."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle
+    """Vega, Vega-Lite and Vega-Embed as one script, without links to their source maps."""
+    folder = files("assay.report.page") / "vega"
+    listed = json.loads((folder / "versions.json").read_text(encoding="utf-8")).values()
+    texts = [(folder / library["file"]).read_text(encoding="utf-8") for library in listed]
+    return "\n".join(re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE) for text in texts)
 
 
 def _template(name: str) -> str:
@@ -88,16 +89,16 @@ def _template(name: str) -> str:
 
 
 def _trusted(text: str) -> Any:
-    """Text of our own or of the runtime, put into the page as it is; it can't end its element."""
+    """Text of ours or of the runtime, inserted unchanged; it can't close its element."""
     from markupsafe import Markup
 
     if "</script" in text.lower() or "</style" in text.lower():
-        raise ValueError("a script or style sheet would end its own element")
-    return Markup(text)  # noqa: S704 - never given anything that comes from a log
+        raise ValueError("a script or style sheet would close its own element")
+    return Markup(text)  # noqa: S704 - never called with anything that comes from a log
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """A content security policy under which nothing runs but these scripts and nothing is fetched."""
+    """A content security policy that runs only these scripts and fetches nothing."""
     allowed = " ".join(_source_hash(script) for script in scripts)
     return "; ".join(
         (
@@ -115,22 +116,22 @@ def _source_hash(text: str) -> str:
 
 
 def _as_data(value: Any, hide: Callable[[str], str]) -> Any:
-    """JSON that can stand inside a script element whatever a log put into it."""
+    """JSON that is safe inside a script element, whatever a log put into it."""
     from markupsafe import Markup
 
     plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in redact.text(hide(plain)))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - no character is left that could end the element
+    return Markup(text)  # noqa: S704 - no character remains that could close the element
 
 
 def _marked(words: str) -> Any:
-    """Words with what stands between backticks as code."""
+    """Text in which parts between backticks are code."""
     from markupsafe import Markup, escape
 
     parts = str(escape(words)).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is just a backtick
+    if len(parts) % 2 == 0:  # an unpaired backtick is just a backtick
         return escape(words)
     marked = (f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
     return Markup("".join(marked))  # noqa: S704 - escaped above

@@ -1,4 +1,4 @@
-"""The HTML page of a metric over sessions: its steps, how sure they are, and what else changed there."""
+"""The HTML page of a metric over sessions: its steps, how certain they are, and what else changed there."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from assay.report.sentences import history
 from assay.report.sentences.history import AnnotatedHistory, FactChange
 from assay.report.tables import Table, TableBody, TableRow
 
-MOST_CHARTS = 24  # of histories, those with the worst steps first; the table has every one
+MOST_CHARTS = 24  # of histories, those with the worst steps first; the table lists every one
 _SYMBOLS = {True: "▲", False: "▼", None: "◆"}
-_KINDS = {True: "faster", False: "slower", None: "undecided"}  # the style sheet's colours
+_KINDS = {True: "faster", False: "slower", None: "undecided"}  # colors in the style sheet
 
 
 def html(histories: Sequence[AnnotatedHistory], command: str) -> str:
-    """The page, complete.
+    """The complete page.
 
     histories  of one metric, at least one
-    command    as it was typed, to make the page again
+    command    as typed, to make the page again
     """
     ordered = sorted(histories, key=_gravity)
     drawn = ordered[:MOST_CHARTS]
@@ -49,7 +49,7 @@ def html(histories: Sequence[AnnotatedHistory], command: str) -> str:
 
 
 def _gravity(one: AnnotatedHistory) -> tuple[int, float]:
-    """Histories with the worst steps first; those without any keep their order at the end."""
+    """Histories with the worst steps first; those without steps keep their order at the end."""
     return min(map(history.gravity, one.history.steps), default=(3, 0.0))
 
 
@@ -88,7 +88,7 @@ def _step(told: History, step: LevelShift, changes: Sequence[FactChange]) -> dic
         "kind": _KINDS[step.better],
         "symbol": _SYMBOLS[step.better],
         "verdict": history.size_alone(step),
-        "sentence": f"It stepped by {history.size(step)}, {history.way(step)}, {history.at(told, step)}.",
+        "sentence": f"It changed by {history.size(step)}, {history.way(step)}, {history.at(told, step)}.",
         "began": _sentence(history.began(told, step)),
         "between": f"{old.session} to {new.session}",
         "changes": changes,

@@ -1,4 +1,4 @@
-"""A run's log as a page of its own: nothing in it is markup, and nothing runs."""
+"""A run's log as a separate page: nothing in it is markup, and nothing runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = """<!doctype html>
 
 
 def html(title: str, log: Path, hide: Callable[[str], str] = str) -> str:
-    """What the program printed, without secrets and names; of a long log the first 1 MiB and last 4 MiB."""
+    """The program's output without secrets and names; of a long log, the first 1 MiB and last 4 MiB."""
     text = "".join(c if c.isprintable() or c in "\n\t" else "\N{MIDDLE DOT}" for c in _text(log))
     return _PAGE.format(title=escape(hide(title)), text=escape(hide(redact.text(text))))
 

@@ -1,4 +1,4 @@
-"""One HTML page about runs and their sides, that can be sent to someone."""
+"""A self-contained HTML page about runs and their sides, ready to send to someone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.analyse.doubts import KINDS, rank
 from assay.records import SEVERITIES
-from assay.report.charts import charts
+from assay.report.charts import TITLES, charts
 from assay.report.contents import costs
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, ReportedFact
@@ -22,27 +22,12 @@ from assay.report.sentences.recommendation import recommendation
 from assay.report.tables import gathered, tables
 from assay.report.terminal import operators
 
-MOST_EVIDENCE = 1  # that a doubt shows; the rest is folded
-MOST_PLACES = 2  # that an evidence names; more are counted
-
-_CHART_TITLES = {
-    "forest": "Ratios against the margin",
-    "ratios": "Ratios over size, against the margin",
-    "exchange": "Exchanges over their size",
-    "curve": "Over sizes",
-    "runs": "Each run, with its side's mean and 95 % interval",
-    "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
-    "served": "Throughput against latency; dashed is the bound",
-    "latency": "Latency by percentile",
-    "waterfall": "Time to train, from one side to the other",
-    "timeline": "The session in time",
-    "series": "During the runs",
-    "confusion": "What was taken for what; the stronger the colour, the more",
-}
+MOST_EVIDENCE = 1  # items shown per doubt; the rest is collapsed
+MOST_PLACES = 2  # named per item of evidence; more are only counted
 
 
 def html(contents: Contents) -> str:
-    """The page, complete."""
+    """The complete page."""
     return document(
         "page.html",
         contents.hide,
@@ -76,13 +61,13 @@ def html(contents: Contents) -> str:
     )
 
 
-# What the template is given ------------------------------------------------------------------------------
+# What the template receives -------------------------------------------------------------------------------
 
 
 def _sections(contents: Contents) -> list[tuple[str, str]]:
     present = {
         "verdicts": ("Verdicts", True),
-        "doubts": ("What to doubt", bool(contents.doubts)),
+        "doubts": ("Doubts", bool(contents.doubts)),
         "charts": ("Charts", not contents.rankings),
         "numbers": ("Numbers", True),
         "failures": ("Failures", bool(contents.failures)),
@@ -94,7 +79,7 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _doubts(contents: Contents) -> list[dict[str, Any]]:
-    """Each code, the gravest first, with the evidences that reach farthest first and their places."""
+    """Each code, the gravest first, with the most frequent evidence first and its places."""
     made = []
     by_code = gathered(contents.doubts, lambda at: at[0].code)
     for group in sorted(by_code, key=lambda group: rank(group[0][0].code)):
@@ -116,7 +101,7 @@ def _doubts(contents: Contents) -> list[dict[str, Any]]:
 
 
 def _reach(places: Sequence[str]) -> str:
-    return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} figures"
+    return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} results"
 
 
 def _by_group(facts: Sequence[ReportedFact]) -> list[tuple[str, list[ReportedFact]]]:
@@ -124,6 +109,6 @@ def _by_group(facts: Sequence[ReportedFact]) -> list[tuple[str, list[ReportedFac
 
 
 def _charts(contents: Contents) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Charts of a kind under their title."""
+    """Charts of one kind under their title."""
     by_kind = gathered(numbered(charts(contents), contents.hide), lambda chart: chart["kind"])
-    return [(_CHART_TITLES[group[0]["kind"]], group) for group in by_kind]
+    return [(TITLES[group[0]["kind"]], group) for group in by_kind]

@@ -1,4 +1,4 @@
-"""What follows from the scaling curves, as tables for the page and for Markdown."""
+"""Conclusions from the scaling curves, as tables for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from assay.report.tables import Table, TableBody, TableRow
 
 
 def tables(studies: Sequence[Study]) -> tuple[Table, ...]:
-    """One table of words: each curve in short, then its kind, limit, costs, predictions and laws."""
+    """One table of text: each curve in short, then its kind, limit, costs, predictions and laws."""
     if not studies:
         return ()
     bodies = tuple(TableBody(scaling_words.heading(study), _rows(study)) for study in studies)
-    return (Table("What follows from the scaling", ("", "in words"), bodies, frozenset({0, 1})),)
+    return (Table("What follows from the scaling", ("", "conclusion"), bodies, frozenset({0, 1})),)
 
 
 def _rows(study: Study) -> tuple[TableRow, ...]:

@@ -1,4 +1,4 @@
-"""The HTML page of a sweep: who is slow, its nodes and pairs as heat maps, and how to keep jobs off."""
+"""The HTML page of a sweep: what is slow, nodes and pairs as heat maps, and how to keep jobs off."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BASELINE = "its own baseline"
 class SweepReport:
     """One sweep, judged.
 
-    title     whose it is
-    runs      that it is about, failed ones too
-    about     times and the like, each with its name
-    keep_off  what a way to keep jobs off does → its commands and, below them, those that take them back
+    title     which sweep
+    runs      the runs it is about, including failed ones
+    about     times and the like, as (name, value) pairs
+    keep_off  a way to keep jobs off → its commands and the commands that revert them
     """
 
     title: str
@@ -41,14 +41,14 @@ class SweepReport:
 
     @property
     def judged(self) -> bool:
-        """Whether anything could have been named."""
+        """Whether anything could have been identified."""
         pairs = self.verdicts.pairs
         paired = pairs is not None and bool(pairs.changes or pairs.blame.link_loss is not None)
         return paired or any(one.judged for one in self.verdicts.nodes)
 
 
 def html(swept: SweepReport) -> str:
-    """The page, complete."""
+    """The complete page."""
     found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
     return document(
         "sweep.html",
@@ -86,24 +86,28 @@ def _sections(swept: SweepReport) -> list[tuple[str, str]]:
 
 
 def _answers(swept: SweepReport) -> list[tuple[str, str, str]]:
-    """Kind, who, and what of it is known, of each that is slow."""
+    """Kind, name and details of everything that is slow."""
     told = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
     said = [("node", node, words) for node, words in told]
     if swept.verdicts.pairs is not None:
         said += [
-            (kind, called(slow.who), f"{slow.ratio:.2f} of its like")
+            (kind, called(slow.who), f"{slow.ratio:.2f} of comparable ones")
             for kind, slow in sweep_words.blamed(swept.verdicts.pairs.blame)
             if kind != "node"
         ]
     return said + [
-        ("ring", ring.name, f"{figures.ratio(ring.ratio)} of its slowest pair: what its links share")
+        (
+            "ring",
+            ring.name,
+            f"{figures.ratio(ring.ratio)} of its slowest pair: the cause is what its links share",
+        )
         for ring in swept.verdicts.rings
         if ring.slower and ring.ratio is not None
     ]
 
 
 def _notes(swept: SweepReport) -> list[str]:
-    before = f"each against its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
+    before = f"each compared with its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
     said = [
         f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
         for one in swept.verdicts.nodes
@@ -127,14 +131,14 @@ def _charts(swept: SweepReport) -> list[Chart]:
 
 
 def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Node → its speed over the median node's; over its baseline's where they are too few to hold so."""
+    """Node → its speed relative to the median node, or to its baseline if there are too few nodes."""
     if one.changes:
         return {hosts[change.node][0]: change.ratio.value for change in one.changes}
     return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
 
 
 def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
-    """Pair → its speed over the median pair's; over its baseline's where nodes are too few to hold so."""
+    """Pair → its speed relative to the median pair, or to its baseline if there are too few nodes."""
     changes = {change.node: change.ratio.value for change in pairs.changes}
     if not changes:
         return pairs.ratios

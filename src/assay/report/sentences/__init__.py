@@ -1,1 +1,1 @@
-"""What results say in words, for whatever they are then written as."""
+"""Results as sentences, independent of the output format."""

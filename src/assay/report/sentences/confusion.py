@@ -1,4 +1,4 @@
-"""A confusion matrix in words: what is taken for what most."""
+"""A confusion matrix as text: the most frequent confusions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_TOLD = 5
 
 
 def most_confused(matrix: ConfusionMatrix) -> Iterator[str]:
-    """The worst pairs, `12 % of Sky taken for Car`."""
+    """The most frequent confusions, as `12 % of Sky predicted as Car`."""
     worst = confusion.most_confused(matrix, MOST_TOLD)
     if not worst:
-        yield "every class was told from every other"
+        yield "no class was confused with another"
     for pair in worst:
-        yield f"{figures.percent(pair.share)} of {pair.true} taken for {pair.predicted}"
+        yield f"{figures.percent(pair.share)} of {pair.true} predicted as {pair.predicted}"

@@ -1,4 +1,4 @@
-"""Curves of exchanges over their size, alone and against each other, in words and as a table."""
+"""Exchange curves over message size, alone and compared with each other, as text and as a table."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _ALIKE: dict[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slow
 
 
 def heading(curve: ExchangeCurve) -> str:
-    """`dgx · all-reduce, 2 workers × 8, mode tcp`: whose curve it is."""
+    """`dgx · all-reduce, 2 workers × 8, mode tcp`: which curve this is."""
     place = (figures.shape(curve.shape), figures.labels(curve.labels))
     return ", ".join(filter(None, (f"{curve.system} · {curve.benchmark}", *place)))
 
 
 def words(curve: ExchangeCurve) -> str:
-    """Latency, bandwidth, n½, share of the network; where no line fits, that, and what was measured."""
+    """Latency, bandwidth, n½ and share of the line rate; if no line fits, why, and the measured values."""
     return "; ".join(_told(curve))
 
 
 def _told(curve: ExchangeCurve) -> Iterator[str]:
     if curve.alpha is not None and curve.asymptote is not None:
-        yield f"latency {_estimate(curve.alpha)}, bus bandwidth towards {_estimate(curve.asymptote)}"
+        yield f"latency {_estimate(curve.alpha)}, asymptotic bus bandwidth {_estimate(curve.asymptote)}"
     else:
         yield f"α + n·β: {curve.why_no_line}{_off(curve)}"
         best = max(curve.points, key=lambda point: point.busbw.value)
@@ -40,19 +40,20 @@ def _told(curve: ExchangeCurve) -> Iterator[str]:
         )
     if curve.half is not None:
         of = "it" if curve.half_by == "line" else "that"
-        yield f"half of {of} from {_size(curve.half)}"
+        yield f"half of {of} reached at {_size(curve.half)}"
     if curve.of_line_rate is not None and curve.line_rate is not None:
         line = f"{curve.line_rate.ports} ({human(curve.line_rate.bytes_per_s, 'B/s')})"
         yield f"at most {figures.share(curve.of_line_rate)} of the line rate of {line}"
 
 
 def _off(curve: ExchangeCurve) -> str:
-    """The size that lies farthest from its line, where lines were drawn."""
+    """The size with the largest deviation from the fitted line, if a line was fitted."""
     if curve.misfit is None:
         return ""
-    way = "longer" if curve.misfit.share > 0 else "less"
+    way = "more" if curve.misfit.share > 0 else "less"
     share = figures.percent(abs(curve.misfit.share))
-    return f", {figures.binary_bytes(curve.misfit.size_bytes)} takes {share} {way} than the closest says"
+    size = figures.binary_bytes(curve.misfit.size_bytes)
+    return f", {size} takes {share} {way} time than the best-fitting line predicts"
 
 
 def _estimate(estimate: Estimate) -> str:
@@ -68,15 +69,15 @@ def _size(estimate: Estimate) -> str:
 
 
 def tables(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
-    """One table for all curves; none where there are none."""
+    """One table for all curves; empty if there are no curves."""
     if not curves:
         return ()
     bodies = tuple(
         TableBody(benchmark[0].benchmark, tuple(map(_row, benchmark)))
         for benchmark in gathered(curves, lambda curve: curve.benchmark)
     )
-    columns = ("", "latency", "bus bandwidth towards", "half of it from", "of the line rate", "")
-    return (Table("Exchanges over their size", columns, bodies, frozenset({0, 5})),)
+    columns = ("", "latency", "asymptotic bus bandwidth", "half of it at", "of the line rate", "")
+    return (Table("Exchanges by message size", columns, bodies, frozenset({0, 5})),)
 
 
 def _row(curve: ExchangeCurve) -> TableRow:
@@ -89,7 +90,7 @@ def _row(curve: ExchangeCurve) -> TableRow:
     )
     note = f"{curve.why_no_line}{_off(curve)}" if curve.why_no_line else ""
     if note and curve.half is not None:
-        note += "; half is of the largest measured"
+        note += "; half of the highest measured bandwidth"
     return TableRow((f"{curve.system}, {place}", *figures_, note))
 
 
@@ -103,7 +104,7 @@ def verdict_line(found: CurveVerdict) -> str:
 
 
 def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
-    """Where it is so, and the range of the ratios there; "" where it is nowhere."""
+    """Where this verdict applies and the range of the ratios there; "" if it applies nowhere."""
     here = [c for c in sizes if c.verdict == verdict]
     if not here:
         return ""
@@ -114,7 +115,7 @@ def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
 
 
 def _stretches(here: Sequence[Comparison], sizes: Sequence[Comparison]) -> Iterator[str]:
-    """`8 B to 1 KiB, 4 MiB`: sizes that stand next to each other as one."""
+    """`8 B to 1 KiB, 4 MiB`: adjacent sizes merged into ranges."""
     place = {id(c): at for at, c in enumerate(sizes)}
     run: list[Comparison] = []
     for c in here:
@@ -131,15 +132,15 @@ def _stretch(run: Sequence[Comparison]) -> str:
 
 
 def how_to_read(curves: Sequence[CurveVerdict]) -> str:
-    """That the verdicts of a curve's sizes hold together; "" where no curve is claimed so."""
+    """A note that the verdicts of a curve's sizes hold simultaneously; "" if no curve uses a band."""
     corrections = {c.family.correction for found in curves for c in found.sizes if c.family is not None}
     if "band" not in corrections:
         return ""
-    return "the intervals of a curve's sizes are one band, which holds at all of them in 95 % of cases"
+    return "the intervals of a curve's sizes form one band: with 95 % confidence it holds at all sizes"
 
 
 def plain(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """Each curve over sizes with its band, for programs."""
+    """Each curve over sizes with its band, as plain data for programs."""
     return [_plain(found) for found in curve_verdicts(comparisons)]
 
 

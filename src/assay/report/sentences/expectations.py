@@ -1,4 +1,4 @@
-"""How figures stand against the hardware's peaks and against what others reached, in words."""
+"""Measurements compared with the hardware's peaks and with published results, as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def words(found: Sequence[Usage]) -> list[str]:
-    """A line for each figure that can be judged, then each reason why others can't, once."""
+    """One line per measurement that can be judged, then each reason why others can't be, once."""
     told = [line for one in found for line in _lines(one)]
     reasons: dict[str, list[str]] = {}
     for one in found:
@@ -31,9 +31,7 @@ def _lines(one: Usage) -> list[str]:
     place = f"{one.point.benchmark} {figures.metric(one.point.metric)}, {figures.where(one.point)}"
     told = []
     if one.share is not None:
-        beyond = (
-            " – more than is possible: look for a mistake in the measurement" if one.share.value > 1 else ""
-        )
+        beyond = " – this is impossible: look for an error in the measurement" if one.share.value > 1 else ""
         told.append(
             f"{place}: {figures.share(one.share)} {_KINDS[one.kind]} ({one.of}; {one.source}){beyond}"
         )
@@ -43,10 +41,8 @@ def _lines(one: Usage) -> list[str]:
 
 
 def normal(found: PublishedRange, unit: str) -> str:
-    """`within what others reached, 887.0 to 1,040.2 images/s an accelerator (…)`: is this normal?"""
+    """`within published results, 887.0 to 1,040.2 images/s per accelerator (…)`: is this normal?"""
     shown, (low, high) = figures.column([found.low, found.high], factor(unit)[1])
     reach = f"{low if low == high else f'{low} to {high}'} {shown}"
     sources = "; ".join(f"{r.what}: {r.source}" for r in found.references)
-    return (
-        f"{found.verdict} what others reached, {reach}{' an accelerator' if found.each else ''} ({sources})"
-    )
+    return f"{found.verdict} published results, {reach}{' per accelerator' if found.each else ''} ({sources})"

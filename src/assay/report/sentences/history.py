@@ -1,4 +1,4 @@
-"""What a history says, in words: its steps, how sure they are, and what else changed there."""
+"""A history as text: its steps, how certain they are, and what else changed at each step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from assay.analyse.history import FALSE_ALARM, History, LevelShift, SessionValue
 from assay.report import figures
 from assay.units import significant
 
-_MANY = 5  # histories, that false steps are counted among
-_WAYS = {True: "better", False: "worse", None: "neither better nor worse by itself"}
+_MANY = 5  # histories; from this many on, the expected number of false steps is reported
+_WAYS = {True: "better", False: "worse", None: "neither better nor worse in itself"}
 
 
 @dataclass(frozen=True)
 class FactChange:
-    """What could have changed a number and differs between two sessions, with both values as text."""
+    """A fact that differs between two sessions and could have changed a number, with both values as text."""
 
     name: str
     old: str
@@ -29,7 +29,7 @@ class FactChange:
 
 @dataclass(frozen=True)
 class AnnotatedHistory:
-    """A history with what else changed at each of its steps, in their order."""
+    """A history with what else changed at each of its steps, in the same order."""
 
     history: History
     changes: tuple[tuple[FactChange, ...], ...]
@@ -38,12 +38,12 @@ class AnnotatedHistory:
 def told(
     history: History, changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]]
 ) -> AnnotatedHistory:
-    """The history, each step's two sides held against each other by `changed`."""
+    """The history, with the sessions on both sides of each step compared by `changed`."""
     return AnnotatedHistory(history, tuple(tuple(changed(*around(history, step))) for step in history.steps))
 
 
 def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
-    """The last session that is surely of the old level and the first that surely is of the new one."""
+    """The last session that is certainly at the old level and the first that is certainly at the new one."""
     return history.entries[step.earliest - 1], history.entries[step.latest]
 
 
@@ -54,32 +54,32 @@ def place(history: History) -> str:
 
 
 def found(history: History) -> str:
-    """`8 sessions, 1 step`; without any step, why."""
+    """`8 sessions, 1 step`; if there is no step, the reason."""
     steps = _counted(len(history.steps), "step") if history.steps else history.reason
     sessions = _counted(len(history.entries), "session")
     told = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
-    return f"{told}, in an order that nobody stated" if history.undated else told
+    return f"{told}, in an unknown order" if history.undated else told
 
 
 def order_unknown(history: History) -> str:
-    """Which sessions are in no known order, and what to do; "" where all say when they were made."""
+    """How many sessions have an unknown order, and what to do; "" if all sessions are dated."""
     if not history.undated:
         return ""
     unknown, whole = len(history.undated), len(history.entries)
     of = "these" if unknown == whole else f"{unknown} of these {whole}"
     return (
-        f"order-unknown: nothing says when {of} sessions were made; they are in the order in which they were "
-        "imported, and steps may come of it: import them with a column `started_at`"
+        f"order-unknown: no date is known for {of} sessions. They are listed in the order in which they were "
+        "imported, which can produce false steps: import them with a `started_at` column"
     )
 
 
 def made(entry: SessionValue) -> str:
-    """`2026-03-01 10:15`, UTC, of a session; `no date` where nobody says."""
+    """`2026-03-01 10:15`, the UTC date of a session; `no date` if it is unknown."""
     return when(entry.at) if entry.dated else "no date"
 
 
 def size(step: LevelShift) -> str:
-    """`−10.8 % (−11.0 to −10.6 %)`: the new level against the old one, to the digit of its interval."""
+    """`−10.8 % (−11.0 to −10.6 %)`: the new level relative to the old one, to the digit of its interval."""
     low, high = step.ratio.low, step.ratio.high
     if low is None or high is None:
         return _change(step.ratio.value, 1)
@@ -89,12 +89,12 @@ def size(step: LevelShift) -> str:
 
 
 def size_alone(step: LevelShift) -> str:
-    """`−10.8 %`: as `size` has it, without the interval."""
+    """`−10.8 %`: like `size`, without the interval."""
     return size(step).partition(" (")[0]
 
 
 def _decimals(width: float) -> int:
-    """Of a change in percent whose interval is so wide, as a share: the first digit of the width."""
+    """Decimals of a change in percent, given the interval's width as a share: its first digit."""
     return min(3, max(0, -math.floor(math.log10(100 * width)))) if width > 0 else 3
 
 
@@ -108,62 +108,62 @@ def way(step: LevelShift) -> str:
 
 
 def at(history: History, step: LevelShift) -> str:
-    """`with the session of 2026-03-05 02:15 UTC`: the likeliest first one of the new level."""
+    """`at the session of 2026-03-05 02:15 UTC`: the most likely first session at the new level."""
     entry = history.entries[step.before]
-    return f"with the session of {when(entry.at)} UTC" if entry.dated else f"with the session {entry.session}"
+    return f"at the session of {when(entry.at)} UTC" if entry.dated else f"at session {entry.session}"
 
 
 def began(history: History, step: LevelShift) -> str:
-    """Which session the new level began with, as far as that is known; "" where it is certain."""
+    """Which sessions the new level may have begun with; "" if that is certain."""
     if step.earliest == step.latest:
         return ""
     first, last = history.entries[step.earliest], history.entries[step.latest]
-    return f"the new level began with any session from {first.session} to {last.session} (95 %)"
+    return f"the new level began between sessions {first.session} and {last.session} (95 %)"
 
 
 def spread(history: History) -> str:
-    """How much sessions differ where nothing steps; "" where it can't be known."""
+    """How much sessions differ without a step; "" if unknown."""
     if history.spread is None:
         return ""
-    return f"{figures.percent(history.spread)} from one session to the next where nothing steps"
+    return f"{figures.percent(history.spread)} between sessions when there is no step"
 
 
 def dropped(history: History) -> str:
-    """How many older sessions were left out; "" where none was."""
-    return f"{_counted(history.dropped, 'older session')} not looked at" if history.dropped else ""
+    """How many older sessions were left out; "" if none."""
+    return f"{_counted(history.dropped, 'older session')} not included" if history.dropped else ""
 
 
 def lead(histories: Sequence[AnnotatedHistory]) -> str:
-    """The whole in a sentence or two: the worst step first, then how many there are."""
+    """A summary in one or two sentences: the worst step first, then the number of steps."""
     steps = [(t.history, step) for t in histories for step in t.history.steps]
     if not steps:
         looked = sum(map(_looked_at, histories))
         name = figures.metric(histories[0].history.point.metric)
         if not looked:
-            return f"No step of {name} can be told: {histories[0].history.reason}."
+            return f"Steps of {name} can't be detected: {histories[0].history.reason}."
         return f"No step of {name} in {_counted(looked, 'history', 'histories')}."
     history, step = min(steps, key=lambda found: gravity(found[1]))
-    unsure = ", in an order of sessions that nobody stated" if history.undated else ""
+    unsure = ", in an unknown order of sessions" if history.undated else ""
     where = f"On {history.system} {place(history)}"
-    worst = f"{where} stepped by {size(step)}, {way(step)}, {at(history, step)}{unsure}."
+    worst = f"{where} changed by {size(step)}, {way(step)}, {at(history, step)}{unsure}."
     others = len(steps) - 1
     among = f" among {len(histories)} histories" if len(histories) > 1 else ""
     return f"{worst} {_counted(others, 'more step')}{among}." if others else worst
 
 
 def gravity(step: LevelShift) -> tuple[int, float]:
-    """What puts the worst step first: worse before undirected before better, then by size."""
+    """Sort key for the worst step first: worse, then without direction, then better, each by size."""
     return (False, None, True).index(step.better), -abs(math.log(step.ratio.value))
 
 
 def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
-    """How many of so many histories show a step though there is none; "" where they are few."""
+    """The expected number of histories with a false step; "" if there are few histories."""
     looked = sum(map(_looked_at, histories))
     if looked < _MANY:
         return ""
     return (
-        f"Each history without a step shows one falsely in {100 * FALSE_ALARM:.0f} % of cases: "
-        f"of these {looked} about {significant(FALSE_ALARM * looked, 2)}"
+        f"A history without a step still shows a false one in {100 * FALSE_ALARM:.0f} % of cases: "
+        f"expect about {significant(FALSE_ALARM * looked, 2)} among these {looked}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The first words of a report: what was found, and what it was found from."""
+"""The opening of a report: what was found, and from which runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assay.report.sentences import scaling as scaling_words
 from assay.report.sentences import sentences
 from assay.report.sentences import transports as transport_words
 
-MOST_LED = 3  # benchmarks whose first system the first sentence names
+MOST_LED = 3  # benchmarks for which the first sentence names the best system
 
 
 def lead(contents: Contents) -> str:
-    """The whole in a sentence or two."""
+    """A summary in one or two sentences."""
     if contents.questions:
         asked = contents.questions
         parts = (sentences.headline(asked), sentences.resolution(asked))
@@ -32,24 +32,26 @@ def lead(contents: Contents) -> str:
         return " ".join(f"{found.curve.benchmark}: {scaling_words.lead(found)}" for found in contents.studies)
     otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
-    return f"{alone} It was {otherwise}." if otherwise else alone
+    return f"{alone} It {otherwise}." if otherwise else alone
 
 
 def _firsts(rankings: Sequence[Ranking]) -> str:
-    """The first systems, as far as one can be named; before them what has to be fixed."""
+    """The best system of each benchmark, as far as it can be named; before that, what to fix first."""
     named = [(r, best) for r in rankings if (best := r.best()) is not None]
     doubted = [_place(r) for r in rankings if r.doubts]
     unnamed = [_place(r) for r in rankings if r.best() is None]
     sentences = []
     if doubted:
         codes = ", ".join(dict.fromkeys(doubt.code for r in rankings for doubt in r.doubts))
-        sentences.append(f"To be fixed before you choose: {codes} in {_listed(doubted)}.")
+        sentences.append(f"Fix before you choose: {codes} in {_listed(doubted)}.")
     if named:
         first = [f"{best.name} ({_place(r)})" for r, best in named[:MOST_LED]]
-        others = f" and others in {len(named) - MOST_LED} more" if len(named) > MOST_LED else ""
-        sentences.append(f"First are {', '.join(first)}{others}.")
+        others = f" and others in {len(named) - MOST_LED} more benchmarks" if len(named) > MOST_LED else ""
+        sentences.append(f"The best are {', '.join(first)}{others}.")
     if unnamed:
-        sentences.append(f"No best system can be named in {_listed(unnamed)}, where some are not ranked.")
+        sentences.append(
+            f"No best system can be named in {_listed(unnamed)}, because some systems are not ranked."
+        )
     return " ".join(sentences)
 
 
@@ -63,12 +65,12 @@ def _listed(tasks: Sequence[str]) -> str:
 
 
 def together(contents: Contents) -> str:
-    """What the verdicts on the primary metrics claim together; "" where nothing is to be said of it."""
+    """What the verdicts on the primary metrics claim jointly; "" if there is nothing to add."""
     return sentences.together([c for question in contents.questions for c in question.comparisons])
 
 
 def about(contents: Contents) -> list[tuple[str, str]]:
-    """Systems, runs, sessions, times and margin, each with its name."""
+    """Systems, runs, sessions, times and margin, as (name, value) pairs."""
     results = [r for side in contents.sides.values() for r in side]
     sessions = list(dict.fromkeys((r.run.suite, r.run.session) for r in results))
     imported = all(r.run.source is not None for r in results)

@@ -1,4 +1,4 @@
-"""What the nodes' kernels counted while runs ran, in words."""
+"""The nodes' kernel counters during runs, as text."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from assay.units import human, significant
 Count = Callable[[NodeCounts], float | None]
 
 _SHARES: tuple[tuple[str, Count], ...] = (
-    ("stopped by a CPU quota {}", kernel_counts.throttled_share),
-    ("withheld by the host {}", kernel_counts.stolen_share),
-    ("slowed down for heat {} of the time", kernel_counts.heat_share),
+    ("throttled by a CPU quota {}", kernel_counts.throttled_share),
+    ("stolen by the host {}", kernel_counts.stolen_share),
+    ("thermally throttled {} of the time", kernel_counts.heat_share),
     ("waiting for swap {} of the time", kernel_counts.swap_share),
 )
 
 
 def words(results: Sequence[Result]) -> str | None:
-    """One line, means over the nodes of all these runs; None where nobody counted.
+    """One line with means over the nodes of these runs; None if nothing was counted.
 
-    What was counted and is nothing is told as `0 %`; what was not counted is not told.
+    A counter that stayed at zero is shown as `0 %`; a counter that was not read is not shown.
     """
     nodes = [node for result in results for node in result.run.nodes]
     told = list(_told(nodes))
-    return f"while they ran (mean): {', '.join(told)}" if told else None
+    return f"while the runs ran (mean): {', '.join(told)}" if told else None
 
 
 def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
         nodes, lambda node: None if node.job_major_faults is None else float(node.job_major_faults)
     )
     if faults:
-        yield f"{human(faults, 'pages')} waited for from the disk"
+        yield f"{human(faults, 'pages')} read from disk"
 
 
 def _mean(nodes: Sequence[NodeCounts], of: Count) -> float | None:

@@ -1,4 +1,4 @@
-"""Which node each rank ran on, as text."""
+"""The node of each rank, as text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_SHOWN = 6
 
 
 def lines(results: Iterable[Result]) -> Iterator[str]:
-    """A line for each way in which the runs of a shape were placed; none where no run knows it."""
+    """One line for each placement of a shape's runs; empty if no run recorded its placement."""
     found = Counter((r.run.trial.shape, r.run.places) for r in results if r.run.places)
     ordered = sorted(found.items(), key=lambda at: (at[0][0].ranks, str(at[0][0]), -at[1], at[0][1]))
     for (shape, places), runs in ordered[:MOST_SHOWN]:
         yield f"  {shape} ran {'once' if runs == 1 else f'{runs} times'} with {words(places)}"
     if len(ordered) > MOST_SHOWN:
-        yield f"  and in {len(ordered) - MOST_SHOWN} more ways: --json has the nodes of each run"
+        yield f"  and in {len(ordered) - MOST_SHOWN} more placements: --json lists the nodes of each run"
 
 
 def words(places: Sequence[str]) -> str:

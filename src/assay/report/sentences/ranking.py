@@ -1,4 +1,4 @@
-"""Rankings of many systems: what they come to in at most three sentences, and their tables."""
+"""Rankings of many systems: a summary in at most three sentences, and their tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from assay.report.folding import shortened
 from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, factor
 
-MOST_NAMED = 3  # rivals that a sentence names each
-MOST_SHOWN = 10  # rows of a benchmark in a terminal, unless all are asked for
+MOST_NAMED = 3  # rivals that a sentence names individually
+MOST_SHOWN = 10  # rows per benchmark in a terminal, unless all are requested
 WIDEST_NAME = 36
 COLUMNS = (
     "#",
@@ -33,14 +33,14 @@ COLUMNS = (
     "score",
 )
 HOW_TO_READ = (
-    "behind the best: over the best other system in order; these hold for all systems of a benchmark "
-    "together (95 %). group: not told apart from its first by these runs, all pairs together. "
-    "each: {each}, and the place by it. score: MLPerf's, in minutes."
+    "behind the best: relative to the best other system; these intervals hold for all systems of a "
+    "benchmark simultaneously (95 %). group: these runs can't distinguish the system from the group's first, "
+    "all pairs together. each: {each}, and the rank by it. score: MLPerf's, in minutes."
 )
 
 
 def headline(ranking: Ranking) -> str:
-    """What to fix first; which system is the best, which others may be, and which is per accelerator."""
+    """What to fix first; which system is the best, which others may be, and which is best per accelerator."""
     best = ranking.best()
     if best is None:
         return " ".join([*_to_be_fixed(ranking), *_without_a_best(ranking), *_untested(ranking)])
@@ -55,20 +55,20 @@ def task(ranking: Ranking) -> str:
 
 
 def _to_be_fixed(ranking: Ranking) -> Iterator[str]:
-    """Each doubt for which the order probably does not hold, with its evidence and what to do."""
+    """Each doubt because of which the order probably does not hold, with its evidence and the remedy."""
     for doubt in ranking.doubts:
         evidence, remedy = doubt.evidence.rstrip("."), doubt.remedy.rstrip(".")
-        yield f"{task(ranking)}: to be fixed before you choose: {doubt.code}: {evidence}. {remedy}."
+        yield f"{task(ranking)}: fix before you choose: {doubt.code}: {evidence}. {remedy}."
 
 
 def _without_a_best(ranking: Ranking) -> Iterator[str]:
-    """That none is named, because systems are not ranked, and why they are not."""
+    """Why no best system is named: some systems are not ranked, and the reason."""
     left_out = ranking.not_ranked
-    names = [f"{s.name} ({s.shape}), where {s.reason}" for s in left_out[:MOST_NAMED]]
+    names = [f"{s.name} ({s.shape}): {s.reason}" for s in left_out[:MOST_NAMED]]
     more = [f"{len(left_out) - MOST_NAMED} more"] if len(left_out) > MOST_NAMED else []
     yield (
-        f"{task(ranking)}: which system {_has_the_best(ranking)} can't be said: "
-        f"{'; '.join([*names, *more])}. A ranking is one of ratios, so {counted(len(left_out), 'system')} "
+        f"{task(ranking)}: which system {_has_the_best(ranking)} is unknown: "
+        f"{'; '.join([*names, *more])}. A ranking compares ratios, so {counted(len(left_out), 'system')} "
         f"of {len(left_out) + len(ranking.systems)} {'is' if len(left_out) == 1 else 'are'} not ranked."
     )
 
@@ -79,13 +79,13 @@ def _has_the_lead(ranking: Ranking, best: RankedSystem) -> str:
     value = _value(best.value)
     first = f"{task(ranking)}: {_named(best)} {_has_the_best(ranking)} of {counted(whole, 'system')}, {value}"
     if best.total.may_lead is None:
-        first += "; it shows no spread, so its lead is not tested."
+        first += "; its runs show no spread, so its lead is not tested."
     elif not rivals:
-        first += f"; no other is the best, at 95 % for all {whole} together."
+        first += f"; at 95 % confidence for all {whole}, no other system is the best."
     else:
         who = ", ".join(map(_named, rivals[:MOST_NAMED]))
         more = f" and {len(rivals) - MOST_NAMED} more" if len(rivals) > MOST_NAMED else ""
-        first += f"; by these runs {who}{more} may be as good or better (95 % for all {whole} together)."
+        first += f"; given these runs, {who}{more} may be as good or better (95 % for all {whole} together)."
     return first
 
 
@@ -103,7 +103,7 @@ def _untested(ranking: Ranking) -> Iterator[str]:
     if hidden:
         yield (
             f"{counted(hidden, 'system')} with one run or with equal values "
-            f"{'is' if hidden == 1 else 'are'} in the order by {'its' if hidden == 1 else 'their'} mean only."
+            f"{'is' if hidden == 1 else 'are'} ordered by {'its' if hidden == 1 else 'their'} mean only."
         )
 
 

@@ -1,4 +1,4 @@
-"""What to do after reading a report: accept, reject, repeat or fix, in one sentence."""
+"""What to do after reading a report: accept, reject, repeat, or fix, in one sentence."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from assay.report.sentences import undecided as undecided_words
 from assay.report.sentences.sentences import is_speed, verdict_word
 from assay.units import all_of
 
-_LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the figures is part of the answer
+_LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the measurements is part of the answer
 _FINAL = ("Accept", "Do not accept")
 _GRAVE = ("invalid", "biased")
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """An action, why in a sentence, and the severity of the gravest doubt: `invalid`, `biased` or ""."""
+    """An action, the reason in one sentence, and the gravest doubt's severity: `invalid`, `biased` or ""."""
 
     action: str
     sentence: str
@@ -32,7 +32,7 @@ class Recommendation:
 
 
 def recommendation(contents: Contents) -> Recommendation:
-    """What a report comes to."""
+    """The recommendation of a report."""
     comparisons = [c for question in contents.questions for c in question.comparisons]
     if not comparisons and not contents.requirements and contents.rankings:
         if doubts := [doubt for ranking in contents.rankings for doubt in ranking.doubts]:
@@ -40,7 +40,7 @@ def recommendation(contents: Contents) -> Recommendation:
             return Recommendation("Fix first", words, "invalid")
         return Recommendation(
             "Choose from the rankings",
-            "No baseline was named, so nothing is accepted or rejected; compare two with assay compare A B.",
+            "Without a baseline, nothing is accepted or rejected. To compare two, run assay compare A B.",
         )
     if (
         not (comparisons or contents.open or contents.requirements)
@@ -56,7 +56,7 @@ def advised(
     requirements: Sequence[Requirement] = (),
     open_questions: Sequence[OpenQuestion] = (),
 ) -> Recommendation:
-    """What the verdicts and their doubts come to; a doubt of invalid figures outweighs every verdict."""
+    """What follows from the verdicts and their doubts; an `invalid` doubt outweighs every verdict."""
     found = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
     severity = gravest(found)
     action, why = _decided(requirements, comparisons, open_questions)
@@ -68,14 +68,14 @@ def advised(
     if severity == "biased":
         lost = next((f" {d.evidence}." for d in found if d.code == _LOST), "")
         words = (
-            f"{why} {codes} may have shifted the figures: remove the cause and run again to be sure.{lost}"
+            f"{why} {codes} may have shifted the results: remove the cause and run again to be sure.{lost}"
         )
         return Recommendation(f"{action} for now" if action in _FINAL else action, words, severity)
     return Recommendation(action, why)
 
 
 def gravest(doubts: Sequence[Doubt]) -> str:
-    """`invalid` or `biased` where a doubt is as grave as that, else ""."""
+    """`invalid` or `biased` if a doubt is that grave, else ""."""
     present = {_severity(doubt) for doubt in doubts}
     return next((severity for severity in _GRAVE if severity in present), "")
 
@@ -114,7 +114,7 @@ def _decided(
         parts += [undecided_words.why(open_ones), *map(str, open_questions)]
         text = "; ".join(filter(None, parts))
         if not (open_ones or unmet):
-            return "Measure it on both sides", f"{text}."
+            return "Measure on both sides", f"{text}."
         return _remedy(open_ones if not unmet else ()), f"{_capital(text)}."
     if comparisons:
         met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")
@@ -125,25 +125,25 @@ def _decided(
         return "Accept", f"{_capital(met)}."
     return (
         "Nothing to decide",
-        "One system was measured alone: add a second one, or requirements under expect.",
+        "Only one system was measured: add a second system, or requirements under expect.",
     )
 
 
 def _sizes(contents: Contents) -> Recommendation:
-    """Of sizes of one system: those to repeat, because a larger one shows that they lost speed."""
+    """For sizes of one system: which sizes to repeat, because a larger one shows that they lost speed."""
     remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == SUPERLINEAR.code]
     if remedies:
         return Recommendation("Repeat", f"{'. '.join(remedies)}.")
     return Recommendation(
         "Nothing to decide",
-        "These are sizes of one system: add a second one, or requirements under expect.",
+        "These are sizes of one system: add a second system, or requirements under expect.",
     )
 
 
 def _slower(slower: Sequence[Comparison], of: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in slower))
     words = " or ".join(dict.fromkeys(map(verdict_word, slower)))
-    where = "the one comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
+    where = "the only comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
     return f"{names} is {words} than {slower[0].a} in {where}"
 
 
@@ -161,16 +161,16 @@ def _fast(comparisons: Sequence[Comparison]) -> str:
 
 
 def _remedy(open_ones: Sequence[Comparison]) -> str:
-    """What to do where nothing but these comparisons is undecided."""
+    """What to do if nothing but these comparisons is undecided."""
     if open_ones and all(obstacle(c) == "no direction" for c in open_ones):
-        return "State which way is better"
+        return "State which direction is better"
     if open_ones and all(obstacle(c) == "lost time" and not more_runs_may_decide(c) for c in open_ones):
-        return "Run again alone"
+        return "Run again on an idle machine"
     return "Repeat"
 
 
 def _count(count: int, whole: int, noun: str, is_so: str, are_so: str) -> str:
-    """`the one requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
+    """`the only requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
     who = all_of(whole, noun) if count == whole else _of(count, whole, noun)
     return f"{who} {is_so if count == 1 else are_so}"
 
@@ -180,5 +180,5 @@ def _of(count: int, whole: int, noun: str) -> str:
 
 
 def _capital(words: str) -> str:
-    """The first letter of a sentence; names at its beginning stay as they are."""
+    """Capitalize the first letter of a sentence; a name at the beginning stays unchanged."""
     return words if words.partition(" ")[0] not in ("the", "all", "both") else words[0].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""What follows from a scaling curve, in words: the same for the terminal, the page and Markdown."""
+"""What follows from a scaling curve, as text for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _LIMITS = {
     "serial-share": "serial share",
     "contention": "contention",
     "coherence": "coherence",
-    "none-seen": "nothing seen",
-    "unknown": "not known",
+    "none-seen": "no limit seen",
+    "unknown": "unknown",
 }
 
 
 def heading(study: Study) -> str:
-    """`dgx · resnet50 throughput`: whose curve it is."""
+    """`dgx · resnet50 throughput`: which curve this is."""
     curve = study.curve
     words = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
     return ", ".join(filter(None, (words, figures.labels(curve.labels))))
 
 
 def lead(study: Study) -> str:
-    """The whole in a sentence: what the largest size brings, what it loses, and whether that holds."""
+    """A summary in one sentence: what the largest size gains, what it loses, and how certain that is."""
     points = study.curve.points
     base, most = (
         points[0],
         max(points, key=lambda point: point.ranks),
-    )  # of shapes as large the fewest workers
+    )  # of shapes with the same number of ranks, the one with the fewest workers
     parts = (*_impossible(study), _gain(study, base, most), _left_out(study))
     return " ".join(filter(None, (*parts, _grave([*study.doubts, *most.doubts]))))
 
 
 def _impossible(study: Study) -> list[str]:
-    """Steps that gain more than their ranks: each a size that lost speed, and what to do."""
+    """Steps that gain more than their ranks: each size that lost speed, and what to do."""
     return [f"{d.evidence}. {d.remedy}." for d in study.doubts if d.code == SUPERLINEAR.code]
 
 
@@ -53,8 +53,8 @@ def _left_out(study: Study) -> str:
         return ""
     many = len(study.left_out) > 1
     return (
-        f"{', '.join(study.left_out)} trained with {'other batches' if many else 'another batch'} and "
-        f"{'are' if many else 'is'} left out of the law."
+        f"{', '.join(study.left_out)} trained with {'other batch sizes' if many else 'another batch size'} "
+        f"and {'are' if many else 'is'} left out of the law."
     )
 
 
@@ -62,9 +62,9 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
     if most.ranks == base.ranks:
         return " ".join(f"{layout(found)}." for found in study.layouts)
     lost = (1 - most.efficiency.value) * most.ranks
-    idle = f", as if {significant(lost, 2)} of the {most.ranks:,} stood idle" if lost > 0 else ""
+    idle = f", as if {significant(lost, 2)} of the {most.ranks:,} ranks were idle" if lost > 0 else ""
     impossible = any(step.impossible for step in study.steps)
-    limits = {"unknown": "" if impossible else "; what limits it is not known", "none-seen": ""}
+    limits = {"unknown": "" if impossible else "; the limit is unknown", "none-seen": ""}
     limit = limits.get(study.limit, f"; limited by {_LIMITS[study.limit]}")
     return (
         f"{most.shape} is {figures.ratio(most.speedup)} times as fast as {base.shape} on "
@@ -74,13 +74,13 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
 
 
 def _grave(doubts: Sequence[Doubt]) -> str:
-    """Those to be fixed first: who reads one sentence reads of them."""
+    """Doubts to fix first, for readers who read only one sentence."""
     codes = dict.fromkeys(d.code for d in doubts if KINDS[d.code].severity == "invalid")
-    return f"To be fixed before you decide: {', '.join(codes)}." if codes else ""
+    return f"Fix before you decide: {', '.join(codes)}." if codes else ""
 
 
 def words(study: Study) -> list[tuple[str, str]]:
-    """Each thing that follows, under its name."""
+    """Each conclusion with its name."""
     told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
     told += [("speed per rank", text) for text in _per_rank(study)]
     told += [("communication", communication(found)) for found in study.communication]
@@ -88,17 +88,17 @@ def words(study: Study) -> list[tuple[str, str]]:
     told += spending(study.spending)
     told += [("predicted", text) for text in _predictions(study)]
     told += [("law", law(found)) for found in study.laws]
-    return told + [("of what is possible", line) for line in expected_words.words(study.usage)]
+    return told + [("share of maximum", line) for line in expected_words.words(study.usage)]
 
 
 def _kind(study: Study) -> str:
     if study.kind == "unknown":
-        return f"weak or strong scaling is not known: {study.kind_reason}"
+        return f"weak or strong scaling is unknown: {study.kind_reason}"
     return f"{study.kind} scaling: {study.kind_reason}"
 
 
 def _per_rank(study: Study) -> list[str]:
-    """`1x8 887 images/s · 2x8 859 images/s`; nothing where it is not known."""
+    """`1x8 887 images/s · 2x8 859 images/s`; empty if unknown."""
     if not study.per_rank:
         return []
     unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit)
@@ -107,12 +107,12 @@ def _per_rank(study: Study) -> list[str]:
 
 
 def communication(found: Communication) -> str:
-    """What one exchange of the gradients takes, of a step and of what the step lost."""
+    """The time of one gradient exchange as a share of a step and of what the step lost."""
     size, took = human(found.gradient_bytes, "B"), human(found.exchange.value, "s")
     beyond = f", extrapolated from {figures.binary_bytes(found.measured_bytes)}" if found.extrapolated else ""
     return (
-        f"{figures.shape(found.shape)}: one exchange of {size} takes {took} alone{beyond}, "
-        f"{figures.share(found.share)} of a step (at most: overlap hides some){_lost(found)}"
+        f"{figures.shape(found.shape)}: one exchange of {size} takes {took} on its own{beyond}, "
+        f"{figures.share(found.share)} of a step (at most: overlap hides part of it){_lost(found)}"
     )
 
 
@@ -121,12 +121,12 @@ def _lost(found: Communication) -> str:
         return ""
     base = figures.shape(found.base)
     if (found.lost.low is not None and found.lost.low <= 0) or found.lost.value <= 0:
-        return f"; what the step lost over {base} is not told from nothing"
+        return f"; what the step lost compared with {base} can't be distinguished from zero"
     seconds = human(found.step.value * found.lost.value, "s")
-    text = f"; the step lost {seconds} over {base}, {figures.share(found.lost)} of it"
+    text = f"; the step lost {seconds} compared with {base}, {figures.share(found.lost)} of it"
     if found.explained is None:
         return text
-    return f"{text}: communication explains {_explained(found.explained)}, unless computing slows it down"
+    return f"{text}: communication explains {_explained(found.explained)}, unless computation slows it down"
 
 
 def _explained(share: float) -> str:
@@ -134,16 +134,16 @@ def _explained(share: float) -> str:
 
 
 def law(found: Law) -> str:
-    """The shares with their intervals, and how well the law predicts sizes that it was not shown."""
+    """The shares with their intervals, and how well the law predicts sizes that were held out."""
     parts = [f"serial {figures.share(found.serial)}"]
     if found.coherence is not None:
         parts.append(f"coherence {figures.share(found.coherence)}")
     if found.error is None:
-        parts.append("not held out: too few sizes")
+        parts.append("no size held out: too few sizes")
     else:
         parts.append(f"held-out error {figures.percent(found.error)}")
     if _misses(found):
-        parts.append("the sizes' means miss it by more than the runs' scatter explains")
+        parts.append("the sizes' means deviate from it by more than the runs' scatter explains")
     return f"{_LAWS[found.name]}: {', '.join(parts)}"
 
 
@@ -152,7 +152,7 @@ def _misses(found: Law) -> bool:
 
 
 def _predictions(study: Study) -> list[str]:
-    """Value and efficiency at each size, that it was not measured, and whether the law deserves belief."""
+    """Predicted value and efficiency at each size, and how far to trust the extrapolation."""
     ends = [(p.value.value, p.value.low, p.value.high) for p in study.predictions]
     halves = [
         figures.half_width(p.value)
@@ -176,22 +176,21 @@ def _predictions(study: Study) -> list[str]:
 
 def _worth(made: Prediction, *, missed: bool) -> str:
     if made.far:
-        return "; far extrapolation, it says more of the law than of the machine"
+        return "; far extrapolation: this says more about the law than about the machine"
     if made.extrapolation:
-        return (
-            f"; extrapolation {'by a law that the measured sizes miss' if missed else 'while the law holds'}"
-        )
+        doubtful = "by a law that the measured sizes deviate from"
+        return f"; extrapolated {doubtful if missed else 'on the assumption that the law holds'}"
     return ""
 
 
 def layout(found: Layout) -> str:
-    """One shape against another of equally many accelerators."""
+    """One shape compared with another that has the same number of accelerators."""
     speed = figures.ratio(found.speed)
     return f"{found.shape} is {speed} times as fast as {found.base}, {found.ranks} ranks each"
 
 
 def spending(of: Sequence[Spending]) -> list[tuple[str, str]]:
-    """Accelerator-hours by size; cost and energy where they are known."""
+    """Accelerator-hours by size; cost and energy if they are known."""
     if not of:
         return []
     per = of[0].per

@@ -1,4 +1,4 @@
-"""One sentence a question: what a comparison, a scaling or a requirement says, with its figures."""
+"""One sentence per question: what a comparison, a scaling curve, or a requirement says, with its values."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from assay.records import (
 from assay.report import figures
 from assay.units import all_of, counted, factor
 
-# a symbol and a word beside the colour, which nobody should need to read a verdict
+# A symbol and a word accompany the color, so that nobody needs color to read a verdict.
 SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
 
-MOST_TOLD = 3  # curves that one sentence names each; of more it gives the range
+MOST_TOLD = 3  # curves that one sentence names individually; for more it gives the range
 REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 
 @dataclass(frozen=True)
 class Question:
-    """What people ask of one benchmark on one shape: is B as fast as A? One comparison for each label."""
+    """A question about one benchmark on one shape: is B as fast as A? One comparison for each label."""
 
     comparisons: tuple[Comparison, ...]
 
     @property
     def point(self) -> Point:
-        """The first point: all share benchmark, shape and metric."""
+        """The first point; all points share benchmark, shape and metric."""
         return self.comparisons[0].point
 
     @property
@@ -50,7 +50,7 @@ class Question:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict that all points share; undecided where they do not agree."""
+        """The verdict that all points share; undecided if they do not agree."""
         verdicts = {c.verdict for c in self.comparisons}
         return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
@@ -61,7 +61,7 @@ class Question:
 
 
 def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
-    """Comparisons gathered by sides, benchmark, metric and shape, in the order met."""
+    """Comparisons grouped by sides, benchmark, metric and shape, in the order of their first occurrence."""
     groups: dict[tuple[str, ...], list[Comparison]] = {}
     for c in comparisons:
         groups.setdefault((c.a, c.b, c.point.benchmark, c.point.metric, c.point.shape), []).append(c)
@@ -69,16 +69,16 @@ def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
 
 
 def headline(asked: Sequence[Question]) -> str:
-    """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
+    """`here-again compared with here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
 
-    Then the doubts to be fixed before an answer counts, and those by which answers may be biased.
+    Then the doubts to fix before an answer counts, and the doubts that may bias answers.
     """
     pairs = dict.fromkeys(q.sides for q in asked)
     return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
 
 
 def reservations(asked: Sequence[Question]) -> str:
-    """Which doubts have to be fixed first or may have shifted an answer; "" where none does."""
+    """Which doubts to fix first and which may have shifted an answer; "" if there are none."""
     comparisons = [c for question in asked for c in question.comparisons]
     said = []
     for severity, alone, several in _RESERVATIONS:
@@ -91,24 +91,24 @@ def reservations(asked: Sequence[Question]) -> str:
 
 
 _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
-    ("invalid", "To be fixed before you decide", "have to be fixed before you decide"),
-    ("biased", "That may be biased", "may be biased"),
+    ("invalid", "Fix before you decide", "must be fixed before you decide"),
+    ("biased", "May be biased", "may be biased"),
 )
 
 
 def resolution(asked: Sequence[Question]) -> str:
-    """What so many runs can tell apart at best and at worst; "" where there is no interval."""
+    """The smallest difference these runs could detect, over all comparisons; "" if there is no interval."""
     shown = visible([c for question in asked for c in question.comparisons])
     if not shown:
         return ""
     least, most = figures.percent(min(shown)), figures.percent(max(shown))
     if least == most:
-        return f"So many runs can show a difference of {least}."
-    return f"So many runs can show a difference of {least} at best, of {most} at worst."
+        return f"The smallest difference these runs could detect is {least}."
+    return f"The smallest difference these runs could detect is between {least} and {most}."
 
 
 def visible(comparisons: Sequence[Comparison]) -> list[float]:
-    """The smallest differences that the runs can show, as shares; none where others used the CPUs."""
+    """The smallest detectable differences, as shares; empty if others used the CPUs."""
     return [
         c.smallest_visible
         for c in comparisons
@@ -117,7 +117,7 @@ def visible(comparisons: Sequence[Comparison]) -> list[float]:
 
 
 def needed(comparisons: Sequence[Comparison]) -> str:
-    """How many runs would decide what is undecided, as `19 to 45 runs a side …`; "" for none."""
+    """How many runs would decide what is undecided, as `19 to 45 runs per side …`; "" if unknown."""
     known = [c.runs_needed for c in comparisons if c.runs_needed is not None]
     if not known:
         return ""
@@ -125,13 +125,13 @@ def needed(comparisons: Sequence[Comparison]) -> str:
     apart = " or ".join(figures.percent(m) for m in margins)
     unit = " or ".join(dict.fromkeys(needs.of for needs in known))
     return (
-        f"{_runs([k.if_equal for k in known])} {unit} a side would decide if they are equal, "
-        f"{_runs([k.if_twice_the_margin for k in known])} if they are {apart} apart"
+        f"{_runs([k.if_equal for k in known])} {unit} per side would decide if they are equal, "
+        f"{_runs([k.if_twice_the_margin for k in known])} if they differ by {apart}"
     )
 
 
 def _runs(ranges: Sequence[RunsRange]) -> str:
-    """`19 to 45`; of several comparisons from the least to the most."""
+    """`19 to 45`; over several comparisons, from the lowest to the highest."""
     least = [r.low for r in ranges if r.low is not None]
     most = [r.high for r in ranges if r.high is not None]
     if not least:
@@ -141,17 +141,17 @@ def _runs(ranges: Sequence[RunsRange]) -> str:
 
 
 def together(comparisons: Sequence[Comparison]) -> str:
-    """That verdicts hold together, where they are corrected for being claimed together; else ""."""
+    """A note that the verdicts hold jointly, if they are corrected for multiple comparisons; else ""."""
     sizes = {c.family.size for c in comparisons if c.family is not None and c.family.correction == "holm"}
     if not sizes:
         return ""
     open_ends = (
-        " An end of <1 or >1 says which way and not how far: the correction spends what it has on that. "
-        "How far is the interval taken alone, which does not allow for the other claims."
+        " A bound of <1 or >1 gives the direction but not the size of the difference: the correction leaves "
+        "no room for more. The interval taken alone gives the size, but does not allow for the other claims."
     )
     return (
-        f"Faster, slower and undecided, and their intervals, hold for all {max(sizes)} claims together "
-        "(Holm); equivalent rests on its own interval."
+        f"Faster, slower and undecided verdicts and their intervals hold for all {max(sizes)} claims jointly "
+        "(Holm); an equivalent verdict rests on its own interval."
     ) + open_ends * any(map(figures.alone_beside, comparisons))
 
 
@@ -160,11 +160,11 @@ def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
     a, b = sides
     counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
     if len(verdicts) == 1:
-        return f"{b} against {a}: {counts[0][0]} in the one comparison made."
+        return f"{b} compared with {a}: {counts[0][0]} in the only comparison."
     (first, count), *others = counts
     where = all_of(count, "comparison") if not others else f"{count} of {len(verdicts)} comparisons"
     rest = "".join(f", {word} in {times}" for word, times in others)
-    return f"{b} against {a}: {first} in {where}{rest}."
+    return f"{b} compared with {a}: {first} in {where}{rest}."
 
 
 _SHORT_WORDS = ("as fast", "as good", "faster", "better", "slower", "worse", "undecided")
@@ -176,13 +176,13 @@ def _short_word(c: Comparison) -> str:
 
 
 def verdict_word(c: Comparison) -> str:
-    """The verdict in words that fit its metric: `slower` of a time or rate, `worse` of anything else."""
+    """The verdict as a word that fits the metric: `slower` for a time or rate, `worse` for anything else."""
     _, more, less = _adjectives(c.point)
     return {"faster": more, "slower": less}.get(c.verdict, c.verdict)
 
 
 def answer(question: Question) -> str:
-    """The question's answer as a sentence, with its ratio and interval or the range of its points' ratios."""
+    """The answer as a sentence, with its ratio and interval, or the range of its points' ratios."""
     if len(question.comparisons) == 1:
         return _one(question.comparisons[0])
     return _many(question)
@@ -198,12 +198,12 @@ def _one(c: Comparison) -> str:
             return f"{claim}{_why_open(c)}."
         case "faster" | "slower":
             alone = " taken alone" if c.family is not None and not c.by_margin else ""
-            reach = f"by more than {margin}{alone}" if _outside(c) else f"perhaps by less than {margin}"
+            reach = f"by more than {margin}{alone}" if _outside(c) else f"possibly by less than {margin}"
             return f"{claim}, {reach}."
 
 
 def evidence(question: Question) -> str:
-    """What the answer rests on: both means, n, the method, what so many runs can show or what decides."""
+    """What the answer rests on: both means, n, the method, and what these runs detect or how many decide."""
     points = question.comparisons
     n = figures.runs([c.n for c in points])
     replicate = "session" if points[0].replication == "sessions" else "block"
@@ -217,53 +217,53 @@ def evidence(question: Question) -> str:
             parts.append(points[0].reason)
     deciding = needed(points)
     if shown and not deciding:
-        parts.append(f"so many runs can show {figures.span(min(shown), max(shown))}")
+        parts.append(f"smallest detectable difference {figures.span(min(shown), max(shown))}")
     parts += filter(None, [*_beside(points), deciding, looked_at([c.ratio for c in points])])
     return "; ".join(parts)
 
 
 def looked_at(estimates: Iterable[Estimate]) -> str:
-    """Where one looked at the runs before all were in, how the intervals allow for it; else ""."""
+    """How the intervals allow for interim looks at the runs, if there were any; else ""."""
     level = max((estimate.confidence for estimate in estimates), default=0.0)
     if level <= 0.95:
         return ""
-    return f"looked at as it ran: {100 * level:.3g} % intervals, so that 95 % hold over all looks planned"
+    return f"checked while running: {100 * level:.3g} % intervals, so that 95 % hold over all planned looks"
 
 
 def _in_sessions(points: Sequence[Comparison]) -> str:
-    """Where sessions are what counts; else ""."""
+    """The number of sessions, if sessions are the unit of replication; else ""."""
     counted = [c.sessions for c in points if c.replication == "sessions"]
     return f" in {figures.runs(counted)} sessions, each counted once" if counted else ""
 
 
 def _beside(points: Sequence[Comparison]) -> list[str]:
-    """Beside one comparison: the rank estimate, and the verdict that it would have had alone."""
+    """Additions to a single comparison: the rank estimate, and its verdict without the correction."""
     if len(points) > 1:
         return []
     [c] = points
     found = [] if c.rank is None else [f"by ranks {figures.ratio(c.rank)}"]
     if c.family is not None and c.family.alone != c.verdict:
-        found.append(f"{c.family.alone} if it stood alone, not as one of {c.family.size} claims")
+        found.append(f"{c.family.alone} if taken alone, not as one of {c.family.size} claims")
     return found
 
 
 def by_ranks(comparisons: Sequence[Comparison]) -> str:
-    """How far the rank estimates lie from the ratios, and the farthest of them; "" where none exists."""
+    """How far the rank estimates are from the ratios, and the farthest of them; "" if there are none."""
     known = [(c, c.rank) for c in comparisons if c.rank is not None]
     if not known:
         return ""
     c, farthest = max(known, key=lambda at: abs(math.log(at[1].value / at[0].ratio.value)))
     told = figures.ratio(farthest)
     if len(comparisons) == 1:
-        return f"by ranks (Hodges and Lehmann) B/A is {told}"
+        return f"by ranks (Hodges–Lehmann) B/A is {told}"
     off = abs(farthest.value / c.ratio.value - 1)
     where = f"{c.point.benchmark} {figures.metric(c.point.metric)}, {figures.where(c.point)}"
-    near = f"by ranks (Hodges and Lehmann) B/A lies within {figures.percent(off)} of these"
+    near = f"by ranks (Hodges–Lehmann) B/A is within {figures.percent(off)} of these"
     return f"{near}; farthest at {where}: {told}"
 
 
 def requirement(held: Sequence[Requirement]) -> str:
-    """One requirement over all the places where it is held: `resnet50 throughput >= 20 images/s holds …`."""
+    """One requirement over all places it applies to: `resnet50 throughput >= 20 images/s holds …`."""
     first = held[0]
     task = f"{first.point.benchmark} {figures.metric(first.point.metric)} {first.expectation.written}"
     if len(held) == 1:
@@ -293,7 +293,7 @@ def _more(items: Sequence[object], shown: int) -> str:
 
 
 def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
-    """What a larger shape brings one benchmark, on each system: `resnet50 on 2 workers …: 1.86 times …`."""
+    """What a larger shape gains on each system: `resnet50 on 2 workers …: 1.86 times …`."""
     curve, point = points[0]
     alike = len({figures.labels(c.labels) for c, _ in points}) == 1
     what = " ".join(filter(None, (curve.benchmark, figures.labels(curve.labels) if alike else "")))
@@ -302,14 +302,14 @@ def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
         speedups, shares = ([f(p) for _, p in points] for f in (_speedup_value, _efficiency_percent))
         return (
             f"{task} runs {min(speedups):.2f} to {max(speedups):.2f} times as fast as on {base}, "
-            f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves "
-            "that the tables tell apart."
+            f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves; "
+            "the tables list each curve."
         )
     told = "; ".join(
         f"{_times(p)} as fast on {name}, {_efficiency_percent(p):.0f} % of ideal"
         for name, p in ((c.system if alike else _curve_name(c), p) for c, p in points)
     )
-    return f"{task} against {base}: {told}."
+    return f"{task} compared with {base}: {told}."
 
 
 def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
@@ -320,7 +320,7 @@ def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
 
 
 def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
-    """Runs behind each point and how the speed-up's interval was made."""
+    """The number of runs behind each point and how the speed-up's interval was computed."""
     n = sorted({p.value.n for _, p in points})
     runs = counted(n[0], "run") if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
     paired = all(p.method == "paired" for _, p in points)
@@ -347,10 +347,10 @@ def _times(point: ScalingPoint) -> str:
 
 
 def _claim(c: Comparison) -> str:
-    """What the verdict says in words; of an undecided one, what the interval still leaves open."""
+    """The verdict as a clause; for an undecided one, what the interval leaves open."""
     as_a, more, less = _adjectives(c.point)
     task = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
-    direction = ", where less is better" if c.point.better == "lower" else ""
+    direction = ", where lower is better" if c.point.better == "lower" else ""
     match c.verdict:
         case "equivalent":
             return f"{c.b} is as {as_a} as {c.a} at {task}"
@@ -363,21 +363,21 @@ def _claim(c: Comparison) -> str:
 
 
 def _why_open(c: Comparison) -> str:
-    """That others used the CPUs or that no direction is better, where the verdict is open for that."""
+    """Why the verdict is open: others used the CPUs, or the metric has no direction; else ""."""
     if obstacle(c) == "no direction":
-        return "; no direction of this metric is declared better"
+        return "; the metric has no declared direction"
     lost = lost_time.words(c.lost_to_others, (c.a, c.b))
     return f"; {lost}" if lost else ""
 
 
 def _left_open(c: Comparison, task: str) -> str:
-    """`b is as fast as a at … or slower`: within the margin to one side, open to the other."""
+    """`b is as fast as a at … or slower`: within the margin in one direction, open in the other."""
     as_a, more, less = _adjectives(c.point)
     better = c.point.better
     stretched = lost_time.allowing_for(c.lost_to_others, c.deciding, better)
     low, high = stretched.low, stretched.high
     if low is None or high is None or lost_time.too_much(c.lost_to_others):
-        return f"Undecided whether {c.b} is as {as_a} as {c.a} at {task}"
+        return f"It is undecided whether {c.b} is as {as_a} as {c.a} at {task}"
     if better is None:
         return f"{c.b} may differ from {c.a} at {task}"
     less_open, more_open = low < 1 / (1 + c.margin), high > 1 + c.margin
@@ -400,24 +400,24 @@ def _many(question: Question) -> str:
     span = f"ratios {figures.ratio_span([c.ratio for c in points])}"
     verdicts = [c.verdict for c in points]
     if set(verdicts) == {"undecided"}:
-        return f"{b} against {a} at {task}: undecided at {all_of(len(points), 'point')}, {span}."
+        return f"{b} compared with {a} at {task}: undecided at {all_of(len(points), 'point')}, {span}."
     if len(set(verdicts)) == 1:
         return f"{_claim(replace(points[0], point=bare))}, at {all_of(len(points), 'point')}: {span}."
     words = [_short_word(c) for c in points]
     counts = [f"{word} at {words.count(word)}" for word in _SHORT_WORDS if word in words]
-    return f"{b} against {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
+    return f"{b} compared with {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
 
 
 def _outside(c: Comparison) -> bool:
-    """Whether its own interval lies wholly beyond the margin, claimed together with others or not."""
+    """Whether its own, uncorrected interval lies entirely beyond the margin."""
     return surely_beyond(c.ratio, c.margin, c.point.better, c.lost_to_others)
 
 
 def is_speed(point: Point) -> bool:
-    """Whether the metric is a time or a rate, which is fast or slow; anything else is good or bad."""
+    """Whether the metric is a time or a rate (fast or slow); anything else is good or bad."""
     return point.unit.endswith("/s") or factor(point.unit)[1] == "s"
 
 
 def _sentence(text: str) -> str:
-    """A full stop at the end, and only one."""
+    """The text with exactly one period at the end."""
     return text.strip().rstrip(".") + "."

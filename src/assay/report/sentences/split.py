@@ -1,4 +1,4 @@
-"""Time to train taken apart, in words and tables: the same for the terminal, the page and Markdown."""
+"""Time to train split into factors, as text and tables for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.report.sentences.sentences import SYMBOLS, looked_at
 from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, significant
 
-_LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
+_LONG_MINUTES = 2.0  # shorter training times are shown in seconds
 _PER_UNIT = {"epochs": "epoch", "samples": "sample"}
 
 
@@ -30,43 +30,45 @@ def sentence(d: Decomposition) -> str:
     }[d.verdict]
     warning = "" if d.likeness.stands == "system" else " Not like for like: no verdict on the systems alone."
     return (
-        f"{d.benchmark}: {words}, {d.a.unit} aside: "
-        f"its time per {per} is {figures.ratio(d.system)} of {d.a.name}'s.{warning}"
+        f"{d.benchmark}: {words}, apart from {d.a.unit}: "
+        f"its time per {per} is {figures.ratio(d.system)} times {d.a.name}'s.{warning}"
     )
 
 
 def convergence_sentence(d: Decomposition) -> str:
-    """What is chance or recipe in the ratio of times, and whether it is known at all."""
+    """How much of the ratio of times is chance or recipe, and whether that is known at all."""
     if d.time is None or d.convergence is None:
         return f"Convergence is undecided: {d.undecided}."
     convergence = figures.ratio(d.convergence)
-    whole = f"Time to train is {figures.ratio(d.time)} of {d.a.name}'s, of which convergence is {convergence}"
+    whole = (
+        f"Time to train is {figures.ratio(d.time)} times {d.a.name}'s, of which convergence is {convergence}"
+    )
     said = f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
     return " ".join(filter(None, (said, _not_the_quotients(d), _not_the_comparisons(d))))
 
 
 def _not_the_quotients(d: Decomposition) -> str:
-    """Why the factors are not the quotients of lengths and of times per unit, where they are not."""
+    """Why the factors are not the quotients of lengths and of times per unit; "" if they are."""
     if d.convergence is None:
         return ""
     lengths = d.b.mean.length / d.a.mean.length
     if _agree(d.convergence, lengths) and _agree(d.system, _each(d.b) / _each(d.a)):
         return ""
     return (
-        f"Only a part of the time grows with the {d.a.unit}, so the factors, which multiply to the ratio of "
-        f"times, are not the quotients of {d.a.unit} and of time per {_PER_UNIT[d.a.unit]}."
+        f"Only part of the time grows with the {d.a.unit}. The factors, which multiply to the ratio of "
+        f"times, are therefore not the quotients of {d.a.unit} and of time per {_PER_UNIT[d.a.unit]}."
     )
 
 
 def _not_the_comparisons(d: Decomposition) -> str:
-    """Why the ratio of times is not that of the comparison, where it is not."""
+    """Why the ratio of times differs from that of the comparison; "" if it doesn't."""
     if d.time is None or d.a.minutes is None or d.b.minutes is None:
         return ""
     geometric = replace(d.time, value=d.b.minutes.value / d.a.minutes.value)
     if _agree(d.time, geometric.value):
         return ""
     return (
-        f"It is the ratio of mean times, which add up; that of geometric means is "
+        f"This is the ratio of mean times, which are additive; the ratio of geometric means is "
         f"{figures.ratio_value(geometric)}."
     )
 
@@ -81,17 +83,17 @@ def _each(s: TrainingSet) -> float:
 
 
 def evidence(d: Decomposition) -> str:
-    """What the verdict rests on and how far it reaches; without a full stop at its end."""
+    """What the verdict rests on and how far it reaches, without a period at the end."""
     parts = [convergence_sentence(d), d.likeness.claim]
     if looked := looked_at([d.system]):
         parts.append(f"{looked.capitalize()}.")
     if d.replication == "runs" and d.system.low is not None:
-        parts.append("A side has one session only: a claim about these runs, not about others.")
+        parts.append("One side has only one session: the claim is about these runs, not about others.")
     return " ".join(parts).removesuffix(".")
 
 
 def of_set(s: TrainingSet) -> str:
-    """One set's time to train as length × time of one, and where that time goes."""
+    """One set's time to train as length × time per unit, and where the time goes."""
     unit, [per] = figures.column([s.minutes_per_unit.value * 60], "s")
     each = f"{per} {unit} per {_PER_UNIT[s.unit]}"
     m = s.mean
@@ -111,18 +113,18 @@ def of_set(s: TrainingSet) -> str:
         units = _PER_UNIT[s.unit] if length == "1" else s.unit
         whole = f"time to train {_time(s.minutes)} = {length} {units} × {each} (geometric means)"
     beside = "" if s.overlap_minutes == 0 else f"; evaluation in open epochs {_minutes(s.overlap_minutes)}"
-    before = "" if s.init_minutes is None else f"; initialisation before it {_minutes(s.init_minutes)}"
+    before = "" if s.init_minutes is None else f"; initialization before it {_minutes(s.init_minutes)}"
     return f"{whole}: {shares}{beside}{before}"
 
 
 def told(found: Convergence) -> str:
-    """A set against the references, as one sentence."""
+    """A set compared with the references, as one sentence."""
     size = "" if found.batch_size is None else f" at batch size {found.batch_size:,}"
     words = {
         "as the references": "converges as its references do",
         "suspiciously fast": "converges suspiciously fast",
         "slow": "converges slowly",
-        "unknown": "can't be held against a reference",
+        "unknown": "can't be compared with a reference",
     }[found.speed]
     return f"{found.name}, {found.benchmark}{size}: {words}; {found.reason}."
 
@@ -131,7 +133,7 @@ def told(found: Convergence) -> str:
 
 
 def tables(splits: Iterable[Decomposition]) -> list[Table]:
-    """Of each: the factors, where the minutes go, what isn't alike."""
+    """For each split: the factors, where the minutes go, and what differs."""
     made = []
     for d in splits:
         made += [factors(d), minutes(d)]
@@ -143,7 +145,7 @@ def tables(splits: Iterable[Decomposition]) -> list[Table]:
 
 
 def factors(d: Decomposition) -> Table:
-    """Time to train = length × time of one, for each side and as ratios."""
+    """Time to train = length × time per unit, for each side and as ratios."""
     per = _PER_UNIT[d.a.unit]
     rows = (
         _factor_row("time to train, mean", _times(d), d.time),
@@ -170,7 +172,7 @@ def _factor_row(
 
 
 def minutes(d: Decomposition) -> Table:
-    """Mean minutes a run by phase; what lies outside the sum stands apart."""
+    """Mean minutes per run by phase; phases outside the sum are listed separately."""
     unit, per_minute = _unit(d)
 
     def row(name: str, a: float | None, b: float | None) -> TableRow:
@@ -187,17 +189,17 @@ def minutes(d: Decomposition) -> Table:
         row("run_start to run_stop", a.minutes, b.minutes),
     )
     outside = (
-        row("evaluation in open epochs, counted once", d.a.overlap_minutes, d.b.overlap_minutes),
-        row("initialisation, before run_start", d.a.init_minutes, d.b.init_minutes),
+        row("evaluation in open epochs, counted only once", d.a.overlap_minutes, d.b.overlap_minutes),
+        row("initialization, before run_start", d.a.init_minutes, d.b.init_minutes),
     )
-    bodies = (TableBody("", inside), TableBody("told apart, not added", outside))
+    bodies = (TableBody("", inside), TableBody("separate, not part of the sum", outside))
     return Table(
-        f"{_title(d)}: where the time goes, {unit} a run", ("", d.a.name, d.b.name, "change"), bodies
+        f"{_title(d)}: where the time goes, {unit} per run", ("", d.a.name, d.b.name, "change"), bodies
     )
 
 
 def causes(d: Decomposition) -> Table:
-    """What leads from A's mean time to B's."""
+    """The contributions that lead from A's mean time to B's."""
     unit, per_minute = _unit(d)
     rows = tuple(
         TableRow((c.name, c.factor_of, _signed(c.minutes * per_minute), f"{c.factor:.4f}")) for c in d.causes
@@ -209,7 +211,7 @@ def causes(d: Decomposition) -> Table:
 
 
 def differences(d: Decomposition) -> Table:
-    """What isn't like for like."""
+    """What is not like for like."""
     rows = tuple(TableRow((x.name, x.a, x.b, x.kind)) for x in d.likeness.differences)
     columns = ("", d.a.name, d.b.name, "concerns")
     return Table(f"{_title(d)}: not like for like", columns, (TableBody("", rows),), frozenset({0, 1, 2, 3}))
@@ -217,7 +219,7 @@ def differences(d: Decomposition) -> Table:
 
 def _title(d: Decomposition) -> str:
     sizes = "" if d.a.shape == d.b.shape else f" ({d.a.shape} and {d.b.shape})"
-    return f"{d.benchmark}, {d.b.name} against {d.a.name}{sizes}"
+    return f"{d.benchmark}, {d.b.name} compared with {d.a.name}{sizes}"
 
 
 def unit_of(d: Decomposition) -> str:
@@ -226,7 +228,7 @@ def unit_of(d: Decomposition) -> str:
 
 
 def _unit(d: Decomposition) -> tuple[str, float]:
-    """The unit in which this training's times are shown, and how many of them a minute has."""
+    """The unit in which the training times are shown, and the number of these units per minute."""
     return ("min", 1.0) if max(d.a.mean.minutes, d.b.mean.minutes) >= _LONG_MINUTES else ("s", 60.0)
 
 
@@ -260,7 +262,7 @@ def _length(s: TrainingSet) -> str:
 
 
 def _times(d: Decomposition) -> list[str]:
-    """Both sides' mean times to train, whose quotient is the ratio next to them."""
+    """Both sides' mean times to train; their quotient is the ratio next to them."""
     texts = _in_one_unit([s.mean.minutes for s in (d.a, d.b)], d.time)
     return [NONE if s.minutes is None else text for s, text in zip((d.a, d.b), texts, strict=True)]
 
@@ -270,7 +272,7 @@ def _per_unit(a: TrainingSet, b: TrainingSet, system: Estimate) -> list[str]:
 
 
 def _in_one_unit(minutes: Sequence[float], ratio: Estimate | None) -> list[str]:
-    """Times with their unit, as exactly as the ratio of the two."""
+    """Times with their unit, to the precision of their ratio."""
     half = None if ratio is None else figures.half_width(ratio)
     halves = [None if ratio is None or half is None else m * 60 * half / ratio.value for m in minutes]
     unit, texts = figures.column([m * 60 for m in minutes], "s", halves)

@@ -1,4 +1,4 @@
-"""What a sweep found, in words for the terminal and for the page."""
+"""The findings of a sweep, as text for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.report import figures
 
 
 def in_order(nodes: Iterable[str]) -> list[str]:
-    """Names as people count them.
+    """Names in natural order.
 
     >>> in_order(["n10", "n9"])
     ['n9', 'n10']
@@ -23,32 +23,35 @@ def in_order(nodes: Iterable[str]) -> list[str]:
 
 
 def _counted(name: str) -> list[tuple[int, str]]:
-    parts = re.split(r"(\d+)", name)  # text and digits in turn
+    parts = re.split(r"(\d+)", name)  # text and digits alternate
     return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]
 
 
 def about(found: Crowd) -> list[str]:
-    """What the nodes' spread lets one figure name, and what weakens that."""
+    """What loss a single measurement can detect given the nodes' spread, and what weakens that."""
     said = [f"the fastest is {figures.percent(found.fastest)} above the median"] if found.standings else []
     if found.named_from is None or found.found_from is None:
         return [*said, f"no node is called slow or healthy: {found.reason}", *found.warnings]
     named, likely = figures.percent(found.named_from), figures.percent(found.found_from)
-    said.append(f"a loss of {named} is named, one of {likely} in 80 of 100 cases; falsely in 5 % of sweeps")
+    said.append(
+        f"a loss of {named} is reported, and a loss of {likely} is found in 80 of 100 cases; "
+        "5 % of sweeps report a false one"
+    )
     return [*said, *found.warnings]
 
 
 def slower_than_before(margin: float) -> str:
-    """What it takes to be called slower than a baseline, and what that promises."""
-    return f"slower: by more than {figures.percent(margin)}; all intervals hold together in 95 % of cases"
+    """The threshold for being slower than a baseline, and its confidence."""
+    return f"slower: by more than {figures.percent(margin)}; all intervals hold together with 95 % confidence"
 
 
 def who(slow: SlowPart) -> str:
-    """Who is to blame, and at what speed: `a – b (0.52 of its like)`."""
-    return f"{called(slow.who)} ({slow.ratio:.2f} of its like)"
+    """Who is slow, and at what speed: `a – b (0.52 of comparable ones)`."""
+    return f"{called(slow.who)} ({slow.ratio:.2f} of comparable ones)"
 
 
 def blamed(found: Blame) -> list[tuple[str, SlowPart]]:
-    """What the pairs blame, each with what it is."""
+    """What the pairs identify as slow, each with its kind."""
     kinds = (("group", found.groups), ("node", found.nodes), ("link", found.links), ("pair", found.pairs))
     return [(kind, slow) for kind, slows in kinds for slow in slows]
 
@@ -56,7 +59,7 @@ def blamed(found: Blame) -> list[tuple[str, SlowPart]]:
 def told_apart(
     nodes: Sequence[Nodes], pairs: Pairs | None, hosts: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, str]]:
-    """Each slow node, and which part of it is slow; `hosts` as `suspects` takes them."""
+    """Each slow node and which part of it is slow; `hosts` as for `suspects`."""
     alone = any(one.judged for one in nodes)
     return [
         (one.node, where(one, alone=alone, together=_paired(one.node, pairs)))
@@ -65,31 +68,31 @@ def told_apart(
 
 
 def _paired(node: str, pairs: Pairs | None) -> bool:
-    """Whether its pairs could have named a node, and leave none of its own open."""
+    """Whether the pairs could have identified a slow node, and no pair of this node is unexplained."""
     if pairs is None or not (pairs.changes or pairs.blame.node_loss is not None):
         return False
     return all(node not in slow.who for slow in pairs.blame.pairs)
 
 
 def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
-    """Which part of a slow node it is, as far as the figures tell.
+    """Which part of a slow node is slow, as far as the measurements show.
 
-    alone, together  whether that could have named it, too
+    alone, together  whether measurements alone or in pairs could have shown it, too
     """
     slow = [f"{what} at {ratio:.2f}" for what, ratio in suspect.alone.items()]
     if suspect.together is None:
         said = f"slow alone ({', '.join(slow)})"
-        return f"{said}, and not in its pairs: not its network" if together else said
+        return f"{said}, but not in its pairs: the network is not the cause" if together else said
     said = f"slow with every partner ({suspect.together:.2f})"
     if slow:
         return (
-            f"{said}, and alone ({', '.join(slow)}): the node itself; its network can't be told beside that"
+            f"{said}, and alone ({', '.join(slow)}): the node itself; its network can't be judged separately"
         )
-    return f"{said}, and not alone: its way into the network" if alone else said
+    return f"{said}, but not alone: its connection to the network" if alone else said
 
 
 def lead(slow_nodes: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring], *, judged: bool) -> str:
-    """The whole in a sentence or two."""
+    """A summary in one or two sentences."""
     parts = []
     if slow_nodes:
         nodes = ", ".join(suspect.node for suspect in slow_nodes)
@@ -103,7 +106,7 @@ def lead(slow_nodes: Sequence[Suspect], found: Blame | None, rings: Sequence[Rin
 
 
 def names(slow_nodes: Sequence[Suspect]) -> Mapping[str, Sequence[str]]:
-    """Figure → the nodes that it names."""
+    """Measurement → the nodes that it identifies as slow."""
     found: dict[str, list[str]] = {}
     for suspect in slow_nodes:
         for what in suspect.losses:

@@ -1,4 +1,4 @@
-"""How ranks were connected: in a sentence, and as a table from each place to each."""
+"""How ranks were connected: as a sentence, and as a table from each place to each other."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from assay.report import figures
 from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted
 
-MOST_PLACES = 16  # that a matrix shows; of more, the rows say which differ from most
+MOST_PLACES = 16  # in a matrix; with more places, rows list the rarest transports
 MOST_ROWS = 24
 _NONE = "·"
 
 
 def newest(results: Sequence[Result]) -> list[Result]:
-    """The last run of each point whose library said how its ranks were connected."""
+    """The last run of each point whose library reported how its ranks were connected."""
     return list({place_of(r.run): r for r in results if r.reading.links}.values())
 
 
 def first_line(results: Sequence[Result]) -> str:
-    """What a run was to use and did not, where any did not; "" where all did."""
+    """Which requested transport a run did not use, if any; "" if all did."""
     told = Counter(words for result in results if (words := asked_and_used(result)))
     return "; ".join(f"{words} ({runs} of {counted(len(results), 'run')})" for words, runs in told.items())
 
@@ -42,12 +42,12 @@ def summary(links: Sequence[Links]) -> str:
 
 
 def tables(sides: Mapping[str, Sequence[Result]]) -> tuple[Table, ...]:
-    """Of each side's last run of each point, from place to place."""
+    """A table for each side's last run of each point, from place to place."""
     return tuple(table(result, side) for side, results in sides.items() for result in newest(results))
 
 
 def table(result: Result, side: str) -> Table:
-    """A matrix from each place to each; of many places the rarest transports' rows and the rest in sum."""
+    """A matrix from each place to each other; for many places, rows of the rarest transports and a total."""
     links, trial = result.reading.links, result.run.trial
     place = ", ".join(filter(None, (figures.shape(str(trial.shape)), figures.labels(trial.varied))))
     caption = f"From rank to rank: {side}, {trial.benchmark}, {place}: {summary(links)}"
@@ -63,7 +63,7 @@ def _by_number(place: str) -> tuple[int, str]:
 
 
 def _matrix(caption: str, links: Sequence[Links], places: Sequence[str]) -> Table:
-    """A cell says the transports and, of a rank its channels, of a node its links."""
+    """A cell lists the transports: with channels for ranks, with links for nodes."""
     ranks = all(one.links == 1 for one in links)
     cells: dict[tuple[str, str], list[str]] = {}
     for one in links:
@@ -85,14 +85,14 @@ def _rows(caption: str, links: Sequence[Links]) -> Table:
         for one in shown
     ]
     if left:
-        rows.append(TableRow((f"and {len(left)} pairs more", "", summary(left), "", "")))
+        rows.append(TableRow((f"and {len(left)} more pairs", "", summary(left), "", "")))
     columns = ("from", "to", "transport", "links", "channels")
     words = frozenset({0, 1, 2})
-    return Table(f"{caption}; the rarest first", columns, (TableBody("", tuple(rows)),), words)
+    return Table(f"{caption}; rarest first", columns, (TableBody("", tuple(rows)),), words)
 
 
 def _rarest_first(links: Sequence[Links]) -> tuple[list[Links], list[Links]]:
-    """Those to show, what fewest links use first, and the others."""
+    """The links to show, with the rarest transport first, and the others."""
     total: Counter[str] = Counter()
     for one in links:
         total[one.transport] += one.links
@@ -103,7 +103,7 @@ def _rarest_first(links: Sequence[Links]) -> tuple[list[Links], list[Links]]:
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """The same for the terminal, a line a pair of places."""
+    """The same for the terminal, one line per pair of places."""
     for result in newest(results):
         trial, links = result.run.trial, result.reading.links
         yield f"  {trial.benchmark} {trial.shape} {figures.labels(trial.varied)}".rstrip() + (
@@ -116,4 +116,4 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
             count = f"{one.links} links, " if one.links > 1 else ""
             yield f"    {way:{width}}  {one.transport}, {count}{one.channels} channels"
         if left:
-            yield f"    and {len(left)} pairs more: {summary(left)}"
+            yield f"    and {len(left)} more pairs: {summary(left)}"

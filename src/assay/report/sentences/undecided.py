@@ -1,4 +1,4 @@
-"""Why comparisons are undecided, a short sentence each, and what decides them."""
+"""Why comparisons are undecided, one short sentence each, and what would decide them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.report.tables import gathered
 
 
 def lines(comparisons: Sequence[Comparison]) -> list[str]:
-    """`undecided resnet50 throughput: the interval … reaches beyond the margin …`, one a metric and cause."""
+    """`undecided resnet50 throughput: the interval … extends beyond the margin …`, by metric and cause."""
     return [
         f"undecided {alike[0].point.benchmark} {figures.metric(alike[0].point.metric)}: {why}"
         for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric))
@@ -22,19 +22,19 @@ def lines(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def why(comparisons: Sequence[Comparison]) -> str:
-    """All causes in one sentence without its full stop; "" where nothing is undecided."""
+    """All causes in one sentence without its period; "" if nothing is undecided."""
     return "; ".join(words for _, words in _causes(comparisons))
 
 
 def _causes(comparisons: Sequence[Comparison]) -> Iterator[tuple[list[Comparison], str]]:
-    """Undecided comparisons by what leaves them so, and that as text."""
+    """Undecided comparisons grouped by cause, and the cause as text."""
     undecided = [(c, at) for c in comparisons if (at := obstacle(c)) is not None]
     for alike in gathered(undecided, lambda pair: (pair[1], _reason(*pair))):
         yield [c for c, _ in alike], _words([c for c, _ in alike], alike[0][1])
 
 
 def _reason(c: Comparison, at: Obstacle) -> str:
-    """Where there is no interval, why: each reason is a cause of its own."""
+    """The reason if there is no interval; each reason is a separate cause."""
     return c.reason if at == "no interval" else ""
 
 
@@ -43,10 +43,10 @@ def _words(alike: Sequence[Comparison], at: Obstacle) -> str:
     if at == "no interval":
         return first.reason
     if at == "no direction":
-        return "no direction of this metric is declared better: declare `better:`"
+        return "the metric has no declared direction: declare `better:`"
     if at == "too wide":
         wide = (
-            f"interval {figures.interval(first.deciding)} reaches" if len(alike) == 1 else "intervals reach"
+            f"interval {figures.interval(first.deciding)} extends" if len(alike) == 1 else "intervals extend"
         )
         margins = " or ".join(dict.fromkeys(f"±{figures.percent(c.margin)}" for c in alike))
         beyond = f"the {wide} beyond the margin of {margins}"
@@ -54,5 +54,5 @@ def _words(alike: Sequence[Comparison], at: Obstacle) -> str:
     lost = (max(c.lost_to_others[0] for c in alike), max(c.lost_to_others[1] for c in alike))
     names = (first.a, first.b) if len({(c.a, c.b) for c in alike}) == 1 else ("A", "B")
     more = any(map(more_runs_may_decide, alike))
-    remedy = "run again alone" if more else "more runs beside such a load decide nothing"
+    remedy = "run again on an idle machine" if more else "more runs under such a load decide nothing"
     return f"{lost_time.words(lost, names)}: {remedy}"

@@ -1,4 +1,4 @@
-"""Why one side is slower, in sentences, for whatever they are then written as."""
+"""Why one side is slower, as sentences independent of the output format."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from assay.report.sentences.sentences import Question, questions
 
 
 def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: float) -> tuple[str, ...]:
-    """Reasons, and what was ruled out; () unless a comparison is slower and something was looked at.
+    """Reasons, and what was ruled out; () unless a comparison is slower and something was examined.
 
-    sides  all runs of each side by its name
+    sides  all runs of each side by name
     """
     if all(c.verdict != "slower" for c in asked.comparisons):
         return ()
@@ -21,15 +21,15 @@ def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: fl
     found = why(sides[a], sides[b], asked.point, names=(a, b), margin=margin)
     if not (found.reasons or found.ruled_out):
         return ()
-    reasons = found.reasons or ("nothing that was looked at differs and explains it",)
-    ruled_out = [f"no more than on {a}: {', '.join(found.ruled_out)}"] if found.ruled_out else []
+    reasons = found.reasons or ("no examined cause differs and explains it",)
+    ruled_out = [f"not higher than on {a}: {', '.join(found.ruled_out)}"] if found.ruled_out else []
     return tuple(f"{words[0].upper()}{words[1:]}." for words in (*reasons, *ruled_out))
 
 
 def told(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
 ) -> Iterator[tuple[Question, tuple[str, ...]]]:
-    """Each question about which there is something to say, with its sentences."""
+    """Each question that there is something to say about, with its sentences."""
     for asked in questions(comparisons):
         if found := sentences(asked, sides, margin):
             yield asked, found
@@ -38,7 +38,7 @@ def told(
 def plain(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
 ) -> list[dict[str, Any]]:
-    """The same for `--json`."""
+    """The same as plain data for `--json`."""
     return [
         {
             "a": q.sides[0],

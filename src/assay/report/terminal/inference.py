@@ -1,4 +1,4 @@
-"""Runs of MLPerf inference for the terminal: what each is judged by, and what speaks against it."""
+"""MLPerf inference runs for the terminal: the metric each is judged by, and its doubts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from assay.report.terminal.rule_checks import checks_table
 from assay.units import human
 
 _JUDGED_BY = {
-    "SingleStream": "90th percentile of latency, early-stopping estimate",
-    "MultiStream": "99th percentile of a query's latency, early-stopping estimate",
+    "SingleStream": "90th-percentile latency, early-stopping estimate",
+    "MultiStream": "99th-percentile query latency, early-stopping estimate",
     "Server": "{} per second within the latency bound",
     "Offline": "{} per second",
 }
@@ -32,13 +32,13 @@ _COUNTED = {
 def inference_run(
     run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[RuleCheck] = ()
 ) -> RenderableType:
-    """One run: its name, its score or why it has none, its figures, doubts, and checks where asked for."""
+    """One run: name, score or why it has none, measurements, doubts, and checks if requested."""
     what = [part for part in (run.scenario, run.mode, run.validity) if part]
     parts: list[RenderableType] = [Text(run.name, style="bold"), Text(" · ".join(what), style="dim")]
     if run.problem:
         parts.append(Text.assemble(("no score", "bold yellow"), "; ", (run.problem, "red")))
     elif run.score is None:
-        parts.append(Text.assemble(("no score", "bold yellow"), "; only LoadGen's own logs hold one"))
+        parts.append(Text.assemble(("no score", "bold yellow"), "; only LoadGen's own logs contain one"))
     else:
         judged = _JUDGED_BY.get(run.scenario or "", run.score.metric)
         judged = f" ({judged.format(_COUNTED.get(run.score.metric, run.score.metric))})"
@@ -68,5 +68,5 @@ def _figures(run: InferenceRun) -> Table:
 
 
 def _shown(run: InferenceRun) -> Iterator[Measurement]:
-    """All but the score, which stands above."""
+    """All but the score, which is shown above."""
     return (figure for figure in run.figures if figure != run.score)

@@ -1,4 +1,4 @@
-"""Where a step's time goes by operator, as a profile lists it: what takes most comes first."""
+"""Where a step's time goes by operator, from a profile; the longest first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from assay.report.tables import OPERATOR, Table, TableBody, TableRow, gathered
 
 
 def tables(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Table]:
-    """One table of all profiles, a column a side; none where nothing was profiled."""
+    """One table of all profiles, a column per side; empty if nothing was profiled."""
     profiled = [s for s in summaries if OPERATOR in s.point.labels]
     bodies = [_body(group, sides) for group in gathered(profiled, lambda s: _place(s.point))]
-    caption = f"Operators that take most of a step, each its own time (mean); {NONE}: not among the longest"
+    caption = (
+        f"Operators that take the most time of a step, each by itself (mean); {NONE}: not among the longest"
+    )
     return [Table(caption, ("", *sides), tuple(bodies))] if bodies else []
 
 
@@ -31,16 +33,16 @@ def _place(point: Point) -> str:
 
 
 def setting(point: Point) -> str:
-    """What tells a profile from others of its benchmark and shape, in words."""
+    """What distinguishes a profile from others of its benchmark and shape, as text."""
     return figures.labels({name: value for name, value in point.labels.items() if name != OPERATOR})
 
 
 def by_operator(
     means: Mapping[tuple[str, str], float], columns: Sequence[str], unit: str
 ) -> tuple[str, list[tuple[str, ...]]]:
-    """The unit that is shown, and a row an operator: its name, then its time in each column.
+    """The displayed unit, and a row per operator: its name, then its time in each column.
 
-    means  (operator, column) → seconds; where an operator is not among a column's longest, none
+    means  (operator, column) → seconds; absent if an operator is not among a column's longest
     """
     shown, texts = figures.column(list(means.values()), unit)
     told = dict(zip(means, texts, strict=True))

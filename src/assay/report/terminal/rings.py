@@ -1,4 +1,4 @@
-"""The rings of a sweep, for the terminal: each against the slowest of its pairs."""
+"""The rings of a sweep, for the terminal: each compared with its slowest pair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.report.terminal.sweep import columns
 
 
 def rings(found: Sequence[Ring]) -> RenderableType:
-    """One line a ring, and what a slow one means."""
+    """One line per ring, and what a slow one means."""
     table = columns("ring", "of its slowest pair", "interval", "", title="rings")
     for ring in found:
         if ring.ratio is None:
@@ -21,7 +21,9 @@ def rings(found: Sequence[Ring]) -> RenderableType:
             continue
         verdict = Text("slow", style="bold red") if ring.slower else Text(ring.reason)
         table.add_row(ring.name, f"{ring.ratio.value:.3f}", figures.interval(ring.ratio), verdict)
-    said = [f"slow: by more than {figures.percent(BORNE)}; all intervals hold together in 95 % of cases"]
+    said = [f"slow: by more than {figures.percent(BORNE)}; all intervals hold together with 95 % confidence"]
     if any(ring.slower for ring in found):
-        said.append("what its links share does not carry them all at once: its switch, its uplink, its hosts")
+        said.append(
+            "something its links share is overloaded when all are active: its switch, its uplink, its hosts"
+        )
     return Group(table, *map(Text, said), Text())

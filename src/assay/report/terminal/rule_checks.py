@@ -1,4 +1,4 @@
-"""The rule that MLPerf logs were held against, and what came of each check, for the terminal."""
+"""The rules that MLPerf logs were checked against, and the result of each check, for the terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STYLES: Final[Mapping[State, str]] = {"ok": "green", "fail": "bold red", "not a
 
 
 def rule_checks(rules: RoundRules, checks: Sequence[RuleCheck]) -> RenderableType:
-    """The rule in a sentence, and a row for each check; logs follow each other in the order of the runs."""
+    """The rules in a sentence, and a row for each check; logs follow the order of the runs."""
     return Group(Text(f"rule: {rules}"), checks_table(checks, whole="the set"))
 
 
 def checks_table(checks: Sequence[RuleCheck], *, whole: str) -> RenderableType:
-    """A row for each check and how many came out how; `whole` stands where no line of a log does."""
+    """A row for each check and a count by result; `whole` is shown if a check has no log line."""
     table = Table(box=None, pad_edge=False)
     table.add_column("check", overflow="fold")
     table.add_column("state", no_wrap=True)

@@ -1,4 +1,4 @@
-"""What happened during runs, for the terminal: profiles, series as spark lines, what was taken for what."""
+"""What happened during runs, for the terminal: profiles, series as spark lines, confusions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.comparison.groups import counts, place_of
+from assay.analyse.comparison.groups import place_of
 from assay.analyse.confusion import evaluated
 from assay.records import Point, Result, Series
 from assay.report import figures
@@ -26,7 +26,7 @@ _WIDTH = 32  # characters of a spark line
 
 
 def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
-    """For each benchmark that was profiled, its operators in rows and its shapes in columns."""
+    """For each profiled benchmark, its operators in rows and its shapes in columns."""
     profiled = [(point, mean) for point, mean in means if OPERATOR in point.labels]
     for group in gathered(profiled, lambda at: at[0].benchmark):
         columns = list(dict.fromkeys(_shape(point) for point, _ in group))
@@ -38,7 +38,9 @@ def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
             table.add_column(Text(column), justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
-        title = f"  {group[0][0].benchmark}, an operator itself in one step{f', {unit}' if unit else ''}:"
+        title = (
+            f"  {group[0][0].benchmark}, each operator's own time in one step{f', {unit}' if unit else ''}:"
+        )
         yield Group(Text(title), Padding(table, (0, 0, 0, 4)))
 
 
@@ -47,8 +49,8 @@ def _shape(point: Point) -> str:
 
 
 def series(results: Sequence[Result]) -> Iterator[str]:
-    """The newest run's series of every benchmark and shape."""
-    newest = {place_of(r.run): r for r in results if counts(r)}
+    """The newest run's series for every benchmark and shape."""
+    newest = {place_of(r.run): r for r in results if r.counts}
     for place, result in sorted(newest.items()):
         for one in result.reading.series:
             if one.y:
@@ -56,7 +58,7 @@ def series(results: Sequence[Result]) -> Iterator[str]:
 
 
 def spark(of: Series) -> str:
-    """First value, shape and last value over its steps; one value alone as it is."""
+    """First value, spark line and last value; a single value is shown as is."""
     if len(of.y) == 1:
         return f"{human(of.y[0], of.unit)}  ({of.x_name} {of.x[0]:g})"
     y = thinned(of.y)
@@ -76,7 +78,7 @@ def thinned(y: Sequence[float]) -> list[float]:
 
 
 def confusions(results: Sequence[Result]) -> Iterator[str]:
-    """What the evaluations took for what most, for every benchmark, shape and setting."""
+    """The most frequent confusions in evaluations, for every benchmark, shape and setting."""
     for found in evaluated(results):
         place = f"{found.trial.benchmark} {found.trial.shape} {figures.labels(found.trial.varied)}".strip()
         yield f"  {place} most confused: {'; '.join(most_confused(found.matrix))}"

@@ -16,9 +16,9 @@ MOST_TOGETHER = 4  # curves in one table
 
 
 def studies(found: Sequence[Study]) -> RenderableType:
-    """Each curve in a sentence, the table of all, what follows from each, and last what is to be doubted.
+    """Each curve in a sentence, the table of all, what follows from each, and then the doubts.
 
-    Many curves come one after the other, each with its own table.
+    With many curves, each is shown separately with its own table.
     """
     apart = [[study] for study in found] if len(found) > MOST_TOGETHER else [found]
     parts = [part for of in apart for part in (*_together(of), "")]
@@ -49,5 +49,5 @@ def _table(study: Study) -> Table:
 
 
 def _plain(words: str, style: str = "") -> Text:
-    """Words as they are: no markup, and no control character of a log reaches the terminal."""
+    """Text without markup; no control character from a log reaches the terminal."""
     return Text("".join(c if c.isprintable() else "�" for c in words), style=style)

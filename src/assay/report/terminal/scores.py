@@ -1,4 +1,4 @@
-"""Scores of MLPerf training sets for the terminal: a table of runs a set, and what its score is worth."""
+"""Scores of MLPerf training sets for the terminal: a table of runs per set, and the score with its doubts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _score_line(scored: ScoredSet) -> Text:
 
 
 def _official(score: Score) -> str:
-    """What the official rule gives where broken logs leave no score; "" where it gives nothing."""
+    """The result of the official rule if broken logs prevent a score; "" if the rule gives none."""
     if score.official is None:
         return ""
     rule = "the official rule, which drops a broken log as a slowest run"
@@ -94,11 +94,11 @@ def _official(score: Score) -> str:
 
 
 def _stated(scored: ScoredSet) -> str:
-    """`; published: 22.36 min, which follows from the logs`, where a score was stated."""
+    """`; published: 22.36 min, which matches the logs`, if a score was stated."""
     if scored.stated_minutes is None:
         return ""
     follows = all(doubt.code != SCORE_CONTRADICTS.code for doubt in scored.doubts)
-    what = "which follows from the logs" if follows else "which does not follow from the logs"
+    what = "which matches the logs" if follows else "which does not match the logs"
     return f"; published {scored.stated_minutes:g} min, {what}"
 
 

@@ -1,4 +1,4 @@
-"""Time to train taken apart, for the terminal: factors, minutes, what isn't alike, what may be claimed."""
+"""Time to train, split, for the terminal: factors, minutes, differences, and what may be claimed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
 from assay.report.sentences import split
 from assay.report.tables import Table
 
-MOST_DIFFERENCES = 12  # shown; JSON and the report have all
-_WIDEST_NAME = 14  # that a column can carry
+MOST_DIFFERENCES = 12  # shown; JSON and the report list all
+_WIDEST_NAME = 14  # characters that fit in a column
 
 
 def splits(
@@ -56,9 +56,9 @@ def _grid(table: Table, most: int | None = None) -> RenderableType:
         grid.add_row(*map(_text, row.cells))
     if most is None or len(rows) <= most:
         return grid
-    return Group(grid, _text(f"and {len(rows) - most} more; --json has them all", style="dim"))
+    return Group(grid, _text(f"and {len(rows) - most} more; --json lists all", style="dim"))
 
 
 def _text(words: str, style: str = "") -> Text:
-    """Words as they are: no markup, and no control character of a log reaches the terminal."""
+    """Text without markup; no control character from a log reaches the terminal."""
     return Text("".join(c if c.isprintable() or c == "\n" else "�" for c in words), style=style)

@@ -1,4 +1,4 @@
-"""What a sweep found, for the terminal: nodes by figure, pairs as a heat map, who is to blame."""
+"""The findings of a sweep, for the terminal: nodes by measurement, pairs as a heat map, what is slow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from assay.report.sentences import sweep as sweep_words
 from assay.report.sentences.sweep import in_order
 
 _MOST_COLUMNS = 10  # of the heat map with three decimals and names: 80 characters
-_MOST_ROWS = 24  # of the heat map; the page has one of any size
-_SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red"))  # from this ratio on
+_MOST_ROWS = 24  # of the heat map; the page has no limit
+_SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red"))  # from this ratio up
 
 
 def crowd(what: str, found: Crowd) -> RenderableType:
-    """One figure of the nodes, or their changes, held against each other."""
+    """One measurement of the nodes, or their changes, compared with each other."""
     table = columns("node", "of the median", "runs", "", title=what)
     for standing in found.standings:
         verdict = Text("slow", style="bold red") if standing.slow else Text()
@@ -29,7 +29,7 @@ def crowd(what: str, found: Crowd) -> RenderableType:
 
 
 def changes(found: Sequence[BaselineChange], margin: float) -> RenderableType:
-    """Each node against its own baseline."""
+    """Each node compared with its own baseline."""
     table = columns("node", "of its baseline", "interval", "")
     for change in found:
         verdict = Text("slower", style="bold red") if change.slower else Text(change.reason)
@@ -39,25 +39,25 @@ def changes(found: Sequence[BaselineChange], margin: float) -> RenderableType:
 
 
 def pairs(ratios: Mapping[Pair, float], found: Blame) -> RenderableType:
-    """The matrix as far as it fits, then what is slow in it and what can't be told."""
+    """The matrix as far as it fits, then what is slow in it and what remains unknown."""
     nodes = in_order({node for pair in ratios for node in pair})
     parts: list[RenderableType] = []
     if len(nodes) <= _MOST_COLUMNS:
-        parts += [Text("all-reduce, of the median pair", style="bold"), _matrix(nodes, ratios)]
+        parts += [Text("all-reduce, relative to the median pair", style="bold"), _matrix(nodes, ratios)]
     elif len(nodes) <= _MOST_ROWS:
         parts += [
-            Text("all-reduce, hundredths of the median pair, at most 99", style="bold"),
+            Text("all-reduce, percent of the median pair, at most 99", style="bold"),
             *_triangle(nodes, ratios),
         ]
     parts += [
         Text(f"slow {kind}: {sweep_words.who(slow)}", style="bold red")
         for kind, slow in sweep_words.blamed(found)
     ]
-    return Group(*parts, *(Text(f"not told: {line}") for line in found.untold), Text())
+    return Group(*parts, *(Text(f"unknown: {line}") for line in found.untold), Text())
 
 
 def columns(first: str, *headings: str, title: str | None = None) -> Table:
-    """An empty table of figures: all columns to the right, but the first and one without a heading."""
+    """An empty table: columns align right, except the first and any without a heading."""
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
     table.add_column(first)
     for heading in headings:
@@ -74,7 +74,7 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Table:
 
 
 def _triangle(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> list[Text]:
-    """Each pair once, in three characters; columns have the rows' numbers."""
+    """Each pair once, in three characters; columns use the rows' numbers."""
     lines = []
     for at, a in enumerate(nodes, start=1):
         line = Text(f"{at:3}", no_wrap=True, overflow="ellipsis")

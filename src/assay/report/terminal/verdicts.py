@@ -1,4 +1,4 @@
-"""The tables that `run`, `compare` and `scale` print; they read well at 80 columns and without colour."""
+"""The tables that `run`, `compare` and `scale` print; readable at 80 columns and without color."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _STYLES = {
     "holds": "green",
     "fails": "bold red",
 }
-_PLAIN_WIDTH = 100  # columns of what is shown where there is no terminal
-_WIDEST_NAME = 12  # of a system, in a column's heading; a longer one is broken at its dashes
+_PLAIN_WIDTH = 100  # columns if there is no terminal
+_WIDEST_NAME = 12  # of a system, in a column heading; a longer one is wrapped at its dashes
 Labels = Mapping[str, Scalar]
-Row = tuple[str | Text, ...]  # the place first, then one cell a column
+Row = tuple[str | Text, ...]  # the place first, then one cell per column
 
 
 def plain(what: RenderableType) -> str:
-    """What a command would print, without colour."""
+    """What a command would print, without color."""
     console = Console(width=_PLAIN_WIDTH, no_color=True, force_terminal=False, highlight=False)
     with console.capture() as captured:
         console.print(what)
@@ -68,7 +68,7 @@ def advice(
     requirements: Sequence[Requirement] = (),
     open_questions: Sequence[OpenQuestion] = (),
 ) -> RenderableType:
-    """What to do, in one sentence: the first line of what a command finds."""
+    """What to do, in one sentence: the first line of a command's result."""
     first = advised(comparisons, requirements, open_questions)
     style = {"invalid": "bold red", "biased": "bold yellow"}.get(first.severity, "bold")
     return Group(_text(f"{first.action}. {first.sentence}", style=style), Text())
@@ -77,9 +77,9 @@ def advice(
 def verdicts(
     comparisons: Sequence[Comparison], *, doubted: bool = True, folded: bool = False
 ) -> RenderableType:
-    """Every comparison as a row under its pair and metric, then what is to be doubted about them.
+    """Every comparison as a row under its pair and metric, then the doubts.
 
-    folded  a curve over sizes is one line instead of a row a size
+    folded  show a curve over sizes as one line instead of a row per size
     """
     if not comparisons:
         return Text("Nothing to compare: the sides have no metric at a common point.")
@@ -96,7 +96,7 @@ def verdicts(
 
 
 def _curve_lines(comparisons: Sequence[Comparison]) -> list[RenderableType]:
-    """A line a curve: at which sizes it is slower, faster, as fast."""
+    """One line per curve: at which sizes it is slower, faster, or as fast."""
     found = bands.curve_verdicts(comparisons)
     if not found:
         return []
@@ -108,7 +108,7 @@ def _curve_lines(comparisons: Sequence[Comparison]) -> list[RenderableType]:
 def whys(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
 ) -> RenderableType:
-    """Why what is slower can be so, a paragraph a question; nothing where nothing is."""
+    """Possible reasons for what is slower, a paragraph per question; empty if nothing is slower."""
     parts: list[RenderableType] = []
     for asked, sentences in why_words.told(comparisons, sides, margin):
         place = f"{asked.point.benchmark} on {figures.shape(asked.point.shape)}"
@@ -142,9 +142,9 @@ def _ratio(c: Comparison) -> tuple[str, str, str]:
 def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     margins = sorted({c.margin for c in comparisons})
     shown = visible(comparisons)
-    words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
+    words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs per side"
     if shown:
-        words += "; so many runs can show a difference of " + figures.span(min(shown), max(shown))
+        words += "; smallest detectable difference " + figures.span(min(shown), max(shown))
     looked, ranks = looked_at([c.ratio for c in comparisons]), by_ranks(comparisons)
     of_curves = exchange_words.how_to_read(bands.curve_verdicts(comparisons))
     return "\n".join(
@@ -158,7 +158,7 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
 def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableType:
     """Value, speed-up and efficiency over sizes for each system and metric."""
     if not curves:
-        return Text("Nothing to scale: no metric was measured at two sizes.")
+        return Text("No scaling to show: no metric was measured at two sizes.")
     sections = []
     for curve in curves:
         halves = [figures.half_width(p.value) for p in curve.points]
@@ -174,13 +174,13 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableTyp
 
 
 def doubts_of_curves(curves: Sequence[Scaling]) -> RenderableType:
-    """What is to be doubted of the curves' sizes, each doubt once."""
+    """The doubts about the curves' sizes, each doubt once."""
     every = [(doubt, p) for c in curves for p in c.points for doubt in p.doubts]
     return doubts(_by_code(every), sum(len(c.points) for c in curves))
 
 
 def _looked_at(estimates: Sequence[Estimate]) -> list[Text]:
-    """A line below a table whose intervals allow for looks."""
+    """A line below a table whose intervals allow for interim looks."""
     looked = looked_at(estimates)
     return [Text(looked, style="dim")] if looked else []
 
@@ -198,7 +198,7 @@ def _scaling_row(point: ScalingPoint, value: str) -> Row:
 
 
 def requirements(held: Sequence[Requirement]) -> RenderableType:
-    """Each requirement with what was measured, its one-sided bounds and whether it holds."""
+    """Each requirement with its measurement, its one-sided bounds and whether it holds."""
     table = _table()
     table.add_column("requirement", ratio=1)
     for name in ("measured", "95 % bounds"):
@@ -219,22 +219,22 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
 
 
 def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> RenderableType:
-    """Each doubt once, the gravest first: its code, how many figures it concerns, the evidence, the remedy.
+    """Each doubt once, the gravest first: its code, how many results it concerns, the evidence, the remedy.
 
-    A mere note has no exclamation mark.
+    A note has no exclamation mark.
     """
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
     for doubt, concerned in sorted(found, key=lambda at: rank(at[0].code)):
         mark = "·" if KINDS[doubt.code].severity == "note" else "!"
-        reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
+        reach = "" if len(concerned) == of else f" (this and similar: {len(concerned)} of {of})"
         table.add_row(_text(f"{mark} {doubt.code}"), _folded(f"{doubt.evidence}{reach}. {doubt.remedy}."))
     return table
 
 
 def doubts_in_short(found: Iterable[Doubt]) -> RenderableType:
-    """Each code once, the gravest first, with its first evidence; the remedies are left to the pages."""
+    """Each code once, the gravest first, with its first evidence; the pages give the remedies."""
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
@@ -253,7 +253,7 @@ def _by_code(found: Iterable[tuple[Doubt, object]]) -> list[tuple[Doubt, list[ob
 
 
 def _sections(columns: Sequence[str], sections: Sequence[tuple[Text, Sequence[Row]]]) -> RenderableType:
-    """Rows under headings as wide as the table: one grid a section, all of the same columns."""
+    """Rows under headings as wide as the table: one grid per section, all with the same columns."""
     every = [row for _, rows in sections for row in rows]
     widths = [
         max(min(len(name), _WIDEST_NAME), *(len(row[place]) for row in every))
@@ -279,17 +279,17 @@ def _grid(columns: Sequence[str], widths: Sequence[int], *, show_header: bool) -
 
 
 def printable(words: str) -> str:
-    """The words without control characters: none of a log's reaches the terminal."""
+    """The text without control characters: none from a log reaches the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in words)
 
 
 def _text(words: str, style: str = "") -> Text:
-    """Words as they are: no markup."""
+    """Text without markup."""
     return Text(printable(words), style=style)
 
 
 def _folded(words: str) -> FoldedText:
-    """Words for a column that may be narrower than they are."""
+    """Text for a column that may be narrower than the text."""
     return FoldedText(printable(words))
 
 
@@ -305,7 +305,7 @@ def _place(shape: str, labels: Labels) -> str:
 
 def _heading(benchmark: str, metric: str, unit: str, better: str | None, labels: Labels) -> Text:
     text = _text(f"{benchmark} {figures.metric(metric)}", style="bold")
-    notes = ", ".join(filter(None, (figures.labels(labels), unit, "less is better" * (better == "lower"))))
+    notes = ", ".join(filter(None, (figures.labels(labels), unit, "lower is better" * (better == "lower"))))
     if notes:
         text.append(_text(f" ({notes})", style="not bold dim"))
     return text

@@ -1,4 +1,4 @@
-"""Checks of what this user and the pods may do, and of what the job kind needs installed."""
+"""Checks of what this user and the pods may do, and of what the job kind needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.kinds import KINDS
 
-# Deployment of the operator that acts on a job kind, by its name
+# Deployment of the operator that handles a job kind, by name
 # Source: the projects' own manifests: jobset 0.12, trainer 2.3, mpi-operator 0.8, training-operator 1.9
 CONTROLLERS = {
     "jobset": r"jobset-controller",
@@ -19,14 +19,14 @@ CONTROLLERS = {
     "mpijob": r"mpi-operator",
     "pytorchjob": r"training-operator",
 }
-SELDOM = ("node lost", "clean", "validate")  # what runs do without, as a rule
+SELDOM = ("node lost", "clean", "validate")  # permissions that most runs don't need
 USED = "openshift.io/scc"  # on a pod: the constraints that admitted it
 GRANT_RUN = "assay cluster rbac SYSTEM | kubectl apply -f -"
 UNPREPARED = "assay cluster prepare --for openshift SYSTEM prints what to grant"
 
 
 def server(seen: ClusterView) -> Check:
-    """Which cluster answers."""
+    """Which cluster responds."""
     kind = "OpenShift, Kubernetes" if seen.is_openshift else "Kubernetes"
     return Check(
         "API server", "ok", f"{kind} {seen.version}, context {seen.context}, namespace {seen.namespace}"
@@ -34,10 +34,10 @@ def server(seen: ClusterView) -> Check:
 
 
 def rights(seen: ClusterView) -> Check:
-    """Whether this user may do all that a run does."""
+    """Whether this user may do everything that a run does."""
     missing = [right for right, may in seen.rights.items() if not may]
     if not missing:
-        return Check("rights", "ok", f"all {len(seen.rights)} that a run needs")
+        return Check("rights", "ok", f"has all {len(seen.rights)} that a run needs")
     what = ", ".join(f"{right} ({right.why})" for right in missing)
     lines = " ".join(right.rule() for right in missing)
     remedy = f"{GRANT_RUN}; or add to a Role: {lines}"
@@ -46,25 +46,25 @@ def rights(seen: ClusterView) -> Check:
 
 
 def admission(seen: ClusterView) -> Check:
-    """Whether the API server would take a pod of the system's now."""
+    """Whether the API server would accept a pod of the system now."""
     name = "admission"
     if isinstance(seen.admitted, ReadFailure):
         told = seen.admitted.check(name)
         return replace(told, remedy=GRANT_RUN) if seen.admitted.forbidden else told
     if isinstance(seen.admitted, AdmissionRefusal):
         said, _, remedy = seen.admitted.said.partition(" — ")
-        change = "change what it names in systems.yaml, or ask whoever administers the namespace"
-        return Check(name, "fail", f"the API server refuses the pods: {said}", remedy or change)
-    return Check(name, "ok", "the API server would take a pod of the system's (dry run)")
+        change = "change what it names in systems.yaml, or ask the namespace's administrator"
+        return Check(name, "fail", f"the API server rejects the pods: {said}", remedy or change)
+    return Check(name, "ok", "the API server would accept a pod of the system (dry run)")
 
 
 def operator(seen: ClusterView) -> Check:
-    """Whether the job kind is known, and something acts on it."""
+    """Whether the cluster knows the job kind and has a controller for it."""
     name = "job kind"
     for kind, is_known in seen.kinds.items():
         ref, needs = KINDS[kind].job_ref, KINDS[kind].needs
         if not is_known:
-            remedy = f"install {needs or 'a cluster that has it'}, or write another kind in systems.yaml"
+            remedy = f"install {needs or 'a cluster that has it'}, or set another kind in systems.yaml"
             return Check(name, "fail", f"{kind}: this cluster has no {ref.kind} of {ref.api_version}", remedy)
     kind = seen.system.kind
     if kind not in CONTROLLERS:
@@ -81,8 +81,8 @@ def _is_of(deployment: Object, kind: str) -> bool:
 def _controller(name: str, kind: str, found: list[Object]) -> Check:
     needs = KINDS[kind].needs
     if not found:
-        evidence = f"{kind}: known, but no deployment named like {CONTROLLERS[kind]} is there to act on it"
-        return Check(name, "fail", evidence, f"install {needs}, or write another kind in systems.yaml")
+        evidence = f"{kind}: known, but no deployment named like {CONTROLLERS[kind]} exists to handle it"
+        return Check(name, "fail", evidence, f"install {needs}, or set another kind in systems.yaml")
     of = found[0]
     where, called = of["metadata"]["namespace"], of["metadata"]["name"]
     ready, wanted = of["status"].get("readyReplicas", 0), of["spec"].get("replicas", 1)
@@ -93,69 +93,70 @@ def _controller(name: str, kind: str, found: list[Object]) -> Check:
 
 
 def level(seen: ClusterView) -> Check:
-    """Whether the namespace's Pod Security level lets the pods in."""
+    """Whether the namespace's Pod Security level admits the pods."""
     name = "pod security"
     if isinstance(seen.space, ReadFailure):
         return seen.space.check(name)
     if seen.space is None:
         remedy = f"kubectl create namespace {seen.namespace}"
-        return Check(name, "fail", f"namespace {seen.namespace} is not there", remedy)
+        return Check(name, "fail", f"namespace {seen.namespace} does not exist", remedy)
     enforced = seen.space["metadata"].get("labels", {}).get(openshift.ENFORCE)
     spec = pod_security.pod_of(seen.system)
     needed = pod_security.level(spec)
     if enforced is None:
-        return Check(name, "ok", f"the namespace enforces no level of its own; the pods pass {needed}")
+        return Check(name, "ok", f"the namespace enforces no level; the pods meet {needed}")
     if pod_security.LEVELS.index(enforced) <= pod_security.LEVELS.index(needed):
-        return Check(name, "ok", f"the namespace enforces {enforced}, and the pods pass {needed}")
+        return Check(name, "ok", f"the namespace enforces {enforced}, and the pods meet {needed}")
     asked = ", ".join(
         ask.what
         for ask in pod_security.asks(spec)
         if pod_security.LEVELS.index(ask.allowed_by) < pod_security.LEVELS.index(enforced)
     )
-    remedy = f"leave that out, or: kubectl label --overwrite ns {seen.namespace} {openshift.ENFORCE}={needed}"
-    return Check(name, "fail", f"the namespace enforces {enforced}, and the pods ask for {asked}", remedy)
+    remedy = f"remove that, or: kubectl label --overwrite ns {seen.namespace} {openshift.ENFORCE}={needed}"
+    return Check(name, "fail", f"the namespace enforces {enforced}, but the pods request {asked}", remedy)
 
 
 def constraints(seen: ClusterView) -> Check:
-    """Whether OpenShift's security context constraints let the pods in."""
+    """Whether OpenShift's security context constraints admit the pods."""
     name = "SCC"
     beyond = openshift.beyond_restricted_v2(pod_security.pod_of(seen.system))
     if not seen.is_openshift:
-        return Check(name, "ok", "not OpenShift: constraints don't act on pods here")
+        return Check(name, "ok", "not OpenShift: constraints don't apply to pods here")
     if isinstance(seen.admitted, dict) and (by := seen.admitted["metadata"].get("annotations", {}).get(USED)):
         return Check(name, "ok", f"the pods are admitted under {by}")
     if not beyond:
-        return Check(name, "ok", "the pods pass restricted-v2, which every account may use")
-    asked = f"the pods ask for {', '.join(beyond)}"
+        return Check(name, "ok", "the pods meet restricted-v2, which every account may use")
+    asked = f"the pods request {', '.join(beyond)}"
     for told in (seen.constraints, seen.may_use_scc):
         if isinstance(told, ReadFailure):
             return told.check(name)
     called = openshift.scc_name(seen.namespace)
     if seen.constraints is None:
-        remedy = f"write runAsUser: assigned, or: {UNPREPARED}" if "user id" in asked else UNPREPARED
-        return Check(name, "fail", f"{asked}, and there is no {called}", remedy)
+        remedy = f"set runAsUser: assigned, or: {UNPREPARED}" if "user ID" in asked else UNPREPARED
+        return Check(name, "fail", f"{asked}, but {called} does not exist", remedy)
     if not seen.may_use_scc:
-        return Check(name, "fail", f"{asked}, and their account may not use {called}", UNPREPARED)
-    return Check(name, "ok", f"{called} is there and the pods' account may use it")
+        return Check(name, "fail", f"{asked}, but their account may not use {called}", UNPREPARED)
+    return Check(name, "ok", f"{called} exists and the pods' account may use it")
 
 
 def account(seen: ClusterView) -> Check:
-    """Whether the pods' ServiceAccount is there, and may do no more than pods of a benchmark should."""
+    """Whether the pods' ServiceAccount exists and may do no more than a benchmark's pods should."""
     name, called = "pods' account", seen.system.serviceAccountName or "default"
     if isinstance(seen.account, ReadFailure):
         return seen.account.check(name)
     if seen.space is None:
-        return Check(name, "unknown", f"namespace {seen.namespace} is not there")
+        return Check(name, "unknown", f"namespace {seen.namespace} does not exist")
     if seen.account is None:
         remedy = f"kubectl -n {seen.namespace} create serviceaccount {called}"
-        return Check(name, "fail", f"{called} is not there", remedy)
+        return Check(name, "fail", f"{called} does not exist", remedy)
     if isinstance(seen.account_may, ReadFailure):
         return seen.account_may.check(name)
     if not seen.account_may:
-        return Check(name, "ok", f"{called} may neither read secrets nor make pods")
+        return Check(name, "ok", f"{called} may neither read Secrets nor create pods")
     remedy = (
-        f"kubectl -n {seen.namespace} create serviceaccount {openshift.ACCOUNT}, and `serviceAccountName: "
-        f"{openshift.ACCOUNT}` in systems.yaml; ask who binds roles to the other"
+        f"kubectl -n {seen.namespace} create serviceaccount {openshift.ACCOUNT}, and set "
+        f"`serviceAccountName: {openshift.ACCOUNT}` in systems.yaml; find out who bound roles to the other "
+        "account"
     )
     evidence = f"{called} may {', '.join(seen.account_may)}: more than a benchmark's pods should"
     return Check(name, "warn", evidence, remedy)

@@ -1,4 +1,4 @@
-"""Every check of a Kubernetes or OpenShift cluster, in the order in which people mend things."""
+"""Every check of a Kubernetes or OpenShift cluster, in the order in which people fix things."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ CHECKS: tuple[Callable[[ClusterView], Check], ...] = (
 def examine(
     system: KubernetesSystem, words: str, deep: bool = False, data: str | None = None
 ) -> tuple[Facts, tuple[Check, ...]]:
-    """What the cluster tells, and what the checks make of it; where nothing answers, only that.
+    """What the cluster reports, and what the checks make of it; if nothing responds, only that.
 
-    words  that name the system on a command line, for the commands in remedies
-    deep   also run pods and look from inside; data: directory there whose files are to be read
+    words  the system's name on a command line, for the commands in remedies
+    deep   also run pods and look from inside; data: directory there whose files to read
     """
     facts, checks = _examined(system, deep, data)
     return facts, tuple(for_system(check, words) for check in checks)

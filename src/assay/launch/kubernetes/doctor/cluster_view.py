@@ -1,4 +1,4 @@
-"""What was seen of a cluster, or the right that it would have taken to see it."""
+"""What was seen of a cluster, or the permission that was missing to see it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.rbac import Right
 
-GRANT = "an administrator shows it: assay cluster rbac --doctor SYSTEM | kubectl apply -f -"
+GRANT = "an administrator can grant it: assay cluster rbac --doctor SYSTEM | kubectl apply -f -"
 
 
 @dataclass(frozen=True)
 class ReadFailure:
-    """What could not be read: by which verb on what, and what the API server said."""
+    """What could not be read: the verb and the resource, and what the API server said."""
 
     tried: str
     said: str
     forbidden: bool
 
     def check(self, name: str) -> Check:
-        """The check that rests on it: not known, and why."""
+        """The check that depends on it: unknown, and why."""
         if self.forbidden:
             return Check(name, "unknown", f"not readable: this user may not {self.tried}", GRANT)
         return Check(name, "unknown", f"not readable: {self.said}")
@@ -30,30 +30,30 @@ class ReadFailure:
 
 @dataclass(frozen=True)
 class AdmissionRefusal:
-    """That the API server does not admit the system's pods, in its own words."""
+    """The API server's refusal to admit the system's pods, in its own words."""
 
     said: str
 
 
 Objects = Sequence[Object] | ReadFailure
 Maybe = Object | None | ReadFailure
-"""An object, None where there is none of its name."""
+"""An object; None if it does not exist."""
 
 
 @dataclass(frozen=True)
 class ClusterView:
     """A cluster as one user sees it.
 
-    rights         each that a run needs, and whether this user has it
+    rights         each permission that a run needs, and whether this user has it
     kinds          job kinds that the system may send → whether the API server knows them
-    admitted       a pod of the system's as the API server would take it, with what it adds; from a dry run
-    is_openshift   OpenShift itself answers, not a cluster that only has some of its kinds
+    admitted       a pod of the system as the API server would accept it, with its additions; from a dry run
+    is_openshift   this is OpenShift, not a cluster that only has some of its kinds
     space          the namespace; account: the pods' ServiceAccount; claims: those that are mounted
-    account_may    what the pods' ServiceAccount may do, of what a benchmark never needs
+    account_may    what the pods' ServiceAccount may do that a benchmark never needs
     may_use_scc    whether that account may use the prepared constraints
-    kubelets       settings of each node's kubelet, of as many nodes as were asked
-    server_ahead_s the API server's clock minus ours, seconds: it lies between these
-    read_at        by our clock, when the leases were read
+    kubelets       settings of each node's kubelet, for as many nodes as were queried
+    server_ahead_s how far the API server's clock is ahead of this one, seconds: between these two values
+    read_at        when the leases were read, by this machine's clock
     """
 
     system: KubernetesSystem

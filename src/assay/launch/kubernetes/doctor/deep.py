@@ -1,6 +1,6 @@
-"""Pods of the system's own, which tell what only pods can: image, interpreter, limits, clock, devices.
+"""Pods of the system, to check what only pods can see: image, interpreter, limits, clock, devices.
 
-They go the way of every trial; the doctor's programs tell the facts, and the checks are those of a machine.
+They are started like every trial. The doctor's programs collect the facts; the checks are those of a machine.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ NAME = "test pod"
 
 
 def not_looked_into(seen: ClusterView) -> Check:
-    """That nothing is known of what is in the image."""
+    """Reports that the contents of the image are unknown."""
     image = seen.system.image or "the workload's image"
-    remedy = "assay doctor SYSTEM --deep runs a pod that tells"
+    remedy = "assay doctor SYSTEM --deep runs a pod to find out"
     return Check("image", "unknown", f"{image}: not checked whether it has Python and torch", remedy)
 
 
 def examine(seen: ClusterView, data: str | None = None) -> tuple[Facts, tuple[Check, ...]]:
-    """Run a pod of one rank; where it came to run, all that is asked of a machine, and the devices' pods.
+    """Run a pod with one rank; if it ran, do all checks of a machine and the pods of devices.
 
-    data  directory in the pod whose files are to be read
+    data  directory in the pod whose files to read
     """
     system = seen.system
     if system.image is None:
-        remedy = "write `image:` in the system, so that it can be tried"
+        remedy = "set `image` for the system, so that it can be tested"
         return {}, (Check(NAME, "unknown", "the system names no image", remedy),)
     ran = pod.run(system, pod.job(*programs.asked(data)))
     if ran.problem:
-        return {}, (Check(NAME, "fail", ran.problem, "kubectl describe pod; see what fails above"),)
+        return {}, (Check(NAME, "fail", ran.problem, "kubectl describe pod; see the failed checks above"),)
     facts = {**programs.all_told(programs.sections(ran.said)), PLACE: "pod"}
     if "python.version" not in facts:
         return facts, (Check(NAME, "fail", str(facts.get("unreadable"))),)
-    fine = Check(NAME, "ok", "ran with the system's options; what follows is seen from inside")
+    fine = Check(NAME, "ok", "ran with the system's options; the following checks are from inside it")
     return facts, (fine, *_clock(ran), *machine.examine(facts), *smoke.examine(seen, facts))
 
 

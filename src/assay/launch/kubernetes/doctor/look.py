@@ -1,4 +1,4 @@
-"""Asks a cluster for all that the checks want to see. Changes nothing."""
+"""Queries a cluster for everything that the checks need. Changes nothing."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ CONSTRAINTS = Resource(f"{openshift.SECURITY}/v1", "securitycontextconstraints")
 HEARTBEATS = "metadata.namespace=kube-node-lease"
 MISSING_RIGHT = 'cannot create resource "pods"'
 STILL_THERE = "status.phase!=Succeeded,status.phase!=Failed"
-MOST_KUBELETS = 16  # asked one by one: each answer comes from its node
-# verb, group, resource: what lets a program in a pod reach beyond its own work
+MOST_KUBELETS = 16  # queried one by one: each response comes from its node
+# verb, group, resource: permissions that let a program in a pod do more than its job
 WIDE = (("get", "", "secrets"), ("create", "", "pods"), ("create", "", "pods/exec"), ("*", "*", "*"))
 
 T = TypeVar("T")
 
 
 def look(system: KubernetesSystem) -> ClusterView:
-    """All of it. Raises InputError for a kubeconfig that can't be used, ApiError where nothing answers."""
+    """The whole view. Raises InputError for an unusable kubeconfig, ApiError if nothing responds."""
     cluster = connect(system.context, system.namespace)
     version = cluster.version()
     wide = "get securitycontextconstraints.security.openshift.io"
@@ -138,7 +138,7 @@ def _may_use(cluster: Cluster, account: str) -> bool:
 
 
 def _account_may(cluster: Cluster, account: str, attributes: dict[str, str]) -> bool:
-    """Whether a ServiceAccount may do so in this namespace, as the API server decides it."""
+    """Whether a ServiceAccount may do so in this namespace, according to the API server."""
     space = cluster.namespace
     resource, _, sub = attributes["resource"].partition("/")
     what = {**attributes, "namespace": space, "resource": resource, "subresource": sub}
@@ -158,7 +158,7 @@ def _account_may(cluster: Cluster, account: str, attributes: dict[str, str]) -> 
 
 
 def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
-    """From the time that the server gives an object which is not made; it tells whole seconds."""
+    """From the time that the server sets on an object in a dry run; it is in whole seconds."""
     nothing = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "assay-doctor"}}
     began = time.time()
     made: dict[str, Any] = cluster.create(nothing, dry_run=True)
@@ -169,7 +169,7 @@ def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
 
 
 def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | AdmissionRefusal | ReadFailure:
-    """A pod as a trial sends it, by a dry run, on which quota, LimitRange, Pod Security and webhooks act."""
+    """A trial's pod from a dry run, which applies quota, LimitRange, Pod Security, and webhooks."""
     template = pod_security.template_of(system)
     metadata = {**template["metadata"], "name": "assay-doctor", "namespace": cluster.namespace}
     sent = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
@@ -184,7 +184,7 @@ def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | AdmissionR
 
 
 def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:
-    """Settings by node, of the first few. A kubelet that does not answer is left out."""
+    """Settings by node, for the first few. A kubelet that does not respond is left out."""
     found = {}
     for node in nodes[:MOST_KUBELETS]:
         name = node["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Checks of the nodes that a system's pods may lie on: which, with what, and whether they are alike."""
+"""Checks of the nodes that a system's pods may run on: which ones, their devices, whether they are alike."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ GPU_LABEL = "nvidia.com/gpu.product"
 BYTES = ("memory", "ephemeral-storage")
 FEATURE = "feature.node.kubernetes.io/"
 MOST_NAMED = 4
-STATE_TAINT = "tainted node.kubernetes.io/"  # what the cluster itself says of a node's state
+STATE_TAINT = "tainted node.kubernetes.io/"  # how the cluster itself marks a node's state
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/gpu.product", "nvidia.com/mig.strategy")
 ALIKE = ("architecture", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
 
 
 def nodes(seen: ClusterView) -> Check:
-    """How many nodes can take the pods, and what keeps the others from it."""
+    """How many nodes can run the pods, and what keeps the others from it."""
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes")
     why = {_name(node): hindrance(node, seen.system) for node in seen.nodes}
     good = [name for name, what in why.items() if not what]
     kept = Counter(what for what in why.values() if what)
     others = "; ".join(f"{count} {what}" for what, count in kept.most_common())
-    evidence = f"{len(good)} of {len(why)} can take the pods" + (f"; {others}" if others else "")
+    evidence = f"{len(good)} of {len(why)} can run the pods" + (f"; {others}" if others else "")
     if good:
         return Check("nodes", "ok", evidence)
-    remedy = "correct nodeSelector and tolerations of the system; or kubectl uncordon NODE"
+    remedy = "correct the system's nodeSelector and tolerations; or kubectl uncordon NODE"
     return Check("nodes", "fail", evidence, remedy)
 
 
 def hindrance(node: Object, system: KubernetesSystem) -> str:
-    """What keeps the system's pods from a node, affinity aside; "" where nothing does."""
+    """What keeps the system's pods from a node, affinity aside; "" if nothing does."""
     return away(node, system) or foreign(node, system)
 
 
 def away(node: Object, system: KubernetesSystem) -> str:
-    """Why a node takes no new pods just now: its state, and the taints that the cluster sets for it."""
+    """Why a node accepts no new pods now: its state, and the taints that the cluster sets for it."""
     ready = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}.get("Ready")
     if ready != "True":
         return "not ready"
@@ -54,7 +54,7 @@ def away(node: Object, system: KubernetesSystem) -> str:
 
 
 def foreign(node: Object, system: KubernetesSystem) -> str:
-    """What of its name, its labels and the taints that people set makes a node none of the system's."""
+    """What in its name, labels, or taints set by people excludes a node from the system."""
     if system.nodes and _name(node) not in system.nodes:
         return "not one of the system's nodes"
     labels = node["metadata"].get("labels", {})
@@ -73,16 +73,16 @@ def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
 
 
 def devices(seen: ClusterView) -> Check:
-    """Whether what a rank asks for is announced, and how much of it is free."""
+    """Whether the resources that a rank requests are announced, and how much of them is free."""
     asked = {**seen.system.resources.accelerator, **seen.system.resources.pod}
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("devices")
     usable = _usable(seen)
     extended = {name for node in usable for name in node["status"].get("allocatable", {}) if is_device(name)}
-    others = f"announced and not asked for: {', '.join(sorted(extended - asked.keys()))}"
+    others = f"announced but not requested: {', '.join(sorted(extended - asked.keys()))}"
     more = f"; {others}" if extended - asked.keys() else ""
     if not asked:
-        return Check("devices", "ok", f"the system asks for none under resources{more}")
+        return Check("devices", "ok", f"the system requests none under resources{more}")
     used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
     told, worst = [], ""
     for name, amount in sorted(asked.items()):
@@ -91,21 +91,21 @@ def devices(seen: ClusterView) -> Check:
         worst = "fail" if "fail" in (worst, trouble) else worst or trouble
     evidence = "; ".join(told) + more
     if worst == "fail":
-        remedy = "ask for less under resources, or install what announces it (device plugin, GPU Operator)"
+        remedy = "request less under resources, or install what announces it (device plugin, GPU Operator)"
         return Check("devices", "fail", evidence, remedy)
     if worst == "warn":
         return Check(
-            "devices", "warn", evidence, "trials wait until some is free: kubectl get pods -A -o wide"
+            "devices", "warn", evidence, "trials wait until some are free: kubectl get pods -A -o wide"
         )
     if isinstance(seen.pods, ReadFailure):
-        return Check("devices", "unknown", f"{evidence}; how much is free: {seen.pods.check('').evidence}")
+        return Check("devices", "unknown", f"{evidence}; free amount: {seen.pods.check('').evidence}")
     return Check("devices", "ok", evidence)
 
 
 def _offer(
     name: str, wanted: float, usable: Sequence[Object], used: Mapping[tuple[str, str], float] | None
 ) -> tuple[str, str]:
-    """Words on one resource, and `fail` or `warn` where one accelerator's share is not to be had."""
+    """Evidence on one resource, and `fail` or `warn` if one accelerator's share is not available."""
     offered = {
         _name(node): quantities.number(amount)
         for node in usable
@@ -113,7 +113,10 @@ def _offer(
     }
     total = sum(offered.values())
     if max(offered.values(), default=0.0) < wanted:
-        return f"{name}: {_amount(name, wanted)} asked for one accelerator, and no node has so much", "fail"
+        return (
+            f"{name}: {_amount(name, wanted)} requested for one accelerator, but no node has that much",
+            "fail",
+        )
     if used is None:
         return f"{name}: {_amount(name, total)} on {len(offered)} nodes", ""
     free = {node: amount - used.get((node, name), 0.0) for node, amount in offered.items()}
@@ -128,7 +131,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def in_use(pods: Iterable[Object]) -> dict[tuple[str, str], float]:
-    """What pods have been promised, by node and resource."""
+    """What pods have requested, by node and resource."""
     used: Counter[tuple[str, str]] = Counter()
     for pod in pods:
         node = pod["spec"].get("nodeName")
@@ -139,17 +142,17 @@ def in_use(pods: Iterable[Object]) -> dict[tuple[str, str], float]:
 
 
 def labels(seen: ClusterView) -> Check:
-    """Whether GPUs are labelled by their model, which tells nodes of one cluster apart."""
+    """Whether GPUs are labeled by model, which distinguishes the nodes of a cluster."""
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("labels")
     usable = _usable(seen)
     with_gpu = [node for node in usable if GPU in node["status"].get("allocatable", {})]
     found = any(name.startswith(FEATURE) for node in usable for name in node["metadata"].get("labels", {}))
-    features = "node features are labelled" if found else "node features are not labelled (no NFD)"
+    features = "node features are labeled" if found else "node features are not labeled (no NFD)"
     bare = [_name(node) for node in with_gpu if GPU_LABEL not in node["metadata"].get("labels", {})]
     if bare:
         remedy = "install GPU feature discovery (part of NVIDIA's GPU Operator); it needs NFD"
-        evidence = f"{features}; GPUs without {GPU_LABEL} on {_few(bare)}: their model is not known"
+        evidence = f"{features}; GPUs without {GPU_LABEL} on {_few(bare)}: their model is unknown"
         return Check("labels", "warn", evidence, remedy)
     models = Counter(node["metadata"]["labels"][GPU_LABEL] for node in with_gpu)
     told = ", ".join(f"{model} on {count}" for model, count in models.most_common())
@@ -157,7 +160,7 @@ def labels(seen: ClusterView) -> Check:
 
 
 def alike(seen: ClusterView) -> Check:
-    """Whether kernel, runtime and drivers are the same on all nodes that may be used."""
+    """Whether kernel, runtime, and drivers are the same on all usable nodes."""
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes alike")
     usable = _usable(seen)
@@ -176,10 +179,10 @@ def alike(seen: ClusterView) -> Check:
                 f"{name}: {', '.join(f'{value} on {count}' for value, count in found.most_common())}"
             )
     if differs:
-        remedy = "name nodes that are alike in nodeSelector, or bring them to one state"
+        remedy = "select identical nodes with nodeSelector, or bring all nodes to the same versions"
         return Check("nodes alike", "warn", "; ".join(differs), remedy)
     if not usable:
-        return Check("nodes alike", "unknown", "no node can take the pods")
+        return Check("nodes alike", "unknown", "no node can run the pods")
     info = usable[0]["status"]["nodeInfo"]
     same = (
         f"kernel {info['kernelVersion']}, {info['containerRuntimeVersion']}, kubelet {info['kubeletVersion']}"
@@ -188,7 +191,7 @@ def alike(seen: ClusterView) -> Check:
 
 
 def facts(seen: ClusterView) -> Facts:
-    """Each node's devices in figures: `node.NAME.nvidia.com/gpu.announced`, `.allocated`, `.free`."""
+    """Each node's devices as numbers: `node.NAME.nvidia.com/gpu.announced`, `.allocated`, `.free`."""
     if isinstance(seen.nodes, ReadFailure):
         return {}
     used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
@@ -219,7 +222,7 @@ def _bears(toleration: Toleration, taint: Mapping[str, str]) -> bool:
 
 
 def is_device(name: str) -> bool:
-    """Whether a resource is one that a device plugin announces."""
+    """Whether a resource is announced by a device plugin."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 

@@ -1,4 +1,4 @@
-"""One short pod of the doctor's: sent as every trial is, followed to its end, and nothing of it stays."""
+"""One short pod of the doctor: sent like every trial, followed to its end, and removed completely."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ENDS_WITHIN_S = 240.0  # a cold import of torch from a network file system takes
 
 @dataclass(frozen=True)
 class PodRun:
-    """What came of a pod.
+    """The outcome of a pod.
 
-    problem   why it told nothing; "" where it did
+    problem   why it reported nothing; "" if it did
     said      what its rank printed
-    began     when it was asked for, first_at: when its first byte came, both by this machine's clock
+    began     when it was requested; first_at: when its first byte arrived; both by this machine's clock
     """
 
     problem: str
@@ -36,13 +36,13 @@ class PodRun:
 
 
 def job(*asked: programs.Words, name: str = "doctor") -> Job:
-    """A job of one rank that runs the programs in turn."""
+    """A job of one rank that runs the programs one after the other."""
     argv, files = programs.in_turn(*asked)
     return Job(uuid.uuid4().hex, name, Shape(1, 1), Task(argv, files=files), 0, ENDS_WITHIN_S)
 
 
 def run(system: KubernetesSystem, wanted: Job, start_within_s: float | None = None) -> PodRun:
-    """Send a job of one rank, and wait for its end or, if it doesn't start, `start_within_s`."""
+    """Send a job of one rank, and wait for its end or, if it doesn't start, for `start_within_s`."""
     began = time.time()
     with tempfile.TemporaryDirectory() as spool:
         launcher = KubernetesLauncher(system, Path(spool))
@@ -65,8 +65,8 @@ def _followed(launcher: KubernetesLauncher, handle: Handle, began: float, start_
             first_at = first_at or time.time()
             said[output.stream] += output.data
         elif first_at is None and time.time() - began > start_within_s:
-            waits = launcher.status(handle).cause or "nothing tells why"
-            return PodRun(f"did not start in {start_within_s:g} s: {waits}", "", None, began, None)
+            waits = launcher.status(handle).cause or "no reason is known"
+            return PodRun(f"did not start within {start_within_s:g} s: {waits}", "", None, began, None)
     status = launcher.status(handle)
     told = said["rank-0"].decode(errors="replace")
     silent = status.state is not JobState.SUCCEEDED and programs.MARK not in told

@@ -1,4 +1,4 @@
-"""Checks of what a namespace has for the pods: quota, volumes, and names to find each other by."""
+"""Checks of what a namespace offers the pods: quota, volumes, and DNS."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def quota(seen: ClusterView) -> Check:
         return Check("quota", "ok", "none in the namespace")
     lines = [line for of in seen.quotas for line in _left(seen, of)]
     short = [words for words, fits in lines if not fits]
-    if short and not isinstance(seen.admitted, dict):  # else the server has said that they fit
-        remedy = f"free some, have it raised, or ask for less: kubectl -n {seen.namespace} describe quota"
+    if short and not isinstance(seen.admitted, dict):  # otherwise the server has said that they fit
+        remedy = (
+            f"free resources, raise the quota, or request less: kubectl -n {seen.namespace} describe quota"
+        )
         return Check("quota", "fail", "; ".join(short), remedy)
-    return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that concerns the pods")
+    return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that affects the pods")
 
 
 def _left(seen: ClusterView, of: Object) -> Iterator[tuple[str, bool]]:
-    """What each line of a quota leaves, in words, and whether a pod of one accelerator fits."""
+    """What each line of a quota leaves, as text, and whether a pod of one accelerator fits."""
     requests, limits = _stated(seen)
     name, hard, used = of["metadata"]["name"], of["status"].get("hard", {}), of["status"].get("used", {})
     for key, most in hard.items():
@@ -45,7 +47,7 @@ def _left(seen: ClusterView, of: Object) -> Iterator[tuple[str, bool]]:
         wanted = COUNTED.get(key, (limits if key.startswith("limits.") else requests).get(resource))
         if wanted is None:
             if resource in ("cpu", "memory"):
-                yield f"{name} wants {key} stated, and the pods don't state it", False
+                yield f"{name} requires {key}, but the pods don't set it", False
             continue
         free = quantities.number(most) - quantities.number(used.get(key, "0"))
         fits = int(free // wanted) if wanted else 0
@@ -53,7 +55,7 @@ def _left(seen: ClusterView, of: Object) -> Iterator[tuple[str, bool]]:
 
 
 def _stated(seen: ClusterView) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Requests and limits of a pod, with what the cluster adds where that is known."""
+    """Requests and limits of a pod, with what the cluster adds if that is known."""
     admitted = seen.admitted
     spec = admitted["spec"] if isinstance(admitted, dict) else pod_security.pod_of(seen.system)
     requests, limits = Counter[str](), Counter[str]()
@@ -75,11 +77,13 @@ def claims(seen: ClusterView) -> Check:
             return claim.check(name)
         if claim is None:
             remedy = f"create it: kubectl -n {seen.namespace} apply -f CLAIM.yaml; or correct volumes"
-            return Check(name, "fail", f"{called} is not there", remedy)
+            return Check(name, "fail", f"{called} does not exist", remedy)
         phase = claim["status"].get("phase", "Pending")
         kind = _provisioned(seen, claim)
         if phase == "Pending" and _waits_for_a_pod(seen, claim["spec"].get("storageClassName")):
-            bound.append(f"{called} is made when its first pod comes ({kind}, WaitForFirstConsumer)")
+            bound.append(
+                f"{called} is provisioned when its first pod is created ({kind}, WaitForFirstConsumer)"
+            )
             continue
         if phase != "Bound":
             remedy = f"kubectl -n {seen.namespace} describe pvc {called}; kubectl get storageclass"
@@ -89,17 +93,17 @@ def claims(seen: ClusterView) -> Check:
 
 
 def _provisioned(seen: ClusterView, claim: Object) -> str:
-    """Whether a claim's volume is made for it, by whom, or was there before; and its storage class."""
+    """Whether a claim's volume is provisioned, by what, or existed before; and its storage class."""
     kind = _class(seen, claim["spec"].get("storageClassName"))
     driver = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/storage-provisioner")
     if driver is not None:
-        return f"dynamic by {driver}, {kind}"
+        return f"provisioned by {driver}, {kind}"
     volume = claim["spec"].get("volumeName")
     return kind if volume is None else f"static volume {volume}, {kind}"
 
 
 def _waits_for_a_pod(seen: ClusterView, name: str | None) -> bool:
-    """Whether a storage class makes volumes only when a pod wants them."""
+    """Whether a storage class provisions volumes only when a pod needs them."""
     if isinstance(seen.storage_classes, ReadFailure):
         return False
     modes = {of["metadata"]["name"]: of.get("volumeBindingMode") for of in seen.storage_classes}
@@ -107,17 +111,17 @@ def _waits_for_a_pod(seen: ClusterView, name: str | None) -> bool:
 
 
 def _class(seen: ClusterView, name: str | None) -> str:
-    """A claim's storage class, and whether it is there."""
+    """A claim's storage class, and whether it exists."""
     if not name:
         return "no storage class"
     if isinstance(seen.storage_classes, ReadFailure):
         return f"storage class {name}"
     there = any(of["metadata"]["name"] == name for of in seen.storage_classes)
-    return f"storage class {name}" + ("" if there else ", which is not there")
+    return f"storage class {name}" + ("" if there else ", which does not exist")
 
 
 def dns(seen: ClusterView) -> Check:
-    """Whether something answers for the names by which workers find each other."""
+    """Whether something resolves the names by which workers find each other."""
     if isinstance(seen.pods, ReadFailure):
         return seen.pods.check("DNS")
     found = [
@@ -127,10 +131,10 @@ def dns(seen: ClusterView) -> Check:
     ]
     ready = sum(_is_ready(pod) for pod in found)
     if not found:
-        return Check("DNS", "unknown", f"no pod of a known name in {' or '.join(DNS_SPACES)}")
+        return Check("DNS", "unknown", f"no pod with a known name in {' or '.join(DNS_SPACES)}")
     where = found[0]["metadata"]["namespace"]
     if not ready:
-        remedy = f"kubectl -n {where} describe pods; until then only shapes of one worker run"
+        remedy = f"kubectl -n {where} describe pods; until then, only shapes of one worker run"
         return Check("DNS", "fail", f"none of its {len(found)} pods in {where} is ready", remedy)
     return Check("DNS", "ok", f"{ready} of {len(found)} pods in {where} are ready")
 

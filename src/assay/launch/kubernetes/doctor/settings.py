@@ -1,4 +1,4 @@
-"""Checks of how the nodes are set: whose CPUs are whose, and what their clocks say."""
+"""Checks of the nodes' settings: how they assign CPUs, and what their clocks say."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.times import moment
 
 SLIGHT_S = 0.5  # NTP keeps a data centre's clocks within milliseconds
-HEARTBEAT_S = 10.0  # a kubelet renews its lease so often
-LATE_S = 40.0  # and is given up after so long
+HEARTBEAT_S = 10.0  # a kubelet renews its lease this often
+LATE_S = 40.0  # and counts as lost after this long
 STATIC = (
     "in the nodes' KubeletConfiguration: cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node; "
-    "on OpenShift a PerformanceProfile; then drain, remove cpu_manager_state, restart the kubelet"
+    "on OpenShift, a PerformanceProfile; then drain, remove cpu_manager_state, and restart the kubelet"
 )
 
 
 def cpu_manager(seen: ClusterView) -> Check:
-    """Whether pods that ask for CPUs of their own get them, beside their devices."""
+    """Whether pods that request exclusive CPUs get them, close to their devices."""
     name = "CPU manager"
     if isinstance(seen.kubelets, ReadFailure):
         told = seen.kubelets.check(name)
         if not seen.kubelets.forbidden:
             return told
-        # the right is not in what `assay cluster rbac` prints: it lets its holder run commands in any pod
-        remedy = "an administrator looks: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
+        # `assay cluster rbac` does not print this permission: whoever has it can run commands in any pod
+        remedy = "ask an administrator to run: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
         return Check(name, told.state, told.evidence, remedy)
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check(name)
     if not seen.kubelets:
-        return Check(name, "unknown", "no kubelet told its settings")
+        return Check(name, "unknown", "no kubelet reported its settings")
     policies = Counter(_policy(told) for told in seen.kubelets.values())
     evidence = ", ".join(f"{policy} on {count}" for policy, count in policies.most_common())
-    evidence += f", of {len(seen.kubelets)} nodes that were asked"
+    evidence += f", of {len(seen.kubelets)} nodes queried"
     if seen.system.pin_cpus and any(not policy.startswith("static") for policy in policies):
-        return Check(name, "fail", f"{evidence}, and pin_cpus asks for CPUs of its own", STATIC)
+        return Check(name, "fail", f"{evidence}, but pin_cpus requests exclusive CPUs", STATIC)
     if len(policies) > 1:
-        return Check(name, "warn", f"{evidence}: nodes are not alike", STATIC)
+        return Check(name, "warn", f"{evidence}: the nodes differ", STATIC)
     return Check(name, "ok", evidence)
 
 
@@ -48,22 +48,22 @@ def _policy(told: Object) -> str:
 
 
 def server_clock(seen: ClusterView) -> Check:
-    """Whether the API server's clock is ours."""
+    """Whether the API server's clock agrees with this machine's."""
     if isinstance(seen.server_ahead_s, ReadFailure):
         return seen.server_ahead_s.check("API server's clock")
     return offset("API server's clock", *seen.server_ahead_s)
 
 
 def offset(name: str, low_s: float, high_s: float) -> Check:
-    """A check on a clock that is ahead of ours by something between `low_s` and `high_s` seconds."""
-    evidence = f"between {low_s:+.1f} and {high_s:+.1f} s ahead of ours"
+    """A check of a clock that is between `low_s` and `high_s` seconds ahead of this machine's."""
+    evidence = f"between {low_s:+.1f} and {high_s:+.1f} s ahead of this machine's"
     if low_s > SLIGHT_S or high_s < -SLIGHT_S:
-        return Check(name, "warn", evidence, "on both machines: chronyc tracking; times of events don't fit")
+        return Check(name, "warn", evidence, "event times don't match; on both machines: chronyc tracking")
     return Check(name, "ok", evidence)
 
 
 def node_clocks(seen: ClusterView) -> Check:
-    """When each node was last heard of, by its own clock: one that runs ahead, or behind, shows."""
+    """When each node last reported, by its own clock, which shows clocks that run ahead or behind."""
     name = "nodes' clocks"
     if isinstance(seen.leases, ReadFailure):
         return seen.leases.check(name)
@@ -77,8 +77,10 @@ def node_clocks(seen: ClusterView) -> Check:
     ahead = {node: -age for node, age in ages.items() if age < -SLIGHT_S}
     late = {node: age for node, age in ages.items() if age > LATE_S}
     if ahead or late:
-        told = [f"{node} is at least {by:.1f} s ahead of ours" for node, by in ahead.items()]
-        told += [f"{node} was last heard of {by:.0f} s ago by its own clock" for node, by in late.items()]
+        told = [f"{node} is at least {by:.1f} s ahead of this machine" for node, by in ahead.items()]
+        told += [f"{node} last reported {by:.0f} s ago by its own clock" for node, by in late.items()]
         return Check(name, "warn", "; ".join(told[:4]), "on those nodes: chronyc tracking; kubectl get nodes")
-    evidence = f"last heard of {min(ages.values()):.1f} to {max(ages.values()):.1f} s ago by their own clocks"
-    return Check(name, "ok", f"{evidence}, of {HEARTBEAT_S:g} s that may lie between")
+    evidence = (
+        f"last reports {min(ages.values()):.1f} to {max(ages.values()):.1f} s ago by the nodes' own clocks"
+    )
+    return Check(name, "ok", f"{evidence}; they are due every {HEARTBEAT_S:g} s")

@@ -1,6 +1,7 @@
-"""The smallest pods that use a device: a vector added on a GPU, the RDMA devices listed and opened.
+"""The smallest pods that use a device: add two vectors on a GPU; list and open the RDMA devices.
 
-Each runs with the system's own options, and with one of the resource by which the cluster gives the device.
+Each runs with the system's own options, and with one of the resource through which the cluster offers the
+device.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from assay.records import Job
 from assay.units import human
 
 GPU = "nvidia.com/gpu"
-RDMA = "rdma/"  # how the device plugins' resources begin
+RDMA = "rdma/"  # prefix of the device plugins' resources
 VECTOR_ADD, RDMA_CHECK = "assay_payloads.probing.vector_add", "assay_payloads.probing.rdma_check"
 START_WITHIN_S = 120.0  # the system's image is on a node by now
 
 
 def examine(seen: ClusterView, inside: Facts) -> tuple[Check, Check]:
-    """Run those pods for which the cluster announces a device; `inside` is what a pod without one told."""
+    """Run the pods whose device the cluster announces; `inside` has the facts of a pod without devices."""
     offered = announced(seen)
     if isinstance(offered, ReadFailure):
         return offered.check("GPU pod"), offered.check("RDMA pod")
@@ -36,7 +37,7 @@ def examine(seen: ClusterView, inside: Facts) -> tuple[Check, Check]:
 
 
 def announced(seen: ClusterView) -> Mapping[str, float] | ReadFailure:
-    """Resource → how much of it the node with most announces, of those that can take the system's pods."""
+    """Resource → the most that a node announces, among nodes that can run the system's pods."""
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes
     most: dict[str, float] = {}
@@ -47,13 +48,13 @@ def announced(seen: ClusterView) -> Mapping[str, float] | ReadFailure:
 
 
 def resource(system: KubernetesSystem, offered: Mapping[str, float], prefix: str) -> str:
-    """The resource by which a device is given: the one the system asks for, else one that is announced."""
+    """The resource of a device: the one the system requests, otherwise one that is announced."""
     asked = [*system.resources.accelerator, *system.resources.pod]
     return next((name for name in (*asked, *sorted(offered)) if name.startswith(prefix)), prefix)
 
 
 def jobs(seen: ClusterView) -> list[tuple[KubernetesSystem, Job]]:
-    """Both pods, whether or not the cluster announces their devices: what is shown and checked, not sent."""
+    """Both pods, whether or not the cluster announces their devices; shown and checked, not sent."""
     offered = announced(seen)
     told: Mapping[str, float] = {} if isinstance(offered, ReadFailure) else offered
     made = []
@@ -68,7 +69,7 @@ def _job(program: str) -> Job:
 
 
 def _with(system: KubernetesSystem, device: str) -> KubernetesSystem:
-    """The system, whose pods get one of the device, and no other device that a rank would."""
+    """The system with pods that get one of the device, and none of a rank's other devices."""
     asked = {**system.resources.accelerator, **system.resources.pod}
     plain = {name: amount for name, amount in asked.items() if "/" not in name}
     return system.model_copy(update={"resources": Resources(accelerator={**plain, device: "1"})})
@@ -91,7 +92,7 @@ def vector_add(resource: str, told: Facts | None, is_asked: bool) -> Check:
     if told is None:
         evidence = f"not announced: no node has {resource}"
         if not is_asked:
-            return Check(name, "ok", f"{evidence}, and the system asks for none")
+            return Check(name, "ok", f"{evidence}, and the system requests none")
         remedy = "install what announces it: assay cluster prepare (GPU Operator, or the device plugin)"
         return Check(name, "fail", evidence, remedy)
     error = text(told, "smoke.error")
@@ -100,16 +101,19 @@ def vector_add(resource: str, told: Facts | None, is_asked: bool) -> Check:
             name, "ok", f"{text(told, 'smoke.device')} added two vectors in a pod with {resource}: 1"
         )
     remedy = (
-        "give the pod the driver: NVIDIA's container runtime on the node, runtimeClassName: nvidia in the "
-        "system, and an image whose torch is built with CUDA"
+        "make the driver available to the pod: NVIDIA's container runtime on the node, runtimeClassName: "
+        "nvidia in the system, and an image whose torch is built with CUDA"
     )
     return Check(
-        name, "fail", f"a pod with {resource}: 1 added nothing: {error or 'it told nothing'}", remedy
+        name,
+        "fail",
+        f"a pod with {resource}: 1 failed to add two vectors: {error or 'it reported nothing'}",
+        remedy,
     )
 
 
 def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
-    """Whether a pod with an RDMA resource lists devices, opens them and may lock memory."""
+    """Whether a pod with an RDMA resource lists devices, opens them, and may lock memory."""
     name = "RDMA pod"
     if told is None:
         wanted = resource if resource != RDMA else f"{RDMA}…"
@@ -118,12 +122,12 @@ def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
         evidence = f"not announced: no node has {wanted}; {listed} (/sys/class/infiniband)"
         verbs = fabric.verbs(inside)
         if verbs is not None and verbs.state != "ok":
-            remedy = "install an RDMA device plugin (assay cluster prepare), and ask for its resource"
-            return Check(name, "warn", f"{evidence}, and gets none of them", remedy)
+            remedy = "install an RDMA device plugin (assay cluster prepare), and request its resource"
+            return Check(name, "warn", f"{evidence}, but can use none of them", remedy)
         return Check(name, "ok", evidence)
     error = text(told, "smoke.error")
     if error is not None:
-        remedy = f"kubectl describe node; what the device plugin gives with {resource}"
+        remedy = f"kubectl describe node; check what the device plugin provides with {resource}"
         return Check(name, "fail", f"a pod with {resource}: 1: {error}", remedy)
     verbs = fabric.verbs(told)
     if verbs is None:
@@ -133,7 +137,10 @@ def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
         return Check(name, verbs.state, f"a pod with {resource}: 1: {verbs.evidence}", verbs.remedy)
     refused = text(told, "memory.lock_refused")
     if refused is not None:
-        remedy = "capabilities: [IPC_LOCK] in the system; the runtime's memlock limit (assay cluster prepare)"
+        remedy = (
+            "set capabilities: [IPC_LOCK] for the system; raise the runtime's memlock limit (assay "
+            "cluster prepare)"
+        )
         return Check(name, "fail", f"a pod with {resource}: 1: {verbs.evidence}, but {refused}", remedy)
     locked = human(number(told, "memory.locked_bytes") or 0.0, "B")
     return Check(name, "ok", f"a pod with {resource}: 1: {verbs.evidence}; {locked} locked")

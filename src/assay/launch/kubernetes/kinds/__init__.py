@@ -1,4 +1,4 @@
-"""One file a job kind; here only which there are."""
+"""One file per job kind; this module only lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`job`: an Indexed Job with a headless Service, by which the pods know each other's names."""
+"""`job`: an Indexed Job with a headless Service, which gives the pods names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def manifest(order: Order) -> list[Manifest]:
 
 
 def service(order: Order) -> Manifest:
-    """The Service that gives each pod a name; ready or not, since ranks meet before they are."""
+    """The Service that gives each pod a name, ready or not, since ranks meet before pods are ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -14,7 +14,7 @@ def manifest(order: Order) -> list[Manifest]:
     """The JobSet."""
     env = {"MASTER_ADDR": f"{order.name}-{RANKS}-0-0.{order.name}", "MASTER_PORT": str(order.meeting_port)}
     limits = pod.job_limits(order)
-    ttl = limits.pop("ttlSecondsAfterFinished")  # the set's: its Job goes with it
+    ttl = limits.pop("ttlSecondsAfterFinished")  # on the set: its Job goes with it
     job = {
         "completionMode": "Indexed",
         "completions": order.workers,

@@ -1,4 +1,4 @@
-"""What a job kind is: how a job becomes its objects, and how such an object says that it has ended."""
+"""What a job kind is: how a job becomes objects, and how the job object shows that it has ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JobRef(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How an object says that it has ended; `reason` as the platform words it, "" where it gives none."""
+    """How an object ended; `reason` in the platform's words, "" if it gives none."""
 
     succeeded: bool
     reason: str
@@ -30,17 +30,17 @@ class Ending(NamedTuple):
 class JobKind:
     """One kind of job.
 
-    name           as the option `kind` has it
+    name           the value of the option `kind`
     job_ref        of its job object
-    manifest       the objects beside the payload in the order in which they are made; the job object is last
-    ended          of the job object as the API server gives it: how it ended, None while it has not
+    manifest       the objects besides the payload, in the order of creation; the job object is last
+    ended          how the job object from the API server ended; None while it has not
     misfits        the system's options that such a job can't have, with the option as `where`
-    expected_pods  how many pods a shape becomes, those included that run no rank
-    programs       that travel with such a job beside those of every kind
-    spec           what the keeper's spec has beside what it has for every kind
-    needs          what has to be installed, in words; "" for what every cluster has
-    heeds_deletion its controller makes nothing more for an object that is being deleted, so that one can wait
-                   until all that belongs to the object is gone before it is
+    expected_pods  how many pods a shape becomes, including those that run no rank
+    programs       to send with such a job in addition to those of every kind
+    spec           what the keeper's spec contains in addition to what it has for every kind
+    needs          what must be installed, as text; "" for what every cluster has
+    heeds_deletion its controller creates nothing more for an object that is being deleted, so that deletion
+                   can wait until everything that belongs to the object is gone
     """
 
     name: str
@@ -61,7 +61,7 @@ class JobKind:
 
 
 def ended_by_condition(obj: Mapping[str, Any], succeeded: str, failed: str) -> Ending | None:
-    """The ending that the object's conditions tell, where each ending has a condition of its own."""
+    """The ending shown by the object's conditions, if each ending has its own condition."""
     for condition in obj.get("status", {}).get("conditions", ()):
         if condition["status"] == "True" and condition["type"] in (succeeded, failed):
             said = ": ".join(filter(None, (condition.get("reason", ""), condition.get("message", ""))))

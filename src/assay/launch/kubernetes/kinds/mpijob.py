@@ -1,7 +1,7 @@
-"""`mpijob`: an MPIJob (v2beta1). mpirun starts the ranks over ssh; in each worker a keeper keeps them.
+"""`mpijob`: an MPIJob (v2beta1). mpirun starts the ranks over ssh; a keeper in each worker watches them.
 
-The image needs Open MPI, sshd and ssh, and its user a name: sshd and ssh refuse a user id that the image's
-/etc/passwd lacks.
+The image needs Open MPI, sshd, and ssh, and its user needs a name: sshd and ssh refuse a user ID that
+the image's /etc/passwd lacks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from assay.launch.kubernetes.order import LABEL_ROLE, Manifest, Order
 INDEX = "ASSAY_WORKER"
 INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
 AUTH_DIR = "/assay/ssh"
-HOSTS = "/etc/mpi/hostfile"  # the operator tells Open MPI 4 of it in a variable that 5 does not know
+HOSTS = "/etc/mpi/hostfile"  # the operator passes it to Open MPI 4 in a variable that version 5 does not know
 PROGRAM = "assay_payloads.keeping.mpi"
 OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
 
 
 def manifest(order: Order) -> list[Manifest]:
-    """The MPIJob. Its pods stay when it has ended: their logs are what counts."""
+    """The MPIJob. Its pods stay after it has ended, because their logs are needed."""
     return [
         {
             "apiVersion": "kubeflow.org/v2beta1",
@@ -46,7 +46,7 @@ def manifest(order: Order) -> list[Manifest]:
 
 
 def _worker(order: Order) -> Manifest:
-    """A pod of ranks: ready when mpirun can reach it. The platform ends it by a deadline of its own."""
+    """A pod with ranks: ready when mpirun can reach it. The platform ends it by its own deadline."""
     env = {"MASTER_ADDR": f"{order.name}-worker-0.{order.name}", "MASTER_PORT": str(order.meeting_port)}
     template = pod.template(order, env=env, node_from=INDEX)
     container, port = template["spec"]["containers"][0], order.meeting_port + 1
@@ -55,13 +55,13 @@ def _worker(order: Order) -> Manifest:
     index = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_LABEL}']"}}
     container["env"].append({"name": INDEX, "valueFrom": index})
     probe = {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 60}
-    container["startupProbe"] = probe  # asks no more once sshd has answered
+    container["startupProbe"] = probe  # stops once sshd has answered
     template["spec"]["activeDeadlineSeconds"] = pod.deadline_s(order)
     return template
 
 
 def _launcher(order: Order) -> Manifest:
-    """The pod of mpirun, which has no accelerators and lies anywhere."""
+    """The pod of mpirun, which has no accelerators and runs anywhere."""
     template = pod.template(order, env={}, node_from=None)
     template["metadata"]["labels"][LABEL_ROLE] = "launcher"
     spec: dict[str, Any] = template["spec"]
@@ -74,7 +74,7 @@ def _launcher(order: Order) -> Manifest:
 
 
 def _mpirun(order: Order) -> list[str]:
-    """A stand-in is started for each rank; cores are the keeper's to give out."""
+    """Each rank is a stand-in that mpirun starts; the keeper assigns cores."""
     ssh = (
         f"-p {order.meeting_port + 1} -i {payload.JOB_DIR}/ssh-key -o ConnectionAttempts=30 "
         "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"

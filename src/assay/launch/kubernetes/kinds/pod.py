@@ -23,12 +23,12 @@ def manifest(order: Order) -> list[Manifest]:
 
 
 def misfits(order: Order) -> Iterator[Problem]:
-    """The kind itself, for a shape of several workers."""
+    """Reports the kind itself for a shape of several workers."""
     shape = order.job.shape
     if order.workers > 1:
         yield Problem(
             "kind",
-            f"shape {shape} has {order.workers} workers and kind pod is one pod: "
+            f"shape {shape} has {order.workers} workers, but kind pod is one pod: "
             f"write kind: job, or shape 1x{shape.ranks}",
         )
 

@@ -1,4 +1,4 @@
-"""`pytorchjob`: of the Kubeflow Training Operator (v1), for clusters that still have it."""
+"""`pytorchjob`: a PyTorchJob of the Kubeflow Training Operator (v1), for clusters that still have it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order
 
-CONTAINER = "pytorch"  # the operator puts MASTER_ADDR, MASTER_PORT and RANK into the container of this name
-INDEX = "RANK"  # to the operator a pod is a rank; the keeper gives each process its own
+CONTAINER = "pytorch"  # the operator sets MASTER_ADDR, MASTER_PORT, and RANK in the container with this name
+INDEX = "RANK"  # to the operator, a pod is a rank; the keeper numbers each process
 
 
 def manifest(order: Order) -> list[Manifest]:

@@ -48,7 +48,7 @@ def manifest(order: Order) -> list[Manifest]:
 
 
 def _patch(template: Manifest) -> Manifest:
-    """What of the pod is not the trainer's, as a patch of the runtime."""
+    """The parts of the pod that don't belong to the trainer, as a patch of the runtime."""
     spec = template["spec"]
     container = {field: spec["containers"][0][field] for field in PATCHED_IN_CONTAINER}
     patched = {field: spec[field] for field in PATCHED if field in spec} | {"containers": [container]}
@@ -61,7 +61,7 @@ def _patch(template: Manifest) -> Manifest:
 
 
 def misfits(order: Order) -> Iterator[Problem]:
-    """Each option that a TrainJob has no place for."""
+    """Each option that a TrainJob does not support."""
     spec = _template(order)["spec"]
     fields = [field for field in spec if field not in (*PATCHED, *THE_RUNTIMES)]
     fields += [field for field in spec["containers"][0] if field not in (*IN_TRAINER, *PATCHED_IN_CONTAINER)]
@@ -71,8 +71,8 @@ def misfits(order: Order) -> Iterator[Problem]:
     for option, unplaced in of_options.items():
         yield Problem(
             option,
-            f"a TrainJob has no place for {', '.join(unplaced)}: "
-            "choose kind: jobset or job, or leave it to the runtime",
+            f"a TrainJob does not support {', '.join(unplaced)}: "
+            "use kind: jobset or job, or leave it to the runtime",
         )
 
 
@@ -81,7 +81,7 @@ def _template(order: Order) -> Manifest:
 
 
 def _option(field: str, options: KubernetesSystem) -> str:
-    """The option that a field of the pod comes from; the kind, where it comes from the trial's shape."""
+    """The option that a field of the pod comes from; `kind` if it comes from the trial's shape."""
     if field == "dnsPolicy":
         return "hostNetwork"
     if getattr(options, field, None):
@@ -99,5 +99,5 @@ KIND = JobKind(
     ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
     expected_pods=lambda shape: shape.workers,
     needs="Kubeflow Trainer",
-    heeds_deletion=False,  # Trainer 2.3 makes the JobSet anew for as long as the TrainJob is seen
+    heeds_deletion=False,  # Trainer 2.3 re-creates the JobSet for as long as it sees the TrainJob
 )

@@ -1,4 +1,4 @@
-// Draws each figure's chart from the data beside it. Colours are CSS variables, so the theme needs no redrawing.
+// Draws each figure's chart from the data next to it. Colors are CSS variables, so a new theme needs no redrawing.
 const draw = async (plot) => {
   const spec = JSON.parse(document.getElementById(plot.dataset.spec).textContent);
   spec.description = plot.closest("figure").querySelector("figcaption").textContent;
@@ -9,7 +9,7 @@ const draw = async (plot) => {
     defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   });
-  // A layer without a mark (no interval goes on beyond the axis, say) is a picture without a name: not to be read.
+  // A layer without a mark (for example, no interval extends beyond the axis) is an unnamed picture: hide it from screen readers.
   for (const layer of plot.querySelectorAll("g[role=graphics-symbol]:empty")) layer.setAttribute("aria-hidden", "true");
   plot.dataset.drawn = "yes";
 };

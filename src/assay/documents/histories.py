@@ -1,0 +1,60 @@
+"""`assay history --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.analyse.history import FALSE_ALARM
+from assay.records import to_plain
+from assay.report.sentences.history import around
+
+if TYPE_CHECKING:
+    from assay.analyse.history import LevelShift
+    from assay.report.sentences.history import AnnotatedHistory, FactChange
+
+
+def document(metric: str, found: Sequence[AnnotatedHistory]) -> dict[str, Any]:
+    """The document, as its schema describes it."""
+    return {"schema": "assay.history/1", "metric": metric, "histories": [_plain(one) for one in found]}
+
+
+def _plain(one: AnnotatedHistory) -> dict[str, Any]:
+    history = one.history
+    return {
+        "suite": history.suite,
+        "system": history.system,
+        "point": to_plain(history.point),
+        "false_alarm_rate": FALSE_ALARM,
+        "spread": history.spread,
+        "reason": history.reason,
+        "dropped": history.dropped,
+        "undated": list(history.undated),
+        "levels": [{"mean": level, "sessions": count} for level, count in history.levels],
+        "sessions": [
+            {
+                "session": e.session,
+                "at": e.at if e.dated else None,
+                "value": e.value,
+                "runs": [r.run.id for r in e.results],
+            }
+            for e in history.entries
+        ],
+        "steps": [
+            _plain_step(one, step, changes) for step, changes in zip(history.steps, one.changes, strict=True)
+        ],
+    }
+
+
+def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
+    entries = one.history.entries
+    return {
+        "after": entries[step.after].session,
+        "before": entries[step.before].session,
+        "earliest": entries[step.earliest].session,
+        "latest": entries[step.latest].session,
+        "ratio": to_plain(step.ratio),
+        "better": step.better,
+        "compared": [entry.session for entry in around(one.history, step)],
+        "changes": list(map(str, changes)),
+    }

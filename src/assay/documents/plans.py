@@ -1,0 +1,52 @@
+"""`assay plan --json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assay.records import to_plain
+from assay.run.duration import total
+from assay.rundir.files import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assay.api.plans import SuitePlan
+    from assay.launch.check import PartCheck
+    from assay.records import Trial
+
+
+def document(found: SuitePlan) -> dict[str, Any]:
+    """The whole plan: its trials, the looks of a run until decided, and how long it takes."""
+    durations = found.durations()
+    return {
+        "schema": "assay.plan/1",
+        **without_secrets(found.plan),
+        "until": _until(found),
+        "duration": {
+            "systems": {name: to_plain(of_system) for name, of_system in durations.items()},
+            "total": to_plain(total(durations.values())),
+        },
+    }
+
+
+def trial_document(found: SuitePlan, trial: Trial, answers: Sequence[PartCheck] | None) -> dict[str, Any]:
+    """One trial and what it submits, with the platform's answer if it was asked."""
+    document = {
+        "schema": "assay.trial/1",
+        "trial": without_secrets(trial),
+        "sends": to_plain(found.sent(trial)),
+    }
+    return document if answers is None else document | {"platform_says": to_plain(answers)}
+
+
+def _until(found: SuitePlan) -> dict[str, Any] | None:
+    if found.limits is None:
+        return None
+    return {
+        "max_repeats": found.limits.max_repeats,
+        "max_time_s": found.limits.max_time_s,
+        "looks": list(found.plan.looks),
+        "nominal_p": found.nominal_p,
+        "confidence": 1 - found.nominal_p,
+    }

@@ -1,0 +1,51 @@
+"""`assay sweep --json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assay.analyse.comparison.groups import cause
+from assay.records import to_plain
+
+if TYPE_CHECKING:
+    from assay.analyse.sweeps.figures import Pairs
+    from assay.api.sweeps import SweepResult
+
+
+def document(system: str, found: SweepResult) -> dict[str, Any]:
+    """The output of `--json`; a number that does not exist is null."""
+    runs, verdicts = found.runs, found.verdicts
+    return {
+        "schema": "assay.sweep/1",
+        "system": system,
+        "sessions": [measured.session for measured in runs.measured],
+        "complete": runs.complete,
+        "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
+        "nodes": [
+            {
+                "benchmark": one.point.benchmark,
+                "metric": one.point.metric,
+                "unit": one.point.unit,
+                "slow": one.slow,
+                "judged": one.judged,
+                "crowd": to_plain(one.crowd),
+                "changes": to_plain(one.changes),
+            }
+            for one in verdicts.nodes
+        ],
+        "pairs": None if verdicts.pairs is None else _pairs_plain(verdicts.pairs),
+        "rings": to_plain(verdicts.rings),
+        "keep_off": to_plain(found.keep_off),
+        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
+    }
+
+
+def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
+    ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
+    changes = to_plain(pairs.changes)
+    return {
+        "ratios": ratios,
+        "groups": dict(pairs.groups),
+        "blame": to_plain(pairs.blame),
+        "changes": changes,
+    }

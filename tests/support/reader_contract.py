@@ -1,0 +1,168 @@
+"""What every reader of a foreign program's logs promises, whatever falls into them.
+
+A reader's own test file inherits `ReaderContract` and keeps what is special to its program.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assay.cli import assay
+from assay.logs.figures import LogFigures
+from assay.logs.tools import TOOLS, tools_of
+from assay.units import factor
+
+Read = Callable[[str], LogFigures]
+NO_FIGURES = ("9" * 400, "1e999", "1e308", "nan", "inf", "-0")
+inherited = settings(suppress_health_check=[HealthCheck.differing_executors])
+
+
+def values(found: LogFigures, metric: str, **labels: object) -> list[float]:
+    """The figures of a metric that have these labels, in the log's order."""
+    return [f.value for f in found.figures if f.metric == metric and labels.items() <= f.labels.items()]
+
+
+def figures(found: LogFigures) -> Counter[tuple[object, ...]]:
+    """Its figures wherever they stand."""
+    return Counter(
+        (f.metric, f.value, f.unit, repr(sorted(f.labels.items())), repr(sorted(f.at.items())))
+        for f in found.figures
+    )
+
+
+class ReaderContract:
+    """Inherit it, name the tool, and give it logs.
+
+    whole   logs of runs that came to their end: every form that the program prints
+    torn    pairs of a log in which one line is torn, and the same without that line
+    failed  pairs of a log that is no result, and words of its first problem
+    may_be_zero  metrics of which more is better that may be 0 in a sound log
+    """
+
+    tool: ClassVar[str]
+    whole: ClassVar[Sequence[str]]
+    torn: ClassVar[Sequence[tuple[str, str]]] = ()
+    failed: ClassVar[Sequence[tuple[str, str]]] = ()
+    may_be_zero: ClassVar[Sequence[str]] = ()
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """A test that takes one of these runs for each."""
+        for name, examples in (("log", self.whole), ("torn_log", self.torn), ("failed_log", self.failed)):
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, examples, ids=map(str, range(len(examples))))
+
+    def found_in(self, file: Path) -> LogFigures:
+        """What the reader makes of a file."""
+        return TOOLS[self.tool].read(file)
+
+    @pytest.fixture
+    def read(self, tmp_path: Path) -> Read:
+        """What the reader makes of a text."""
+
+        def found(text: str) -> LogFigures:
+            file = tmp_path / "log"
+            file.write_text(text, newline="", errors="replace")
+            return self.found_in(file)
+
+        return found
+
+    def test_a_whole_log_has_figures_and_no_problem(self, read: Read, log: str) -> None:
+        found = read(log)
+        assert found.figures
+        assert (found.problems, found.skipped, found.cut) == ([], 0, 0)
+
+    def test_every_figure_has_its_line_and_a_unit_that_is_known(self, read: Read, log: str) -> None:
+        declared = {metric.name: metric.unit for metric in TOOLS[self.tool].metrics}
+        for figure in read(log).figures:
+            assert 1 <= figure.line <= log.count("\n") + 1
+            if declared:
+                assert factor(figure.unit)[1] == factor(declared[figure.metric])[1]
+
+    def test_a_log_is_recognised_by_what_is_in_it_and_by_no_other_tool(
+        self, tmp_path: Path, log: str
+    ) -> None:
+        file = tmp_path / "log.txt"
+        file.write_text(log)
+        assert [tool.name for tool in tools_of(file)] == [self.tool]
+
+    def test_an_imported_log_is_kept_with_its_figures_in_base_units(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("one.log").write_text(log, newline="")
+        done = CliRunner().invoke(assay, ["import", "one.log", "--name", "kept", "--json"])
+        [session] = json.loads(done.stdout)["sessions"]
+        assert (session["runs"], session["failed"]) == (1, [])
+        assert f"one.log: read as a log of {self.tool}; unknown lines: 0" in session["notes"]
+        rows = json.loads(CliRunner().invoke(assay, ["export", "kept", "--json"]).stdout)
+        assert {row["unit"] for row in rows} == {factor(row["unit"])[1] for row in rows}
+
+    def test_a_torn_line_is_counted_and_never_a_figure(self, read: Read, torn_log: tuple[str, str]) -> None:
+        torn, without = map(read, torn_log)
+        assert figures(torn) == figures(without)
+        assert torn.skipped == without.skipped + 1
+
+    def test_what_failed_or_measured_nothing_is_a_problem_that_says_why(
+        self, read: Read, failed_log: tuple[str, str]
+    ) -> None:
+        log, words = failed_log
+        assert words in read(log).problems[0]
+
+    @pytest.mark.parametrize("nothing", ["", "\n", "step 1 loss 0.5\n1048576 262144 float 3\n", "\0\x1b[2J"])
+    def test_a_log_of_nothing_is_a_problem(self, read: Read, nothing: str) -> None:
+        found = read(nothing)
+        assert found.problems
+        assert found.figures == []
+
+    @inherited
+    @given(data=st.data())
+    def test_a_log_that_was_cut_anywhere_is_a_problem_or_has_figures_of_the_whole_only(
+        self, tmp_path_factory: pytest.TempPathFactory, log: str, data: st.DataObject
+    ) -> None:
+        end = data.draw(st.integers(0, len(log.rstrip()) - 1))
+        file = tmp_path_factory.mktemp("cut") / "log"
+        file.write_text(log, newline="")
+        whole = self.found_in(file)
+        file.write_text(log[:end], newline="")
+        found = self.found_in(file)
+        assert found.problems or figures(found) <= figures(whole)
+        assert found.problems or found.figures
+        if log.startswith("{"):  # a document that is not whole says nothing
+            assert found.problems
+            assert found.figures == []
+
+    @inherited
+    @given(text=st.text(max_size=200), data=st.data())
+    def test_whatever_falls_into_a_log_leaves_a_problem_or_figures_that_are_numbers(
+        self, tmp_path_factory: pytest.TempPathFactory, log: str, text: str, data: st.DataObject
+    ) -> None:
+        metrics = TOOLS[self.tool].metrics
+        rises = {m.name for m in metrics if m.better == "higher"} - {*self.may_be_zero}
+        at = data.draw(st.integers(0, len(log)))
+        file = tmp_path_factory.mktemp("fuzz") / "log"
+        file.write_text(log[:at] + text + log[at:], newline="", errors="replace")
+        found = self.found_in(file)
+        assert found.problems or found.figures
+        for figure in found.figures:
+            assert math.isfinite(figure.value)
+            assert figure.value > 0 or figure.metric not in rises
+
+    def test_a_number_that_is_none_or_too_large_ends_no_reading_and_is_no_figure(
+        self, read: Read, log: str
+    ) -> None:
+        for place in re.finditer(r"\d+(?:\.\d+)?", log):
+            for other in NO_FIGURES:
+                for figure in read(log[: place.start()] + other + log[place.end() :]).figures:
+                    numbers = (figure.value * factor(figure.unit)[0], *figure.at.values())
+                    assert all(map(math.isfinite, numbers)), (place, other[:9], figure)
