@@ -66,12 +66,14 @@ def unreadable(path: Path, error: OSError) -> InputError:
 
 def read_whole(path: Path, most_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
     """A file's content. Raises InputError if it can't be read, or is larger than `most_bytes`."""
+    data = bytearray()
     with reading(path) as file:
-        data = file.read(most_bytes + 1)
+        while len(data) <= most_bytes and (block := file.read(_BLOCK_BYTES)):
+            data += block
     if len(data) > most_bytes:
         what = f"is larger than {human(float(most_bytes), 'B')}, the limit for such a file"
         raise InputError([Problem(str(path), what)])
-    return data
+    return bytes(data)
 
 
 def read_json(path: Path) -> Any:

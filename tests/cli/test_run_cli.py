@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from test_extents import dead_python
 
+import command_line as typed
 from assay import store
 from assay.cli import assay
 from assay.errors import HostError
@@ -223,3 +224,29 @@ def test_on_a_terminal_a_live_line_shows_the_running_trial_and_two_ctrl_c_end_it
     assert process.wait(timeout=30) == 130, shown
     assert b"Traceback" not in shown
     os.close(main)
+
+
+def test_a_name_that_is_not_text_is_refused_for_runs_and_kept_readable_for_a_suite(suite: Path) -> None:
+    write(suite)
+    refused = typed.assay(suite.parent, "run", "suite.yaml", "--runs", "r\udcff")
+    assert (refused.returncode, refused.stderr) == (
+        4,
+        "assay: r\\xff: the runs directory's name is not UTF-8; rename it or name another\n",
+    )
+    odd = suite.rename(suite.with_name("s\udcff.yaml"))
+    assert typed.assay(suite.parent, "run", odd.name).returncode == 0
+    (header,) = suite.parent.glob("runs/demo/*/session.json")
+    assert json.loads(header.read_text())["command_line"] == ["assay", "run", "s?.yaml"]
+
+
+def test_too_little_memory_is_said_without_a_traceback(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("assay.inputs.reading", full)
+    write(suite)
+    said = typed.assay(suite.parent, "run", "suite.yaml")
+    assert (said.returncode, said.stderr) == (
+        5,
+        "assay: out of memory: this machine, or `ulimit -v`, allows too little\n",
+    )

@@ -25,8 +25,19 @@ _log = logging.getLogger("assay")
 
 
 def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
-    """The directory of the runs: the path, else $ASSAY_RUNS, else `runs/` here."""
-    return Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
+    """The directory of the runs: the path, else $ASSAY_RUNS, else `runs/` here.
+
+    Raises InputError if its name is not text, because an index can't have such a name.
+    """
+    found = Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
+    try:
+        os.fspath(found).encode()
+    except UnicodeEncodeError:
+        named = os.fsencode(found).decode(errors="backslashreplace")
+        raise InputError(
+            f"{named}: the runs directory's name is not UTF-8; rename it or name another"
+        ) from None
+    return found
 
 
 def each(*given: Names) -> list[str]:

@@ -17,7 +17,14 @@ from typing import NoReturn, TextIO, cast
 import click
 
 from assay import __version__
-from assay.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, AssayError, ReaderGoneError
+from assay.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_READER_GONE,
+    AssayError,
+    HostError,
+    ReaderGoneError,
+)
 
 COLLECT_EVERY = 50_000  # new containers; Python's 700 makes the collector scan all imports again and again
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
@@ -130,10 +137,7 @@ def main() -> NoReturn:
         os.environ.pop("COLUMNS", None)
     code: object = EXIT_READER_GONE
     try:
-        try:
-            code = assay.main(prog_name="assay", standalone_mode=False)
-        except SystemExit as left:  # with the answer's code
-            code = left.code
+        code = _answer()
         sys.stdout.flush()
     except AssayError as error:
         click.echo(f"assay: {error}", err=True)
@@ -149,6 +153,16 @@ def main() -> NoReturn:
     except ReaderGoneError:
         pass
     _leave(code if isinstance(code, int) else EXIT_OK)
+
+
+def _answer() -> object:
+    """Run the command; returns its exit code. Raises HostError if it runs out of memory."""
+    try:
+        return assay.main(prog_name="assay", standalone_mode=False)
+    except SystemExit as left:  # with the answer's code
+        return left.code
+    except MemoryError:
+        raise HostError("out of memory: this machine, or `ulimit -v`, allows too little") from None
 
 
 def _columns() -> int:

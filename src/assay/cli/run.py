@@ -175,7 +175,7 @@ def _show(found: RunResult) -> None:
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
     session = completed.session
-    console.print(f"\nStored in {session.path}", markup=False, soft_wrap=True)
+    console.print(f"\nStored in {terminal.printable(str(session.path))}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
         console.print(f"  {line}", markup=False, soft_wrap=True)
 

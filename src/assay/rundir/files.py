@@ -142,4 +142,6 @@ def record_json(record: Any) -> bytes:
 
 
 def _text(plain: Any) -> bytes:
-    return redact.text(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return redact.text(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
+        errors="replace"
+    )  # names of files may hold any byte

@@ -223,10 +223,9 @@ def reading_at_most(bytes_per_s: int, space: str, directory: Path) -> Iterator[N
     def bound() -> None:
         while not over.wait(0.2):
             for pod in cluster.objects(space, "pods"):
-                for file in groups.glob(
-                    f"*/kubepods/**/pod{pod['metadata']['uid']}/*/blkio.throttle.read_bps_device"
-                ):
-                    with suppress(FileNotFoundError):  # the pod has ended
+                of_pod = f"*/kubepods/**/pod{pod['metadata']['uid']}/*/blkio.throttle.read_bps_device"
+                with suppress(FileNotFoundError):  # a pod has ended, this one or a neighbour
+                    for file in groups.glob(of_pod):
                         file.write_text(limit)
 
     require(
