@@ -302,7 +302,7 @@ def test_within_one_standard_deviation_lets_a_third_more_time_pass(
 
 def test_sessions_that_would_settle_openshift() -> None:
     assert (needed(0.005), needed(0.005, 0.005)) == (3, 23)
-    says(OPENSHIFT, "3 a side", "23")
+    says(OPENSHIFT, "3 sessions per side", "23")
 
 
 # Figures from text ---------------------------------------------------------------------------------------

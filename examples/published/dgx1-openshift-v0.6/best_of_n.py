@@ -1,8 +1,8 @@
-"""What it gains to set the best of n timings against an official score: `python best_of_n.py LOGS…`.
+"""How much the best of n timings gains over an official score: `python best_of_n.py LOGS…`.
 
 The official score drops the fastest and the slowest run and averages the rest. For each set of logs that has
-a score, runs are drawn from that set itself, so that both sides are one system: whatever the best of n is
-ahead by is the method's doing. The expectation over all draws (with replacement) is exact, not simulated.
+a score, runs are drawn from the set itself. Both sides are then one system, so any lead of the best of n is
+due to the method. The expectation over all draws (with replacement) is exact, not simulated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DRAWN = (1, 2, 3, 5, 10)
 def expected_best(minutes: Sequence[float], n: int) -> float:
     """Mean of the fastest of n runs drawn with replacement, minutes.
 
-    The fastest is slower than the k fastest with probability ((N − k) / N)^n.
+    The fastest drawn is slower than the k fastest of all N with probability ((N − k) / N)^n.
 
     >>> expected_best([10.0, 20.0], 1), expected_best([10.0, 20.0], 2)
     (15.0, 12.5)

@@ -1,8 +1,8 @@
-"""What passes the test "within one standard deviation of the mean": `python within_one_sd.py LOGS…`.
+"""How often a slower system is "within one standard deviation": `python within_one_sd.py LOGS…`.
 
-For each set of logs: the band that the test allows, and how often a system that is truly slower would pass
-it. The runs of both sides are drawn, with replacement, from that one set, and those of one side take longer
-by the stated share.
+Prints, for each set of logs, the band that this test allows, and how often a system that is truly slower
+passes it. The runs of both sides are drawn, with replacement, from that one set, and those of one side take
+longer by the stated share.
 """
 
 from __future__ import annotations
