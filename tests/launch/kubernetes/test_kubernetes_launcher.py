@@ -47,6 +47,14 @@ def running(namespace: str, selector: str = "") -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
 
 
+def still_running(namespace: str, selector: str = "") -> list[str]:
+    """The same after a while: an operator ends its own pods when it gets to them."""
+    give_up = time.monotonic() + 15
+    while (found := running(namespace, selector)) and time.monotonic() < give_up:
+        time.sleep(0.2)
+    return found
+
+
 def make(namespace: str, spool: Path, **options: Any) -> Launcher:
     return launch.make("kubernetes", cluster.system(namespace, **{"grace": 0.5, **options}), spool=spool)
 
@@ -71,10 +79,7 @@ class OnCluster:
         cluster.kubectl("-n", self.namespace, "delete", plural, name_of(handle.token), "--wait=false")
 
     def left_at_the_end(self, token: str) -> list[str]:
-        give_up = time.monotonic() + 15  # an operator ends its own pods when it comes to it
-        while (found := self.left(token)) and time.monotonic() < give_up:
-            time.sleep(0.2)
-        return found
+        return still_running(self.namespace, f"{LABEL_TOKEN}={token}")
 
 
 class TestCommandLine(CliContract):
@@ -88,6 +93,9 @@ class TestCommandLine(CliContract):
 
     def left(self) -> list[str]:
         return running(self.namespace)
+
+    def left_at_the_end(self) -> list[str]:
+        return still_running(self.namespace)
 
 
 @pytest.fixture
