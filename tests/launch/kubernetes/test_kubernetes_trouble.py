@@ -93,7 +93,7 @@ def test_an_operator_that_does_not_run_is_named(namespace: str, tmp_path: Path) 
     with scaled_to_nothing("mpi-operator", "mpi-operator"):
         trial = Trial(launcher(namespace, tmp_path, kind="mpijob"), job(python("print(1)")))
         trial.follow_until(lambda t: any("no controller handles the MPIJob" in why for why in t.waited))
-        assert "look whether the MPI Operator runs" in trial.waited[-1]
+        assert "check that the MPI Operator is running" in trial.waited[-1]
     trial.launcher.cancel(trial.handle)
     assert trial.to_end().state is JobState.CANCELLED
     assert left(namespace, trial.asked.token) == []
