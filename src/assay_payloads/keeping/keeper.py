@@ -326,11 +326,12 @@ def serve(probe: str) -> None:
 
     Each gets one line in reply: 0 once the keeper has taken the job, otherwise how it ended.
 
-    probe  module that is imported in advance, so that each keeper has it
+    probe  module that is imported in advance, so that each keeper has it, with what earlier probes learned
     """
-    importlib.import_module(probe)
+    answers = importlib.import_module(probe).ANSWERS
     gc.freeze()  # so that forked keepers keep sharing this memory
     for line in sys.stdin.buffer:
+        answers.take_in()
         starting = os.fork()
         if starting == 0:
             serve_one(**json.loads(line))

@@ -1,0 +1,100 @@
+"""Answers of interpreters, remembered by the process that forks many probes.
+
+An interpreter's start is a third of what a short trial costs. Nothing is remembered longer than it is known
+to hold: the answer is used again only if the command, the environment, the interpreter's files and the
+folders that it searches are what they were. An interpreter that another program starts (a shim) is always
+asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay_payloads.probing import interpreter
+
+OF_ONE_TRIAL = ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT")  # variables that no interpreter depends on
+LONGEST_BYTES = 1 << 16
+STEERS_SEARCH = (".pth", "customize.py", "pyvenv.cfg")  # ends of the names of files that add folders
+
+Answer = tuple[dict[str, str], list[str]]
+
+
+class Answers:
+    """A forked process reads what this process knew when it was forked, and reports what it has learned.
+
+    A process that never takes in anything, and forks no probes, asks each time.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+        self._ends: tuple[socket.socket, ...] = ()  # where reports arrive, and where they are sent
+
+    def take_in(self) -> None:
+        """Learn what forked processes have reported."""
+        if not self._ends:
+            self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            for end in self._ends:
+                end.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                question, answer = json.loads(self._ends[0].recv(LONGEST_BYTES))
+                self._known[question] = answer
+
+    def close(self) -> None:
+        """Take in nothing more."""
+        for end in self._ends:
+            end.close()
+
+    def asked(self, python: str) -> Callable[[], Answer]:
+        """As `interpreter.asked`, from memory if nothing has changed since."""
+        if not self._ends:
+            return interpreter.asked(python)
+        question = _question(python, os.environ)
+        known = self._known.get(question)
+        if known is not None and known["stamps"] == _stamps(python, known["folders"]):
+            return lambda: (known["facts"], known["folders"])
+        told = interpreter.asked(python)
+
+        def answer() -> Answer:
+            facts, folders = told()
+            if os.path.realpath(facts["executable"]) == os.path.realpath(python):
+                learned = {"facts": facts, "folders": folders, "stamps": _stamps(python, folders)}
+                with contextlib.suppress(OSError):  # too long, or nobody takes it in: ask again next time
+                    self._ends[1].send(json.dumps((question, learned)).encode())
+            return facts, folders
+
+        return answer
+
+
+def _question(python: str, environment: Mapping[str, str]) -> str:
+    lasting = {name: value for name, value in environment.items() if name not in OF_ONE_TRIAL}
+    return json.dumps([python, os.getcwd(), lasting], sort_keys=True)  # noqa: PTH109 - pathlib costs 10 ms
+
+
+def _stamps(python: str, folders: list[str]) -> list[list[Any]]:
+    """What changes when the interpreter does, or a file that steers its search."""
+    real = os.path.realpath(python)
+    found = [[real, *_stamp(real)]]
+    for folder in (*folders, os.path.dirname(python), os.path.dirname(os.path.dirname(python))):  # noqa: PTH120
+        found.append([folder, *_stamp(folder)])
+        with contextlib.suppress(OSError):
+            names = sorted(name for name in os.listdir(folder) if name.endswith(STEERS_SEARCH))  # noqa: PTH208
+            found += [[name, *_stamp(f"{folder}/{name}")] for name in names]
+    return found
+
+
+def _stamp(path: str) -> list[int]:
+    """Identity, size and time of change; empty if there is no such file."""
+    try:
+        stat = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return []
+    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+
+
+ANSWERS = Answers()

@@ -1,0 +1,157 @@
+"""An interpreter's answer is used again only while nothing has changed that it depends on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from assay_payloads.probing import interpreter
+from assay_payloads.probing.remembered import Answer, Answers
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The interpreters that were started, in order."""
+    started: list[str] = []
+    asked = interpreter.asked
+
+    def counted(python: str) -> Callable[[], Answer]:
+        started.append(python)
+        return asked(python)
+
+    monkeypatch.setattr(interpreter, "asked", counted)
+    return started
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    with closing(Answers()) as made:
+        yield made
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> str:
+    """The interpreter of an environment of its own."""
+    venv.create(tmp_path / "env", symlinks=True)
+    return str(tmp_path / "env/bin/python")
+
+
+def packages(python: str) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(Path(python).parents[1])}))
+
+
+def twice(answers: Answers, python: str) -> tuple[Answer, Answer]:
+    """What two probes get, of which the second was forked after the first had ended."""
+    found = []
+    for _ in range(2):
+        answers.take_in()
+        found.append(answers.asked(python)())
+    return found[0], found[1]
+
+
+def test_the_same_interpreter_is_started_once(answers: Answers, python: str, starts: list[str]) -> None:
+    first, second = twice(answers, python)
+    assert first == second
+    assert first[0]["executable"] == python
+    assert str(packages(python)) in first[1]
+    assert starts == [python]
+
+
+def test_who_forks_no_probes_asks_each_time(answers: Answers, python: str, starts: list[str]) -> None:
+    assert answers.asked(python)() == answers.asked(python)()
+    assert starts == [python] * 2
+
+
+def test_the_port_and_token_of_a_trial_change_nothing(
+    answers: Answers, python: str, starts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in ("1", "2"):
+        for name in ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT"):
+            monkeypatch.setenv(name, number)
+        answers.take_in()
+        answers.asked(python)()
+    assert starts == [python]
+
+
+def another_variable(_python: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("PYTHONPATH", str(folder))
+
+
+def another_directory(_python: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.chdir(folder)
+
+
+def a_path_file(python: str, folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    (packages(python) / "more.pth").write_text(f"{folder}\n")
+
+
+def a_path_file_of_equal_size(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    file = packages(python) / "there.pth"
+    was = file.stat()
+    file.write_text(file.read_text().swapcase())
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def settings_of_the_environment(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    file = Path(python).parents[1] / "pyvenv.cfg"
+    file.write_text(file.read_text().replace("false", "true"))
+
+
+def another_interpreter(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    Path(python).unlink()
+    Path(python).symlink_to(Path(sys.executable).resolve())
+    (Path(python).parent / "python3").touch()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_variable,
+        another_directory,
+        a_path_file,
+        a_path_file_of_equal_size,
+        settings_of_the_environment,
+        another_interpreter,
+    ],
+)
+def test_what_changed_in_between_is_seen(
+    change: Callable[[str, Path, pytest.MonkeyPatch], None],
+    answers: Answers,
+    python: str,
+    starts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (packages(python) / "there.pth").write_text("/nowhere\n")
+    (tmp_path / "folder").mkdir()
+    twice(answers, python)
+    change(python, tmp_path / "folder", monkeypatch)
+    answers.take_in()
+    answers.asked(python)()
+    assert starts == [python] * 2
+
+
+def test_an_interpreter_that_another_program_starts_is_asked_each_time(
+    answers: Answers, python: str, starts: list[str], tmp_path: Path
+) -> None:
+    shim = tmp_path / "python"
+    shim.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+    shim.chmod(0o755)
+    first, second = twice(answers, str(shim))
+    assert first == second
+    assert starts == [str(shim)] * 2
+
+
+def test_an_interpreter_that_is_gone_is_an_error_even_if_it_was_known(answers: Answers, python: str) -> None:
+    twice(answers, python)
+    Path(python).unlink()
+    answers.take_in()
+    with pytest.raises(FileNotFoundError):
+        answers.asked(python)()
