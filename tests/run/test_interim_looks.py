@@ -159,7 +159,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     document, said = until(cut)
-    assert "going on" in said.stderr
+    assert "done: resuming" in said.stderr
     assert document["until"] == whole["until"]
     assert document["comparisons"][0]["ratio"] == whole["comparisons"][0]["ratio"]
     assert len(list(rundir.sessions(cut / "runs"))) == 1

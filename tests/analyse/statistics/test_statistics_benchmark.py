@@ -25,7 +25,7 @@ def test_the_simulation_meets_its_targets() -> None:
     argv = [sys.executable, str(BENCHMARKS / "statistics"), "--quick"]
     ran = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "comparisons equal to assay's own" in ran.stdout
+    assert "comparisons equal to Assay's own" in ran.stdout
     assert "t test after every run to 20" in ran.stdout
 
 
