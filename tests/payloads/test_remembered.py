@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay_payloads.probing import interpreter
-from assay_payloads.probing.remembered import Answer, Answers
+from assay_payloads.probing.remembered import Answer, RememberedAnswers
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
-    with closing(Answers()) as made:
+def answers() -> Iterator[RememberedAnswers]:
+    with closing(RememberedAnswers()) as made:
         yield made
 
 
@@ -47,7 +47,7 @@ def packages(python: str) -> Path:
     return Path(sysconfig.get_path("purelib", vars={"base": str(Path(python).parents[1])}))
 
 
-def twice(answers: Answers, python: str) -> tuple[Answer, Answer]:
+def twice(answers: RememberedAnswers, python: str) -> tuple[Answer, Answer]:
     """What two probes get, of which the second was forked after the first had ended."""
     found = []
     for _ in range(2):
@@ -56,7 +56,9 @@ def twice(answers: Answers, python: str) -> tuple[Answer, Answer]:
     return found[0], found[1]
 
 
-def test_the_same_interpreter_is_started_once(answers: Answers, python: str, starts: list[str]) -> None:
+def test_the_same_interpreter_is_started_once(
+    answers: RememberedAnswers, python: str, starts: list[str]
+) -> None:
     first, second = twice(answers, python)
     assert first == second
     assert first[0]["executable"] == python
@@ -64,13 +66,15 @@ def test_the_same_interpreter_is_started_once(answers: Answers, python: str, sta
     assert starts == [python]
 
 
-def test_who_forks_no_probes_asks_each_time(answers: Answers, python: str, starts: list[str]) -> None:
+def test_who_forks_no_probes_asks_each_time(
+    answers: RememberedAnswers, python: str, starts: list[str]
+) -> None:
     assert answers.asked(python)() == answers.asked(python)()
     assert starts == [python] * 2
 
 
 def test_the_port_and_token_of_a_trial_change_nothing(
-    answers: Answers, python: str, starts: list[str], monkeypatch: pytest.MonkeyPatch
+    answers: RememberedAnswers, python: str, starts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in ("1", "2"):
         for name in ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT"):
@@ -123,7 +127,7 @@ def another_interpreter(python: str, _folder: Path, _patch: pytest.MonkeyPatch) 
 )
 def test_what_changed_in_between_is_seen(
     change: Callable[[str, Path, pytest.MonkeyPatch], None],
-    answers: Answers,
+    answers: RememberedAnswers,
     python: str,
     starts: list[str],
     tmp_path: Path,
@@ -139,7 +143,7 @@ def test_what_changed_in_between_is_seen(
 
 
 def test_an_interpreter_that_another_program_starts_is_asked_each_time(
-    answers: Answers, python: str, starts: list[str], tmp_path: Path
+    answers: RememberedAnswers, python: str, starts: list[str], tmp_path: Path
 ) -> None:
     shim = tmp_path / "python"
     shim.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
@@ -149,7 +153,9 @@ def test_an_interpreter_that_another_program_starts_is_asked_each_time(
     assert starts == [str(shim)] * 2
 
 
-def test_an_interpreter_that_is_gone_is_an_error_even_if_it_was_known(answers: Answers, python: str) -> None:
+def test_an_interpreter_that_is_gone_is_an_error_even_if_it_was_known(
+    answers: RememberedAnswers, python: str
+) -> None:
     twice(answers, python)
     Path(python).unlink()
     answers.take_in()

@@ -1,4 +1,4 @@
-"""Answers of interpreters, remembered by the process that forks many probes.
+"""RememberedAnswers of interpreters, remembered by the process that forks many probes.
 
 An interpreter's start is a third of what a short trial costs. Nothing is remembered longer than it is known
 to hold: the answer is used again only if the command, the environment, the interpreter's files and the
@@ -24,7 +24,7 @@ STEERS_SEARCH = (".pth", "customize.py", "pyvenv.cfg")  # ends of the names of f
 Answer = tuple[dict[str, str], list[str]]
 
 
-class Answers:
+class RememberedAnswers:
     """A forked process reads what this process knew when it was forked, and reports what it has learned.
 
     A process that never takes in anything, and forks no probes, asks each time.
@@ -97,4 +97,4 @@ def _stamp(path: str) -> list[int]:
     return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
-ANSWERS = Answers()
+ANSWERS = RememberedAnswers()
