@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from assay.api.submissions import submit
     from assay.api.sweeps import sweep
     from assay.api.systems import every_system, system_named
+    from assay.api.watching import watch
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
@@ -74,6 +75,7 @@ _MODULES = {
     "submit": "assay.api.submissions",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
+    "watch": "assay.api.watching",
 }
 __all__ = [
     "clean",
@@ -107,6 +109,7 @@ __all__ = [
     "submit",
     "sweep",
     "system_named",
+    "watch",
 ]
 
 logging.getLogger("assay").addHandler(logging.NullHandler())

@@ -1,0 +1,182 @@
+"""`assay watch`: what a running job does to this machine, live."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, duration, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.table import Table
+
+    from assay.monitor.watching import Watching
+
+
+UNKNOWN = "unknown"
+
+
+@click.command()
+@click.option("--pid", type=click.IntRange(min=1), required=True, help="Process to watch, with its children.")
+@click.option("--every", callback=duration, default="1s", show_default=True, help="Time between samples.")
+@click.option("--for", "for_", callback=duration, metavar="TIME", help="How long; else until it ends.")
+@JSON
+def command(pid: int, every: float, for_: float | None, as_json: bool) -> None:
+    """Watch a job that Assay did not start: its CPU time, memory and disk traffic, the node and its GPUs.
+
+    The job is a process on this machine and everything below it. Assay reads what the kernel and NVIDIA's
+    driver count, and changes nothing of the job. The live table and the lines go to standard output; a
+    summary follows when the job ends, when the time is over, or after Ctrl-C.
+
+    \b
+    Examples:
+      assay watch --pid 4711
+      assay watch --pid 4711 --every 5s --for 10min
+      assay watch --pid 4711 --json > samples.jsonl     one JSON document per sample, then the summary
+
+    \b
+    Exit codes: 0 watched to the end of the job or of the time; 4 there is no such process;
+    130 stopped by Ctrl-C.
+    """
+    from assay.api.watching import watch
+
+    samples = watch(pid, every=every, for_=for_)
+    if as_json:
+        last = None
+        for last in samples:
+            echo_json(_sample(last))
+        echo_json({"summary": last.summary() if last else {}})
+        return
+    (_live if sys.stdout.isatty() else _lines)(samples)
+
+
+def _lines(samples: Iterator[Watching]) -> None:
+    """A line per sample, for logs and pipes."""
+    shown, last = 0, None
+    for last in samples:
+        at_s = last.latest[None].at_s
+        click.echo(f"{at_s:8.1f} s  {_row(_node(last))}")
+        for gpu, row in _gpus(last).items():
+            click.echo(f"            GPU {gpu}  {_row(row)}")
+        for event in last.events[shown:]:
+            click.echo(f"{event.at_s:8.1f} s  ! {_words(event.gpu, event.words)}")
+        shown = len(last.events)
+    _end(last)
+
+
+def _row(figures: Mapping[str, str]) -> str:
+    """The figures that are known: at the first sample, no speed is."""
+    known = {name: figure for name, figure in figures.items() if figure != UNKNOWN}
+    return "  ".join(f"{name} {figure:<11}" for name, figure in known.items()).rstrip()
+
+
+def _live(samples: Iterator[Watching]) -> None:
+    """A table that is redrawn at each sample."""
+    from rich.console import Console
+    from rich.live import Live
+
+    last = None
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        for last in samples:
+            live.update(_table(last), refresh=True)
+    for event in last.events if last else ():
+        click.echo(f"{event.at_s:8.1f} s  ! {_words(event.gpu, event.words)}")
+    _end(last)
+
+
+def _table(watching: Watching) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    table.add_column(f"process {watching.pid}")
+    gpus = _gpus(watching)
+    node = _node(watching)
+    for name in node:
+        table.add_column(name, justify="right")
+    table.add_row(f"{watching.latest[None].at_s:.0f} s", *node.values())
+    if not gpus:
+        return table
+    both = Table.grid()
+    below = Table(box=None, pad_edge=False, header_style="dim")
+    below.add_column("GPU")
+    for name in next(iter(gpus.values())):
+        below.add_column(name, justify="right")
+    for gpu, row in gpus.items():
+        below.add_row(str(gpu), *row.values())
+    both.add_row(table)
+    both.add_row(below)
+    return both
+
+
+def _node(watching: Watching) -> dict[str, str]:
+    """What the job and its node do, by name."""
+    values, speeds = watching.latest[None].values, watching.speeds.get(None, {})
+    return {
+        "CPU": _figure(speeds, "job_cpu_seconds", "{:.2f} cores"),
+        "memory": _quantity(values, "job_memory_bytes", "B"),
+        "processes": _figure(values, "job_processes", "{:.0f}"),
+        "read": _quantity(speeds, "job_read_bytes", "B/s"),
+        "written": _quantity(speeds, "job_written_bytes", "B/s"),
+        "node CPU": _figure(speeds, "cpu_busy_seconds", "{:.2f} cores"),
+        "received": _quantity(speeds, "network_received_bytes", "B/s"),
+        "sent": _quantity(speeds, "network_sent_bytes", "B/s"),
+    }
+
+
+def _gpus(watching: Watching) -> dict[int, dict[str, str]]:
+    """What each GPU does, by index and name."""
+    return {
+        gpu: {
+            "use": _figure(sample.values, "utilization_percent", "{:.0f} %"),
+            "memory": _quantity(sample.values, "memory_used_bytes", "B"),
+            "power": _figure(sample.values, "power_watts", "{:.0f} W"),
+            "temperature": _figure(sample.values, "temperature_celsius", "{:.0f} °C"),
+            "SM clock": _quantity(sample.values, "sm_clock_hertz", "Hz"),
+        }
+        for gpu, sample in sorted((gpu, one) for gpu, one in watching.latest.items() if gpu is not None)
+    }
+
+
+def _figure(values: Mapping[str, float], name: str, form: str) -> str:
+    return form.format(values[name]) if name in values else UNKNOWN
+
+
+def _quantity(values: Mapping[str, float], name: str, unit: str) -> str:
+    from assay.units import human
+
+    return human(values[name], unit) if name in values else UNKNOWN
+
+
+def _words(gpu: int | None, words: str) -> str:
+    return words if gpu is None else f"GPU {gpu}: {words}"
+
+
+def _end(last: Watching | None) -> None:
+    from assay.units import human_seconds
+
+    summary = last.summary() if last else {}
+    if not summary:
+        click.echo("It ended before the first sample.")
+        return
+    said = [f"watched for {human_seconds(summary['watched_seconds'])}"]
+    if "job_mean_cpu_cores" in summary:
+        said.append(f"{summary['job_mean_cpu_cores']:.2f} cores on average")
+    said.append(f"at most {_quantity(summary, 'job_peak_memory_bytes', 'B')} of memory")
+    click.echo("; ".join(said))
+
+
+def _sample(watching: Watching) -> dict[str, object]:
+    """The newest samples as plain data."""
+    header = watching.header
+    return {
+        "started_at": header.started_at if header else None,
+        "at_s": watching.latest[None].at_s,
+        "node": {**watching.latest[None].values},
+        "per_second": watching.speeds.get(None, {}),
+        "gpus": {gpu: {**one.values} for gpu, one in watching.latest.items() if gpu is not None},
+        "events": [{"at_s": e.at_s, "gpu": e.gpu, "xid": e.xid, "words": e.words} for e in watching.events],
+    }

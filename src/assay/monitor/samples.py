@@ -1,0 +1,157 @@
+"""What the sampler prints, as records (`assay_payloads/sampling/sampler.py` describes its lines)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from assay.errors import InputError
+
+MARK: Final = ":::ASSAY-TELEMETRY "
+VERSION: Final = 1
+COUNTER: Final = "_total"  # ends the name of a value that counts since some earlier time
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line.
+
+    started_at  time of day, seconds since 1970, to which the times of all samples are added
+    period_s    between samples
+    node, gpu   names of the values in a sample; [] for GPUs: this node has none
+    gpus        index, and as far as known `uuid` and `name`
+    """
+
+    started_at: float
+    period_s: float
+    node: tuple[str, ...]
+    gpu: tuple[str, ...]
+    gpus: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of a node, or of one of its GPUs, at one time; one that is unknown is absent.
+
+    at_s  since the start, monotonic
+    gpu   its index; None: the node
+    """
+
+    at_s: float
+    values: Mapping[str, float]
+    gpu: int | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: the code of an Xid, or a note in words."""
+
+    at_s: float
+    words: str
+    gpu: int | None = None
+    xid: int | None = None
+
+
+@dataclass
+class Telemetry:
+    """Takes in lines in their order.
+
+    torn  lines that are not whole, or not the sampler's: a kill, a full disk
+    """
+
+    header: Header | None = None
+    torn: int = 0
+    _kept: list[Sample | Event] = field(default_factory=list)
+
+    def read(self, lines: Iterable[str]) -> Iterator[Sample | Event]:
+        """What these lines say. Raises InputError for samples of a newer Assay."""
+        for line in lines:
+            found = self._line(line)
+            if found is not None:
+                yield found
+
+    def _line(self, line: str) -> Sample | Event | None:
+        if line.startswith(MARK):
+            self.header = _header(line)
+            self.torn += self.header is None
+            return None
+        letter, _, rest = line.partition(" ")
+        found = None if self.header is None else _KINDS.get(letter, _nothing)(self.header, rest.split())
+        self.torn += found is None and bool(line.strip())
+        return found
+
+
+def _header(line: str) -> Header | None:
+    try:
+        said = json.loads(line.removeprefix(MARK))
+        version = said["version"]
+        node, gpu = (tuple(map(str, said[name])) for name in ("node", "gpu"))
+        found = Header(float(said["started_at"]), float(said["period_s"]), node, gpu, tuple(said["gpus"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+    if version != VERSION:
+        raise InputError(f"telemetry of version {version}; this Assay reads version {VERSION}: update it")
+    return found
+
+
+def _node(header: Header, words: list[str]) -> Sample | None:
+    return _sample(header.node, words)
+
+
+def _gpu(header: Header, words: list[str]) -> Sample | None:
+    if len(words) < 2 or not words[1].isdecimal():
+        return None
+    return _sample(header.gpu, [words[0], *words[2:]], int(words[1]))
+
+
+def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) -> Sample | None:
+    numbers = [_number(word) for word in words]
+    if len(numbers) != len(names) + 1 or numbers[0] is None or math.inf in numbers:
+        return None
+    known = {name: value for name, value in zip(names, numbers[1:], strict=True) if value is not None}
+    return Sample(numbers[0], known, gpu)
+
+
+def _xid(_header: Header, words: list[str]) -> Event | None:
+    if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal()):
+        return None
+    at_s = _number(words[0])
+    if at_s is None or at_s == math.inf:
+        return None
+    return Event(at_s, f"Xid {words[2]}", int(words[1]), int(words[2]))
+
+
+def _note(_header: Header, words: list[str]) -> Event | None:
+    at_s = _number(words[0]) if len(words) > 1 else None
+    return None if at_s is None or at_s == math.inf else Event(at_s, " ".join(words[1:]))
+
+
+def _nothing(_header: Header, _words: list[str]) -> None:
+    return None
+
+
+def _number(word: str) -> float | None:
+    """None for an unknown value, infinity for what is no number."""
+    if word == "-":
+        return None
+    try:
+        value = float(word)
+    except ValueError:
+        return math.inf
+    return value if math.isfinite(value) else math.inf
+
+
+_KINDS: Final = {"n": _node, "g": _gpu, "x": _xid, "!": _note}
+
+
+def rates(before: Sample, after: Sample) -> dict[str, float]:
+    """Counters as change per second, by name without `_total`; a counter that was reset has none."""
+    passed_s = after.at_s - before.at_s
+    return {
+        name.removesuffix(COUNTER): (value - before.values[name]) / passed_s
+        for name, value in after.values.items()
+        if name.endswith(COUNTER) and passed_s > 0 and value >= before.values.get(name, math.inf)
+    }

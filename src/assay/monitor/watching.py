@@ -1,0 +1,120 @@
+"""The sampler next to a process of this machine, and what its samples amount to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from assay import payload_files
+from assay.errors import InputError
+from assay.monitor.samples import Event, Header, Sample, Telemetry, rates
+
+SAMPLER: Final = "assay_payloads.sampling.sampler"
+SHORTEST_S, LONGEST_S = 0.1, 3600.0  # between samples
+_END_S = 2.0  # for a sampler to end once it was asked to
+
+
+@dataclass
+class Watching:
+    """What has been sampled so far.
+
+    pid      of the process
+    latest   the newest sample of the node (None) and of each GPU, by index
+    speeds   counters of the same as change per second, by name without `_total`
+    events   Xids and notes
+    summary  totals since the first sample, by name: see `Summary`
+    """
+
+    pid: int
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    latest: dict[int | None, Sample] = field(default_factory=dict)
+    speeds: dict[int | None, dict[str, float]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    _first: dict[int | None, Sample] = field(default_factory=dict)
+    _peak_memory_bytes: float = 0.0
+    _busy_percent: dict[int, list[float]] = field(default_factory=dict)
+
+    @property
+    def header(self) -> Header | None:
+        """The names of what is sampled; None before the first line."""
+        return self.telemetry.header
+
+    def take(self, found: Sample | Event) -> None:
+        """Add what the sampler said."""
+        if isinstance(found, Event):
+            self.events.append(found)
+            return
+        before = self.latest.get(found.gpu)
+        if before is not None:
+            self.speeds[found.gpu] = rates(before, found)
+        self._first.setdefault(found.gpu, found)
+        self.latest[found.gpu] = found
+        self._peak_memory_bytes = max(self._peak_memory_bytes, found.values.get("job_memory_bytes", 0.0))
+        use = found.values.get("utilization_percent")
+        if found.gpu is not None and use is not None:
+            total, count = self._busy_percent.get(found.gpu, [0.0, 0.0])
+            self._busy_percent[found.gpu] = [total + use, count + 1]
+
+    def summary(self) -> dict[str, float]:
+        """What is known of the whole time: mean cores, peak memory, and per GPU use and energy."""
+        found: dict[str, float] = {}
+        node, first = self.latest.get(None), self._first.get(None)
+        if node is None or first is None:
+            return found
+        found["watched_seconds"] = node.at_s - first.at_s
+        mean = rates(first, node)
+        if "job_cpu_seconds" in mean:
+            found["job_mean_cpu_cores"] = mean["job_cpu_seconds"]
+        if self._peak_memory_bytes:
+            found["job_peak_memory_bytes"] = self._peak_memory_bytes
+        for gpu, (total, count) in sorted(self._busy_percent.items()):
+            found[f"gpu_{gpu}_mean_utilization_percent"] = total / count
+        for gpu in sorted(index for index in self.latest if index is not None):
+            passed_s = self.latest[gpu].at_s - self._first[gpu].at_s
+            power = rates(self._first[gpu], self.latest[gpu]).get("energy_joules")
+            if power is not None:
+                found[f"gpu_{gpu}_energy_joules"] = power * passed_s
+        return found
+
+
+def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Watching]:
+    """Sample a process and everything below it until it ends, or for a time; nothing of it is changed.
+
+    It yields the same object after each sample of the node. Raises InputError if there is no such process.
+    """
+    if not SHORTEST_S <= period_s <= LONGEST_S:
+        raise InputError(f"every {period_s:g} s: choose between {SHORTEST_S:g} s and {LONGEST_S:g} s")
+    if not Path("/proc", str(pid)).is_dir():
+        raise InputError(f"there is no process {pid} on this machine; `ps -ef` lists the processes")
+    watching = Watching(pid)
+    end = None if for_s is None else time.monotonic() + for_s
+    with _sampler(pid, period_s) as lines:
+        for found in watching.telemetry.read(lines):
+            watching.take(found)
+            if isinstance(found, Sample) and found.gpu is None:
+                yield watching
+            if end is not None and time.monotonic() >= end:
+                return
+
+
+@contextmanager
+def _sampler(pid: int, period_s: float) -> Iterator[Iterator[str]]:
+    """The lines of a sampler, which ends with this context."""
+    program = payload_files.DIRECTORY / payload_files.path_of(SAMPLER)
+    argv = [sys.executable, "-I", "-S", str(program), str(pid), str(period_s)]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as sampler:
+        assert sampler.stdout is not None
+        try:
+            yield iter(sampler.stdout)
+        finally:
+            sampler.terminate()
+            try:
+                sampler.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                sampler.kill()

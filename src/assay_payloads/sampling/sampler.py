@@ -1,0 +1,160 @@
+"""Samples a node while a job runs on it: counters of the kernel, the job's processes, the GPUs.
+
+    python -I -S …/assay_payloads/sampling/sampler.py PID PERIOD_S [LIBRARY]
+
+The job is the process with this ID and everything below it. The sampler ends with it, and changes nothing of
+it. It runs with only the standard library (3.9 or newer) and prints lines:
+
+    :::ASSAY-TELEMETRY {"version": 1, "started_at": …, "period_s": 1.0, "node": […], "gpu": […], "gpus": […]}
+    n 3.001 12.31 0.2 -                 node: seconds since the start, then a value per column of `node`
+    g 3.002 1 97 -                      GPU: the same, after its index, with a value per column of `gpu`
+    x 3.002 1 79                        GPU 1 reported Xid 79
+    ! 3.002 GPU 1: …                    why something can't be sampled from now on, or what is missing
+
+`-` is an unknown value. Values are in base units; names that end in `_total` count since some earlier time
+and are printed as the kernel or driver counts them, so their reader notices a reset. Times are monotonic: if
+somebody sets the clock, only `started_at` is affected. Each GPU has a thread, because a driver's call may
+hang: the samples of the node and the other GPUs continue.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+if __name__ == "__main__":  # otherwise the importer has found the package
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
+from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.sampling.gpus import GPU_COLUMNS, GpuError, Gpus
+from assay_payloads.sampling.node import NodeSource
+
+VERSION = 1
+MARK = ":::ASSAY-TELEMETRY "
+LIBRARY = "libnvidia-ml.so.1"
+
+
+def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
+    """Sample until SIGTERM, or until the process has ended.
+
+    period_s  seconds between samples
+    library   NVIDIA's management library; a node without it has no GPUs of NVIDIA's
+    """
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    lines = Lines(sys.stdout.fileno())
+    node = NodeSource(FileTree(), pid)
+    gpus, problem = opened(library)
+    header = {
+        "version": VERSION,
+        "started_at": time.time(),
+        "period_s": period_s,
+        "node": node.columns,
+        "gpu": GPU_COLUMNS if gpus else [],
+        "gpus": gpus.names if gpus else [],
+    }
+    lines.began = time.monotonic()
+    lines.write(MARK + json.dumps(header))
+    if problem:
+        lines.write(f"! 0 {problem}")
+    if gpus is not None:
+        watchers = [partial(sample_gpu, gpus, index) for index in range(len(gpus.names))]
+        for watch in (*watchers, partial(report_xids, gpus)):
+            threading.Thread(target=watch, args=(lines, period_s), daemon=True).start()
+    for _ in ticks(period_s):
+        if not node.has_job():
+            os._exit(0)
+        lines.sample("n", node.values())
+
+
+def opened(library: str) -> tuple[Gpus | None, str]:
+    """The GPUs, and why there are none: "" if there is no driver."""
+    try:
+        return Gpus.of(library), ""
+    except GpuError as error:
+        return None, str(error)
+
+
+def sample_gpu(gpus: Gpus, index: int, lines: Lines, period_s: float) -> None:
+    """Sample a GPU at each tick; a failure is reported once, and once more when it responds again."""
+    failed = ""
+    for _ in ticks(period_s):
+        values, why = None, ""
+        try:
+            values = gpus.values(index)
+        except GpuError as error:
+            why = str(error)
+        if why != failed:
+            lines.note(f"GPU {index}: {why or 'it responds again'}")
+        failed = why
+        if values is not None:
+            lines.sample(f"g {index}", values)
+
+
+def report_xids(gpus: Gpus, lines: Lines, period_s: float) -> None:
+    """Report at each tick what the driver has reported since."""
+    for _ in ticks(period_s):
+        for index, code in gpus.xids():
+            lines.event("x", f"{index} {code}")
+
+
+def ticks(period_s: float) -> Iterable[None]:
+    """Return at each multiple of the period; those that were missed are left out, never caught up."""
+    start, tick = time.monotonic(), 0
+    while True:
+        yield
+        tick = max(tick + 1, int((time.monotonic() - start) / period_s) + 1)
+        time.sleep(max(0.0, start + tick * period_s - time.monotonic()))
+
+
+def text_of(value: float | None) -> str:
+    """A value as text, without losing a digit."""
+    return "-" if value is None else str(int(value)) if value == int(value) else f"{value:.10g}"
+
+
+class Lines:
+    """Writes lines of telemetry. A disk without space loses samples, which are counted, and ends nothing."""
+
+    def __init__(self, output: int) -> None:
+        self._output, self._lost, self._torn = output, 0, False
+        self._one_at_a_time = threading.Lock()
+        self.began = time.monotonic()
+
+    def sample(self, kind: str, values: Sequence[float | None]) -> None:
+        """A line of values; `kind` may have an index after it."""
+        letter, _, index = kind.partition(" ")
+        told = " ".join(map(text_of, values))
+        self.event(letter, f"{index} {told}" if index else told)
+
+    def note(self, words: str) -> None:
+        """A line for whoever reads the samples."""
+        self.event("!", " ".join(words.split()))
+
+    def event(self, letter: str, rest: str) -> None:
+        """A line with the time."""
+        self.write(f"{letter} {time.monotonic() - self.began:.3f} {rest}")
+
+    def write(self, line: str) -> None:
+        """A whole line, or nothing that a reader could take for one."""
+        with self._one_at_a_time:
+            missing = f"! {time.monotonic() - self.began:.3f} {self._lost} lines could not be written\n"
+            text = "\n" * self._torn + (missing if self._lost else "") + f"{line}\n"
+            data = text.encode()
+            try:
+                written = os.write(self._output, data)
+            except BrokenPipeError:  # nobody reads it any more
+                os._exit(0)
+            except OSError:
+                written = 0
+            if written == len(data):
+                self._lost, self._torn = 0, False
+            else:
+                self._lost, self._torn = self._lost + 1, self._torn or written > 0
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:])
