@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
-from assay.monitor.samples import Event, Sample, Telemetry, rates
+from assay.monitor.samples import Telemetry, TelemetryEvent, TelemetrySample, rates
 
 HEADER = {
     "version": 1,
@@ -26,10 +26,10 @@ LINES = ["n 0.5 10 -\n", "g 0.5 3 97\n", "x 0.6 3 79\n", "! 0.7 GPU 3: it is los
 def test_each_kind_of_line_is_read() -> None:
     telemetry = Telemetry()
     assert list(telemetry.read([FIRST, *LINES])) == [
-        Sample(0.5, {"a_total": 10.0}),
-        Sample(0.5, {"c": 97.0}, gpu=3),
-        Event(0.6, "Xid 79", gpu=3, xid=79),
-        Event(0.7, "GPU 3: it is lost"),
+        TelemetrySample(0.5, {"a_total": 10.0}),
+        TelemetrySample(0.5, {"c": 97.0}, gpu=3),
+        TelemetryEvent(0.6, "Xid 79", gpu=3, xid=79),
+        TelemetryEvent(0.7, "GPU 3: it is lost"),
     ]
     assert telemetry.torn == 0
 
@@ -56,15 +56,15 @@ def test_whatever_is_cut_or_falls_in_leaves_only_values_that_were_sampled(end: i
     cut = "".join(LINES)[:end].splitlines()
     whole = list(Telemetry().read([FIRST, *LINES]))
     for found in telemetry.read([FIRST, *cut[:-1], fallen.replace("\n", " "), *cut[-1:]]):
-        if isinstance(found, Sample) and found not in whole:
+        if isinstance(found, TelemetrySample) and found not in whole:
             line = cut[-1] if cut else ""  # its last number may lack digits, which no reader can see
             assert line.startswith(("n ", "g ")) or fallen.startswith(("n ", "g "))
 
 
 def test_a_counter_that_was_reset_has_no_rate() -> None:
     before, after = (
-        Sample(1.0, {"up_total": 5.0, "down_total": 9.0}),
-        Sample(3.0, {"up_total": 9.0, "down_total": 1.0}),
+        TelemetrySample(1.0, {"up_total": 5.0, "down_total": 9.0}),
+        TelemetrySample(3.0, {"up_total": 9.0, "down_total": 1.0}),
     )
     assert rates(before, after) == {"up": 2.0}
     assert rates(after, after) == {}

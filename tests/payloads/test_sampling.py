@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import nvml_stand_in
-from assay.monitor.samples import Event, Header, Sample, Telemetry, rates
+from assay.monitor.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.sampling import gpus, node, sampler
 
@@ -47,13 +47,13 @@ def sampled(
     return found
 
 
-def read(lines: list[str]) -> tuple[Header, list[Sample], list[Event]]:
+def read(lines: list[str]) -> tuple[TelemetryHeader, list[TelemetrySample], list[TelemetryEvent]]:
     telemetry = Telemetry()
     found = list(telemetry.read(lines))
     assert telemetry.header is not None
     assert telemetry.torn == 0
-    samples = [one for one in found if isinstance(one, Sample)]
-    return telemetry.header, samples, [one for one in found if isinstance(one, Event)]
+    samples = [one for one in found if isinstance(one, TelemetrySample)]
+    return telemetry.header, samples, [one for one in found if isinstance(one, TelemetryEvent)]
 
 
 def test_a_jobs_cpu_time_memory_and_processes_are_those_of_the_whole_tree() -> None:
@@ -220,8 +220,8 @@ def test_a_full_disk_loses_samples_which_are_counted_and_leaves_no_half_line(tmp
     header = {"version": 1, "started_at": 0, "period_s": 1, "node": ["v"], "gpu": [], "gpus": []}
     telemetry = Telemetry()
     found = list(telemetry.read([sampler.MARK + json.dumps(header), *file.read_text().split("\n")]))
-    kept = [one.values["v"] for one in found if isinstance(one, Sample)]
-    (missing,) = (one for one in found if isinstance(one, Event))
+    kept = [one.values["v"] for one in found if isinstance(one, TelemetrySample)]
+    (missing,) = (one for one in found if isinstance(one, TelemetryEvent))
     lost = int(missing.words.split()[0])
     assert kept == [*range(20 - lost), 20, 21, 22]
     assert telemetry.torn <= 1

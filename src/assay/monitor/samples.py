@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.errors import InputError
@@ -16,7 +16,7 @@ COUNTER: Final = "_total"  # ends the name of a value that counts since some ear
 
 
 @dataclass(frozen=True)
-class Header:
+class TelemetryHeader:
     """The first line.
 
     started_at  time of day, seconds since 1970, to which the times of all samples are added
@@ -33,7 +33,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TelemetrySample:
     """The values of a node, or of one of its GPUs, at one time; one that is unknown is absent.
 
     at_s  since the start, monotonic
@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Event:
+class TelemetryEvent:
     """Something that happened: the code of an Xid, or a note in words."""
 
     at_s: float
@@ -62,18 +62,17 @@ class Telemetry:
     torn  lines that are not whole, or not the sampler's: a kill, a full disk
     """
 
-    header: Header | None = None
+    header: TelemetryHeader | None = None
     torn: int = 0
-    _kept: list[Sample | Event] = field(default_factory=list)
 
-    def read(self, lines: Iterable[str]) -> Iterator[Sample | Event]:
+    def read(self, lines: Iterable[str]) -> Iterator[TelemetrySample | TelemetryEvent]:
         """What these lines say. Raises InputError for samples of a newer Assay."""
         for line in lines:
             found = self._line(line)
             if found is not None:
                 yield found
 
-    def _line(self, line: str) -> Sample | Event | None:
+    def _line(self, line: str) -> TelemetrySample | TelemetryEvent | None:
         if line.startswith(MARK):
             self.header = _header(line)
             self.torn += self.header is None
@@ -84,12 +83,14 @@ class Telemetry:
         return found
 
 
-def _header(line: str) -> Header | None:
+def _header(line: str) -> TelemetryHeader | None:
     try:
         said = json.loads(line.removeprefix(MARK))
         version = said["version"]
         node, gpu = (tuple(map(str, said[name])) for name in ("node", "gpu"))
-        found = Header(float(said["started_at"]), float(said["period_s"]), node, gpu, tuple(said["gpus"]))
+        found = TelemetryHeader(
+            float(said["started_at"]), float(said["period_s"]), node, gpu, tuple(said["gpus"])
+        )
     except (ValueError, KeyError, TypeError):
         return None
     if version != VERSION:
@@ -97,39 +98,39 @@ def _header(line: str) -> Header | None:
     return found
 
 
-def _node(header: Header, words: list[str]) -> Sample | None:
+def _node(header: TelemetryHeader, words: list[str]) -> TelemetrySample | None:
     return _sample(header.node, words)
 
 
-def _gpu(header: Header, words: list[str]) -> Sample | None:
+def _gpu(header: TelemetryHeader, words: list[str]) -> TelemetrySample | None:
     if len(words) < 2 or not words[1].isdecimal():
         return None
     return _sample(header.gpu, [words[0], *words[2:]], int(words[1]))
 
 
-def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) -> Sample | None:
+def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) -> TelemetrySample | None:
     numbers = [_number(word) for word in words]
     if len(numbers) != len(names) + 1 or numbers[0] is None or math.inf in numbers:
         return None
     known = {name: value for name, value in zip(names, numbers[1:], strict=True) if value is not None}
-    return Sample(numbers[0], known, gpu)
+    return TelemetrySample(numbers[0], known, gpu)
 
 
-def _xid(_header: Header, words: list[str]) -> Event | None:
+def _xid(_header: TelemetryHeader, words: list[str]) -> TelemetryEvent | None:
     if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal()):
         return None
     at_s = _number(words[0])
     if at_s is None or at_s == math.inf:
         return None
-    return Event(at_s, f"Xid {words[2]}", int(words[1]), int(words[2]))
+    return TelemetryEvent(at_s, f"Xid {words[2]}", int(words[1]), int(words[2]))
 
 
-def _note(_header: Header, words: list[str]) -> Event | None:
+def _note(_header: TelemetryHeader, words: list[str]) -> TelemetryEvent | None:
     at_s = _number(words[0]) if len(words) > 1 else None
-    return None if at_s is None or at_s == math.inf else Event(at_s, " ".join(words[1:]))
+    return None if at_s is None or at_s == math.inf else TelemetryEvent(at_s, " ".join(words[1:]))
 
 
-def _nothing(_header: Header, _words: list[str]) -> None:
+def _nothing(_header: TelemetryHeader, _words: list[str]) -> None:
     return None
 
 
@@ -147,7 +148,7 @@ def _number(word: str) -> float | None:
 _KINDS: Final = {"n": _node, "g": _gpu, "x": _xid, "!": _note}
 
 
-def rates(before: Sample, after: Sample) -> dict[str, float]:
+def rates(before: TelemetrySample, after: TelemetrySample) -> dict[str, float]:
     """Counters as change per second, by name without `_total`; a counter that was reset has none."""
     passed_s = after.at_s - before.at_s
     return {

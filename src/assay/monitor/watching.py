@@ -13,7 +13,7 @@ from typing import Final
 
 from assay import payload_files
 from assay.errors import InputError
-from assay.monitor.samples import Event, Header, Sample, Telemetry, rates
+from assay.monitor.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
 
 SAMPLER: Final = "assay_payloads.sampling.sampler"
 SHORTEST_S, LONGEST_S = 0.1, 3600.0  # between samples
@@ -28,26 +28,25 @@ class Watching:
     latest   the newest sample of the node (None) and of each GPU, by index
     speeds   counters of the same as change per second, by name without `_total`
     events   Xids and notes
-    summary  totals since the first sample, by name: see `Summary`
     """
 
     pid: int
     telemetry: Telemetry = field(default_factory=Telemetry)
-    latest: dict[int | None, Sample] = field(default_factory=dict)
+    latest: dict[int | None, TelemetrySample] = field(default_factory=dict)
     speeds: dict[int | None, dict[str, float]] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    _first: dict[int | None, Sample] = field(default_factory=dict)
+    events: list[TelemetryEvent] = field(default_factory=list)
+    _first: dict[int | None, TelemetrySample] = field(default_factory=dict)
     _peak_memory_bytes: float = 0.0
     _busy_percent: dict[int, list[float]] = field(default_factory=dict)
 
     @property
-    def header(self) -> Header | None:
+    def header(self) -> TelemetryHeader | None:
         """The names of what is sampled; None before the first line."""
         return self.telemetry.header
 
-    def take(self, found: Sample | Event) -> None:
+    def take(self, found: TelemetrySample | TelemetryEvent) -> None:
         """Add what the sampler said."""
-        if isinstance(found, Event):
+        if isinstance(found, TelemetryEvent):
             self.events.append(found)
             return
         before = self.latest.get(found.gpu)
@@ -97,7 +96,7 @@ def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Wat
     with _sampler(pid, period_s) as lines:
         for found in watching.telemetry.read(lines):
             watching.take(found)
-            if isinstance(found, Sample) and found.gpu is None:
+            if isinstance(found, TelemetrySample) and found.gpu is None:
                 yield watching
             if end is not None and time.monotonic() >= end:
                 return
