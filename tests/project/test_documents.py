@@ -69,6 +69,26 @@ def test_every_relative_link_leads_somewhere(document: Path) -> None:
     ] == []
 
 
+def stray_numbers(text: str) -> list[str]:
+    """Lines that the site shows as items of a list: they begin with a number that no list has reached."""
+    last, stray = 0, []
+    for line in _FENCED.sub("", text).splitlines():
+        if found := re.match(r" *(\d+)\. ", line):
+            if int(found[1]) not in (1, last + 1):
+                stray.append(line)
+            last = int(found[1])
+    return stray
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_sentence_becomes_a_numbered_list(document: Path) -> None:
+    assert stray_numbers(document.read_text()) == []
+
+
+def test_a_sentence_that_becomes_a_numbered_list_is_found() -> None:
+    assert stray_numbers("1. one\n2. two\n\n14 in 5 pairs and 8 in\n10. Others\n") == ["10. Others"]
+
+
 def test_the_pictures_of_the_readme_are_there() -> None:
     require(
         "pictures", IMAGES.is_dir(), f"no {IMAGES.name}; tools/make_screenshots.py makes it from a session"
