@@ -2,7 +2,8 @@
 
 Pages are written for readers of the repository. Links lead from file to file, and a list, a table, or a code
 block may follow a paragraph without an empty line, as in CommonMark. The site has docs/ at its root, so each
-link is changed to its target's place in the site; Python-Markdown needs the empty lines.
+link is changed to its target's place in the site; Python-Markdown needs the empty lines. Code blocks have the
+names that GitHub knows; Pygments would show a `console` block without prompts as output, in gray.
 """
 
 from __future__ import annotations
@@ -18,8 +19,16 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "examples")
 TEXT = {".csv", ".log", ".md", ".py", ".yaml", ""}
-_BLOCK = re.compile(r"(?P<list>[-*] |\d+\. )|(?P<table>\|)|(?P<code>```)")
+# As in CommonMark, only a list that starts with 1 may follow a paragraph directly.
+_BLOCK = re.compile(r"(?P<list>[-*] |1\. )|(?P<table>\|)|(?P<code>```)")
 _FENCE = re.compile(r"```+")
+_COMMANDS = re.compile(r"^( *```)console\n(?! *\$ )", re.MULTILINE)
+_PROMPT = re.compile(r"^( *```)python\n(?= *>>> )", re.MULTILINE)
+_FIRST_CELL = re.compile(r"<tr>\s*<td[^>]*>.*?</td>", re.DOTALL)
+_PHRASE = re.compile(r"<code>(?=[^<]{25})(?=[^<]* )")
+_INLINE = re.compile(r"(?<!</span>)<code[^>]*>[^<]*</code>")  # a block's code follows an empty span
+_OPTION = re.compile(r"(?<=[ >])--?\w[\w-]*")
+_PERCENT = re.compile(r"<(pre|code)\b.*?</\1>|(?<=\d) (?=%)", re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)#\s]+)([^)\s]*\))")
 
 
@@ -45,7 +54,23 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> st
             return link[0]
         return link[1] + posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".") + link[3]
 
-    return _separated(_LINK.sub(moved, markdown))
+    return _separated(_highlighted(_LINK.sub(moved, markdown)))
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """The page, with classes that site.css needs to break lines well.
+
+    A long message in the first column of a table is a phrase, which wraps, unlike a name. An option stays
+    whole, and so does a percentage outside of code.
+    """
+    html = _FIRST_CELL.sub(lambda cell: _PHRASE.sub('<code class="phrase">', cell[0]), html)
+    html = _INLINE.sub(lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
+    return _PERCENT.sub(lambda match: match[0] if match[1] else "\N{NO-BREAK SPACE}", html)
+
+
+def _highlighted(markdown: str) -> str:
+    """Name code blocks after what they contain: commands without a prompt, or a Python session."""
+    return _PROMPT.sub(r"\1pycon\n", _COMMANDS.sub(r"\1sh\n", markdown))
 
 
 def _separated(markdown: str) -> str:
