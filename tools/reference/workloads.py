@@ -71,7 +71,7 @@ def _section(workload: Workload, common: type[BaseModel] | None) -> Iterator[str
 
 
 def _table(fields: Iterable[tuple[str, FieldInfo]], heading: str = "parameter") -> Iterator[str]:
-    yield f"| {heading} | default | |\n|---|---|---|"
+    yield f"| {heading} | default | meaning |\n|---|---|---|"
     for name, field in fields:
         default = "required" if field.is_required() else f"`{_value(field)}`"
         yield f"| `{name}` | {default} | {field.description or ''} |"
