@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # The small CPU build of torch, for machines without a GPU and where this index answers; else the default build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
+# A stamp counts only where the environment was made: its programs contain its path.
+moved := $(shell grep -qsF "\"$$PWD/$(VENV)\"" $(VENV)/.made.json || rm -f $(VENV)/.ready*)
 # The stamp of what a target needs; where everything is installed, that serves all of them.
 ready = $(VENV)/.ready$(if $(wildcard $(VENV)/.ready),,-$(1))
 install = $(PYTHON) tools/make_env.py $(VENV) $(1) "$(TORCH_CPU_INDEX)"
@@ -45,7 +47,8 @@ reference: $(call ready,test)
 	$(BIN)/python tools/reference
 
 $(DOCS_VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(DOCS_VENV)
+	@$(PYTHON) -c 'import tomllib' 2>/dev/null || { echo "needs Python 3.11 or newer: make PYTHON=python3.12 docs"; exit 1; }
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
 	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS_VENV)/docs.txt
 	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check --quiet --requirement $(DOCS_VENV)/docs.txt
 	touch $@

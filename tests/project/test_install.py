@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
 import tomllib
 from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -62,3 +65,47 @@ def test_each_target_installs_a_kind_whose_extras_the_package_has() -> None:
     assert named == kinds.keys()
     assert {extra for kind in kinds.values() for extra in kind} <= PROJECT["optional-dependencies"].keys()
     assert {*kinds["test"], *kinds["check"]} == {*kinds["all"]}
+
+
+@pytest.fixture
+def make_env() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "tools" / "make_env.py"))
+
+
+def test_an_environment_counts_only_if_it_was_made_here_to_the_end(
+    make_env: dict[str, Any], tmp_path: Path
+) -> None:
+    root, is_whole = tmp_path / "env", make_env["is_whole"]
+    assert not is_whole(root)
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "python").symlink_to(sys.executable)
+    assert not is_whole(root), "made by something else"
+    make_env["note"](root, under_way=True)
+    assert not is_whole(root), "killed in the middle"
+    make_env["note"](root, under_way=False)
+    assert is_whole(root)
+    root.rename(tmp_path / "moved")
+    assert not is_whole(tmp_path / "moved"), "its programs have the old path"
+    (tmp_path / "moved").rename(root)
+    (root / "bin" / "python").unlink()
+    (root / "bin" / "python").symlink_to("/nowhere/python")
+    assert not is_whole(root), "its interpreter was removed"
+
+
+def test_uv_gets_the_index_that_pip_is_configured_to_use(
+    make_env: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://mirror.invalid/simple\n[install]\ntrusted-host =\n    one\n    two\n"
+    )
+    for name in ("PIP_INDEX_URL", "PIP_CERT", "PIP_TRUSTED_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    found = make_env["settings_of_pip"](Path(sys.executable))
+    assert found["UV_DEFAULT_INDEX"] == "https://mirror.invalid/simple"
+    assert found["UV_INSECURE_HOST"] == "one two"
+    monkeypatch.setenv("PIP_INDEX_URL", "https://other.invalid/simple")
+    assert (
+        make_env["settings_of_pip"](Path(sys.executable))["UV_DEFAULT_INDEX"]
+        == "https://other.invalid/simple"
+    )
