@@ -75,7 +75,7 @@ def _write(file: Path, name: str, found: GateResult) -> None:
     from assay.durable import deliver
     from assay.report.junit import junit
 
-    deliver(file, junit(name, found.judged, found.missing, found.open).encode())
+    deliver(file, junit(name, found.judged, found.missing, found.open).encode(), option="--junit")
 
 
 def _show(found: GateResult) -> None:
