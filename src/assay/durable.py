@@ -28,11 +28,15 @@ _SYNCED_AT_ONCE = 16
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ANOTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP})
 _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_OTHER_RUNS = "choose another directory with --runs"
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Report in the user's terms why a write below `path` failed. Raises HostError."""
+def writing(path: Path, *, elsewhere: str = _OTHER_RUNS) -> Iterator[None]:
+    """Report in the user's terms why a write below `path` failed. Raises HostError.
+
+    elsewhere  how the user chooses another place
+    """
     try:
         yield
     except OSError as error:
@@ -40,8 +44,7 @@ def writing(path: Path) -> Iterator[None]:
             raise HostError(_no_space(path, error)) from error
         if error.errno in _NO_PERMISSION:
             raise HostError(
-                f"{path}: can't be written ({error.strerror}); give yourself write access, or choose another "
-                "directory with --runs"
+                f"{path}: can't be written ({error.strerror}); give yourself write access, or {elsewhere}"
             ) from error
         if error.errno in _ANOTHER_KIND:
             raise HostError(
@@ -73,16 +76,24 @@ def _no_space(path: Path, error: OSError) -> str:
     )
 
 
-def write_atomic(path: Path, data: bytes, *, lasting: bool = True, after: Sequence[Path] = ()) -> None:
+def write_atomic(
+    path: Path,
+    data: bytes,
+    *,
+    lasting: bool = True,
+    after: Sequence[Path] = (),
+    elsewhere: str = _OTHER_RUNS,
+) -> None:
     """Replace `path` with `data`: a reader sees the old content or the new, never a part.
 
     lasting  wait until the disk has it; False if losing it in a power failure costs nothing (a cache)
     after    files whose content must be on disk before this
+    elsewhere  how the user chooses another place
 
     Raises HostError if there is no space or no permission; the old content is kept.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with writing(path):
+    with writing(path, elsewhere=elsewhere):
         try:
             with unfinished.open("wb", buffering=0) as file:
                 _write_all(file.fileno(), data)
@@ -104,22 +115,41 @@ def write_lasting(path: Path, data: bytes) -> None:
         sync(path, path.parent)
 
 
-def deliver(path: Path, data: bytes) -> None:
+def deliver(path: Path, data: bytes, *, option: str = "") -> None:
     """Write a file where the user requested it, with its folder. It does not wait for the disk.
 
     An existing special file, such as /dev/stdout or a pipe, is written to and never replaced.
 
+    option  of the command, which names the file: `-o`
+
     Raises HostError if it can't be written there, whatever the reason.
     """
-    try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    with delivering(path, option=option):
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
-            write_atomic(path, data, lasting=False)
+            write_atomic(path, data, lasting=False, elsewhere=_another_file(option))
+
+
+@contextmanager
+def delivering(path: Path, *, option: str = "") -> Iterator[None]:
+    """Create the folder of a file that the user requested, and report why it can't be written.
+
+    option  as for `deliver`
+
+    Raises HostError, whatever the reason.
+    """
+    elsewhere = _another_file(option)
+    try:
+        with writing(path, elsewhere=elsewhere):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield
     except OSError as error:
-        raise HostError(f"{path}: can't be written: {error.strerror}; name another file") from error
+        raise HostError(f"{path}: can't be written: {error.strerror}; {elsewhere}") from error
+
+
+def _another_file(option: str) -> str:
+    return f"name another file with {option}" if option else "name another file"
 
 
 def append(path: Path, data: bytes) -> None:

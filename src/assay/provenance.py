@@ -23,6 +23,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # group → its heading, in reading order
 GROUPS: dict[str, str] = {
+    "declared": "Set by the systems (systems.yaml)",
+    "parameters": "Set by the suite",
     "probe": "The probe itself",
     "suite": "Suite and Assay",
     "hardware": "Hardware",
@@ -183,6 +185,27 @@ def side_by_side(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact
         if name not in _DERIVED
     )
     return tuple(sorted(facts, key=lambda fact: (order[fact.group], fact.name)))
+
+
+def settings_side_by_side(
+    group: str, a: Sequence[Mapping[str, Scalar]], b: Sequence[Mapping[str, Scalar]], *, prefix: str = ""
+) -> tuple[Fact, ...]:
+    """What the user set on both sides, by name; empty if either side has no table.
+
+    a, b  tables of settings; a name that one of them lacks is absent there
+
+    >>> settings_side_by_side("declared", [{"env.BATCH": "4"}], [{"env.BATCH": "32"}])
+    (Fact(name='env.BATCH', group='declared', a=('4',), b=('32',)),)
+    """
+    if not a or not b:
+        return ()
+
+    def values(tables: Sequence[Mapping[str, Scalar]], name: str) -> tuple[Scalar, ...]:
+        found = {json.dumps(table.get(name)): table.get(name) for table in tables}
+        return tuple(found[key] for key in sorted(found))
+
+    names = sorted({name for table in (*a, *b) for name in table})
+    return tuple(Fact(f"{prefix}{name}", group, values(a, name), values(b, name)) for name in names)
 
 
 def differences(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact, ...]:

@@ -77,12 +77,60 @@ def test_json_has_the_facts_that_differ_with_what_they_are(runs: Path) -> None:
     assert document["b"] == {"reference": "tiny:loud", "runs": 1, "runs_known": 1}
     assert {
         "name": "env.NCCL_DEBUG",
-        "group": "environment",
+        "group": "declared",
         "a": [None],
         "b": ["INFO"],
         "matters": True,
     } in document["facts"]
     assert all(fact["a"] != fact["b"] for fact in document["facts"])
+
+
+SET_UP = """\
+small: {launcher: local, env: {BATCH: "4", API_TOKEN: hunter2hunter2}, price: 1 EUR/node-hour}
+large: {launcher: local, env: {BATCH: "32", API_TOKEN: hunter2hunter2}, price: 2 EUR/node-hour}
+"""
+
+
+def test_what_only_the_systems_set_is_a_difference_and_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE.replace("[plain, loud]", "[small, large]"))
+    (tmp_path / "systems.yaml").write_text(SET_UP)
+    runs = str(tmp_path / "runs")
+    done = assay_says("run", str(tmp_path / "suite.yaml"), "--quiet", "--runs", runs)
+    assert "Stored in" in done.stdout, done.output
+    done = assay_says("diff", "tiny:small", "tiny:large", "--all", "--runs", runs)
+    assert done.exit_code == 1, done.output
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()]
+    assert rows.index(["env.BATCH", "4", "32"]) < rows.index(["launcher", "local", "local"])
+    assert rows[3][:4] == ["Set", "by", "the", "systems"]
+    assert "1 fact differs" in done.stdout
+    assert "hunter2" not in done.output
+    assert "price" not in done.stdout
+
+
+def test_what_the_systems_set_is_shown_even_if_nothing_is_known_of_the_machines(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "known", lambda _: False)
+    done = assay_says("diff", "tiny:plain", "tiny:loud", "--runs", str(runs))
+    assert done.exit_code == 3
+    assert ["env.NCCL_DEBUG", "–", "INFO"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_parameters_that_the_suite_changed_are_a_difference(tmp_path: Path) -> None:
+    runs, sessions = tmp_path / "runs", []
+    for rate in ("5", "6"):
+        text = SUITE.replace("rate: 5", f"rate: {rate}").replace("[plain, loud]", "[local]")
+        (tmp_path / "suite.yaml").write_text(text)
+        done = assay_says("run", str(tmp_path / "suite.yaml"), "--quiet", "--runs", str(runs))
+        assert "Stored in" in done.stdout, done.output
+        [session] = [path.name for path in (runs / "tiny").glob("2*") if path.name not in sessions]
+        sessions.append(session)
+    done = assay_says("diff", *(f"tiny/{name}" for name in sessions), "--json", "--runs", str(runs))
+    assert done.exit_code == 1, done.output
+    facts = {fact["name"]: fact for fact in json.loads(done.stdout)["facts"] if fact["matters"]}
+    assert list(facts) == ["command.argv"]
+    assert "rate: 5" in facts["command.argv"]["a"][0]
+    assert "rate: 6" in facts["command.argv"]["b"][0]
 
 
 def test_a_secret_of_a_system_is_in_no_file_of_its_runs(runs: Path) -> None:

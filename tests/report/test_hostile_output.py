@@ -87,6 +87,33 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "page.html").read_bytes() == b"page"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "table", "-o", "/sys/page.html"),
+        ("export", "table", "-o", "/sys/table.csv"),
+        ("gate", "table:b", "--baseline", "table:a", "--junit", "/sys/gate.xml"),
+    ],
+)
+def test_a_file_that_cannot_be_written_names_the_option_that_chooses_another(
+    runs: Path, words: tuple[str, ...]
+) -> None:
+    require("/sys", Path("/sys/kernel").is_dir(), "no directory that nobody can write to")
+    done = subprocess.run([ASSAY, *words, "--runs", str(runs)], capture_output=True, text=True, check=False)
+    option, file = words[-2:]
+    assert done.returncode == EXIT_ENVIRONMENT, done.stderr
+    reason = next(why for why in ("Permission denied", "Read-only file system") if why in done.stderr)
+    said = f"can't be written ({reason}); give yourself write access, or name another file with {option}"
+    assert done.stderr == f"assay: {file}: {said}\n"
+
+
+def test_an_export_creates_the_folder_of_its_file(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "table.csv"
+    done = CliRunner().invoke(assay, ["export", "table", "-o", str(file), "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+    assert len(file.read_text().splitlines()) == 7
+
+
 def test_names_in_files_send_no_command_to_the_terminal(tmp_path: Path) -> None:
     suite = tmp_path / "suite.yaml"
     suite.write_text('"\\e[2Jgone\\u202e": 1\nsuite: x\n')

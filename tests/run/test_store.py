@@ -353,6 +353,18 @@ def test_a_directory_elsewhere_is_refused_with_what_to_do(sessions: Path, tmp_pa
         store.find(sessions, str(tmp_path))
 
 
+def test_a_name_of_no_runs_is_unknown_even_if_a_directory_here_has_it(
+    sessions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "suit").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as error:
+        store.find(sessions.resolve(), "suit")
+    assert str(error.value).startswith("suit: no runs with this name; did you mean suite")
+    with pytest.raises(InputError, match="not below the runs directory"):
+        store.find(sessions.resolve(), "./suit")
+
+
 def test_reading_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="assay index"):
         store.find(tmp_path, "suite")

@@ -1,8 +1,9 @@
-"""Differences between the machines and the software of two runs."""
+"""Differences between the settings, the machines and the software of two runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,17 +13,24 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
+    from assay.api.definitions import Settings
     from assay.provenance import Fact
     from assay.records import Provenance
 
 
 @dataclass(frozen=True)
 class RunMachines:
-    """One reference: its number of runs, and what those that describe their machines say."""
+    """One reference: its number of runs, what those that describe their machines say, and what was set.
+
+    systems_set  what systems.yaml says about each of its systems; empty for imported runs
+    parameters   benchmark → parameters and shape of each of its points
+    """
 
     reference: str
     runs: int
     known: tuple[Provenance, ...]
+    systems_set: tuple[Settings, ...] = ()
+    parameters: Mapping[str, tuple[Settings, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,28 @@ class Differences:
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Every fact with the values of both sides, including equal ones; empty if a side is unknown."""
+        """Every fact with the values of both sides, including equal ones: first what was set.
+
+        Those of machines and software are missing if a side does not describe its machines.
+        """
         from assay.provenance import side_by_side
 
-        return tuple(side_by_side(self.a.known, self.b.known)) if self.known else ()
+        settings = self._settings()
+        if not self.known:
+            return settings
+        shown = {(fact.name, fact.a, fact.b) for fact in settings}
+        machines = side_by_side(self.a.known, self.b.known)
+        return (*settings, *(fact for fact in machines if (fact.name, fact.a, fact.b) not in shown))
+
+    def _settings(self) -> tuple[Fact, ...]:
+        """What the systems set, then the parameters of each benchmark that both sides have."""
+        from assay.provenance import settings_side_by_side
+
+        facts = settings_side_by_side("declared", self.a.systems_set, self.b.systems_set)
+        for benchmark, points in self.a.parameters.items():
+            others = self.b.parameters.get(benchmark, ())
+            facts += settings_side_by_side("parameters", points, others, prefix=f"{benchmark}.")
+        return facts
 
     @property
     def matter(self) -> bool:
@@ -51,7 +77,9 @@ class Differences:
 
 
 def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differences:
-    """Differences between the machines and the software of two references, like `assay diff RUN RUN`.
+    """Differences between the settings, the machines and the software of two references.
+
+    Like `assay diff RUN RUN`.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
@@ -68,7 +96,14 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
 
 def _machines(runs_dir: Path, reference: str) -> RunMachines:
     from assay import provenance, store
+    from assay.api.definitions import parameters, systems_set
 
     results = store.find(runs_dir, reference)
-    told = (result.provenance for result in results if result.provenance is not None)
-    return RunMachines(reference, len(results), tuple(one for one in told if provenance.known(one)))
+    stated = (result.provenance for result in results if result.provenance is not None)
+    return RunMachines(
+        reference,
+        len(results),
+        tuple(one for one in stated if provenance.known(one)),
+        systems_set(runs_dir, results),
+        parameters(results),
+    )

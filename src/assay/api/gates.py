@@ -8,12 +8,26 @@ from typing import TYPE_CHECKING
 from assay.api.comparisons import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
     from assay.analyse.comparison.gate import Answer, GateVerdict
     from assay.analyse.comparison.sides import OpenQuestion
-    from assay.records import Point
+    from assay.records import Point, Result
+
+
+@dataclass(frozen=True)
+class GateSide:
+    """Where the runs of one side come from.
+
+    name      as in the comparisons
+    runs      number of runs that gave a result, of all benchmarks
+    sessions  `suite/session` of each of their sessions, sorted by name
+    """
+
+    name: str
+    runs: int
+    sessions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,7 @@ class GateResult:
     missing  points of the primary metrics that one side lacks, each with the reason as text
     open     benchmarks without a verdict, although other metrics were compared
     margin   share that counts as equal: 0.02
+    sides    the runs that were pooled, of the baseline and of A
     """
 
     answer: Answer
@@ -32,6 +47,7 @@ class GateResult:
     missing: tuple[tuple[Point, str], ...]
     open: tuple[OpenQuestion, ...]
     margin: float
+    sides: tuple[GateSide, ...] = ()
 
 
 def gate(
@@ -56,7 +72,15 @@ def gate(
     judged = tuple(map(judge, found.primary))
     missing = tuple((point, why) for point, why in found.not_compared if _leads(point, found.leading))
     answer = overall(judged, len(missing) + len(found.open))
-    return GateResult(answer, judged, missing, found.open, found.margin)
+    return GateResult(answer, judged, missing, found.open, found.margin, _sides(found.sides))
+
+
+def _sides(runs: Mapping[str, Sequence[Result]]) -> tuple[GateSide, ...]:
+    counting = {name: [r.run for r in results if r.counts] for name, results in runs.items()}
+    return tuple(
+        GateSide(name, len(side), tuple(sorted({f"{run.suite}/{run.session}" for run in side})))
+        for name, side in counting.items()
+    )
 
 
 def _leads(point: Point, leading: Mapping[str, str]) -> bool:

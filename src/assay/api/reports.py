@@ -185,7 +185,9 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
         attempt.run()  # registers the secrets in its logs, which are hidden from now on
         for name, log in attempt.logs().items():
             place = PurePosixPath(*run.id.split("/"), f"{name}.html")
-            deliver(folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode())
+            deliver(
+                folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode(), option="-o"
+            )
             links.setdefault(run.id, {})[name] = quote(f"{folder.name}/{place}")
     return replace(contents, logs=links)
 

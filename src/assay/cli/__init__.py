@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("submit", "Prepare an MLPerf training submission from runs, and check it."),
     "list": ("list_", "List runs and imported sets."),
     "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
-    "diff": ("diff", "Show what differs between two runs' machines and software."),
+    "diff": ("diff", "Show what differs between two runs' settings, machines and software."),
     "compare": ("compare", "Compare B with A: ratio, interval and verdict."),
     "gate": ("gate", "Check in CI, by exit code, that A is no worse than its baseline."),
     "history": ("history", "Show a metric over sessions, and where it stepped."),

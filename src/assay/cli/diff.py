@@ -1,4 +1,4 @@
-"""`assay diff`: differences between the machines and the software of two runs."""
+"""`assay diff`: differences between the settings, the machines and the software of two runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _UNITS = {"_bytes": "B", "_hz": "Hz"}
 @options.RUNS
 @options.JSON
 def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> None:
-    """Show the differences between two runs' machines and software.
+    """Show the differences between two runs' settings, machines and software.
+
+    What the user set comes first: environment, launcher and options of the systems, and the parameters of
+    benchmarks that both sides have. Secrets are hidden, so two secrets may look equal.
 
     A reference may name several runs, and a run several nodes: a fact that is not the same in all of
     them varies, and all its values are shown. Which of many equal machines was used, and momentary facts
@@ -69,6 +72,8 @@ def _show(found: Differences, *, everything: bool) -> None:
     for name, side in sides:
         console.print(f"{name}  {_described(side)}", soft_wrap=True, markup=False)
     if not found.known:
+        if settings := [fact for fact in found.facts if everything or fact.differs]:
+            console.print(_table(settings))
         silent = " and ".join(name for name, side in sides if not side.known)
         console.print(f"\nUnknown: no run of {silent} describes the machine it ran on.", soft_wrap=True)
         return

@@ -26,7 +26,7 @@ _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True),
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     default="-",
     help="File to write; - is standard output.  [default: -]",
 )

@@ -13,8 +13,9 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.comparison.gate import Answer
-    from assay.api.gates import GateResult
+    from assay.api.gates import GateResult, GateSide
 
+MOST_NAMED = 4  # sessions of one side in one line
 EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
 
 
@@ -74,7 +75,7 @@ def _write(file: Path, name: str, found: GateResult) -> None:
     from assay.durable import deliver
     from assay.report.junit import junit
 
-    deliver(file, junit(name, found.judged, found.missing, found.open).encode())
+    deliver(file, junit(name, found.judged, found.missing, found.open).encode(), option="--junit")
 
 
 def _show(found: GateResult) -> None:
@@ -84,12 +85,15 @@ def _show(found: GateResult) -> None:
     for one in found.judged:
         c = one.comparison
         place = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
-        click.echo(f"{one.answer}: {place}, {c.b}/{c.a} {figures.compared(c)}: {one.reason}")
+        n = f"n = {sentences.runs_behind(c)}"
+        click.echo(f"{one.answer}: {place}, {c.b}/{c.a} {figures.compared(c)}, {n}: {one.reason}")
     for question in found.open:
         click.echo(f"undecided: {question}")
     for point, why in found.missing:
         place = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
         click.echo(f"undecided: {place}: {why}")
+    for side in found.sides:
+        click.echo(_pooled(side))
     if held_together := sentences.together([one.comparison for one in found.judged]):
         click.echo(
             f'{held_together} "holds" rests on the interval taken alone, "worse" on the one for all claims.'
@@ -100,3 +104,12 @@ def _show(found: GateResult) -> None:
     reserved = sentences.reservations(sentences.questions([one.comparison for one in found.judged]))
     answer = f"{found.answer} at a margin of {figures.percent(found.margin)}."
     click.echo(" ".join(filter(None, (answer, reserved))))
+
+
+def _pooled(side: GateSide) -> str:
+    """`new: 6 runs in 2 sessions: nightly/2026-03-01T021500Z, nightly/2026-03-02T021500Z`."""
+    from assay.units import counted
+
+    named = side.sessions if len(side.sessions) <= MOST_NAMED else (side.sessions[0], "…", side.sessions[-1])
+    pooled = f"{counted(side.runs, 'run')} in {counted(len(side.sessions), 'session')}"
+    return f"{side.name}: {pooled}" + (f": {', '.join(named)}" if named else "")

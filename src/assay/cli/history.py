@@ -72,7 +72,7 @@ def _write_report(found: Sequence[AnnotatedHistory], file: Path) -> None:
     from assay.durable import deliver
     from assay.report.page import history as history_page
 
-    deliver(file, history_page.html(found, shlex.join(["assay", *sys.argv[1:]])).encode())
+    deliver(file, history_page.html(found, shlex.join(["assay", *sys.argv[1:]])).encode(), option="--report")
     click.echo(f"Report: {file}", err=True)
 
 

@@ -95,7 +95,7 @@ def command(
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    deliver(path, text.encode())
+    deliver(path, text.encode(), option="-o")
     if as_json:
         echo_json({"schema": "assay.report/1", "path": str(path), "format": form, **made.plain()})
     else:

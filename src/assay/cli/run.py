@@ -261,5 +261,5 @@ def _write_report(completed: CompletedSession, file: Path, runs_dir: Path) -> No
     from assay.api.reports import report
     from assay.durable import deliver
 
-    deliver(file, report(completed.session.id, runs=runs_dir).text().encode())
+    deliver(file, report(completed.session.id, runs=runs_dir).text().encode(), option="--report")
     click.echo(f"Report: {file}", err=True)

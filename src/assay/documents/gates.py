@@ -16,6 +16,7 @@ def document(found: GateResult) -> dict[str, Any]:
         "schema": "assay.gate/1",
         "answer": found.answer,
         "margin": found.margin,
+        "sides": to_plain(found.sides),
         "judged": [
             {"answer": one.answer, "reason": one.reason, "comparison": to_plain(one.comparison)}
             for one in found.judged

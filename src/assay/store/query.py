@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from assay.durable import delivering
 from assay.errors import HostError
 from assay.store.layout import reading
 
@@ -130,6 +131,9 @@ def export(
         WHERE {_COUNTS} AND id IN (SELECT unnest(?))
         ORDER BY suite, session, benchmark, shape, system, block, rank, metric, line"""  # noqa: S608 - our own tests
     quoted = str(path).replace("'", "''")
+    with delivering(path, option="-o"):
+        if not path.exists() or path.is_file():  # a pipe can be opened only once
+            path.open("ab").close()
     with reading(root) as index:
         index.execute(_DECLARED, [list(column) for column in zip(*declared, strict=True)] or [[]] * 6)
         index.execute(f"CREATE TEMP TABLE exported AS {query}", [list(ids)])
@@ -137,7 +141,8 @@ def export(
         try:
             index.execute(f"COPY ({_content(form)}) TO '{quoted}' ({options[form]})")
         except duckdb.IOException as error:
-            raise HostError(f"{path}: can't be written ({str(error).splitlines()[0]})") from error
+            reason = str(error).splitlines()[0]
+            raise HostError(f"{path}: can't be written ({reason}); name another file with -o") from error
     return int(row[0]) if row else 0
 
 

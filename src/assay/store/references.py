@@ -51,7 +51,7 @@ def find(root: Path, reference: str) -> list[Result]:
         rows = [] if found is None else _rows(index, found)
         if not rows and reference and Path(reference).is_dir():
             found = _from_path(root, reference)
-            rows = _rows(index, found)
+            rows = [] if found is None else _rows(index, found)
         if not rows:
             raise InputError(_nothing(index, reference))
         tables = _provenances(index, {row[2] for row in rows})
@@ -153,11 +153,17 @@ def _provenances(index: DuckDBPyConnection, digests: set[str | None]) -> dict[st
     return {digest: from_json(Provenance, text) for digest, text in rows}
 
 
-def _from_path(root: Path, text: str) -> RunReference:
+def _from_path(root: Path, text: str) -> RunReference | None:
+    """What a directory below `root` names; None if it is elsewhere and the text is a name as well.
+
+    Raises InputError if it is elsewhere and can only be a path.
+    """
     path = Path(text).resolve()
     try:
         parts = path.relative_to(root.resolve()).parts
     except ValueError:
+        if "/" not in text and text not in (".", ".."):
+            return None
         raise InputError(
             f"{text}: not below the runs directory {root}; name the right one with --runs, or "
             "import it with `assay import`"

@@ -71,12 +71,14 @@ def compose(entries: Sequence[SubmissionEntry], folder: Path, submitter: str) ->
     if problems:
         raise InputError(problems)
     for path, data in copies.items():
-        deliver(path, data)
+        deliver(path, data, option="-o")
     for entry in entries:
         (folder / "benchmarks" / entry.benchmark).mkdir(parents=True, exist_ok=True)
     for description in descriptions:
         deliver(
-            description.path, json.dumps(description.fields, indent=2, ensure_ascii=False).encode() + b"\n"
+            description.path,
+            json.dumps(description.fields, indent=2, ensure_ascii=False).encode() + b"\n",
+            option="-o",
         )
     return descriptions
 

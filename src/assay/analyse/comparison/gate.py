@@ -48,7 +48,9 @@ def judge(comparison: Comparison) -> GateVerdict:
     )
     if alone is None or too_much(c.lost_to_others):
         return GateVerdict(c, "undecided", c.reason)
-    own = f"the interval {_told(alone)}" if c.family is None else f"the interval taken alone ({_told(alone)})"
+    own = f"the interval{_beside_printed(c, alone)}"
+    if c.family is not None:
+        own = f"the interval taken alone{_stretched(c)} ({_as_text(alone)})"
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
         return GateVerdict(c, "holds", f"{own} is not worse by more than {width}")
@@ -56,7 +58,8 @@ def judge(comparison: Comparison) -> GateVerdict:
         unknown = "the metric has no declared direction: declare `better:`"
         return GateVerdict(c, "undecided", f"{own} is not within {width}, and {unknown}")
     if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
-        return GateVerdict(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
+        whole = f"the whole interval{_beside_printed(c, together)}"
+        return GateVerdict(c, "worse", f"{whole} is worse by more than {width}")
     if c.family is not None and ((below and alone[1] < least) or (above and alone[0] > most)):
         others = counted(c.family.size - 1, "other")
         less = f"{own} is worse by more than {width}, but jointly with {others} it may be worse by less"
@@ -76,5 +79,14 @@ def _span(ratio: Estimate) -> tuple[float, float] | None:
     return None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
 
 
-def _told(span: tuple[float, float]) -> str:
+def _beside_printed(c: Comparison, span: tuple[float, float]) -> str:
+    """Which interval it is, unless it is the one printed next to the ratio."""
+    return f"{_stretched(c)} ({_as_text(span)})" if any(c.lost_to_others) else ""
+
+
+def _stretched(c: Comparison) -> str:
+    return ", stretched by the CPU time that others may have used" if any(c.lost_to_others) else ""
+
+
+def _as_text(span: tuple[float, float]) -> str:
     return f"{significant(span[0], 4)} to {significant(span[1], 4)}"

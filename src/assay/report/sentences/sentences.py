@@ -230,6 +230,11 @@ def looked_at(estimates: Iterable[Estimate]) -> str:
     return f"checked while running: {100 * level:.3g} % intervals, so that 95 % hold over all planned looks"
 
 
+def runs_behind(c: Comparison) -> str:
+    """`6 of A and 5 of B`; also the number of sessions, if sessions are the unit of replication."""
+    return f"{c.n[0]} of {c.a} and {c.n[1]} of {c.b}{_in_sessions([c])}"
+
+
 def _in_sessions(points: Sequence[Comparison]) -> str:
     """The number of sessions, if sessions are the unit of replication; else ""."""
     counted = [c.sessions for c in points if c.replication == "sessions"]
