@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -174,6 +175,16 @@ def test_init_writes_a_suite_for_this_machine_and_says_what_comes_next(tmp_path:
     suite = tmp_path / "my suite" / "suite.yaml"
     assert f"assay run '{suite}'" in text
     assert planned(suite).suite == "my-suite"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_init_says_how_to_install_torch_where_the_suite_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if installed else None)
+    end = printed("init", tmp_path / "my-suite").splitlines()[-2:]
+    told = f"torch is not installed in {sys.executable}, and this suite needs it. Install it first:"
+    assert (end == [told, "  pip install 'assay[torch]'"]) is not installed
 
 
 def test_init_leaves_files_that_are_there_unless_forced(tmp_path: Path) -> None:

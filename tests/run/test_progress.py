@@ -196,6 +196,6 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
         "[1/1] waiting: no node can run it",
         "[1/1] digits-1x1-r01  FAILED: rank 0 exited 7; it will be retried",
         "        | [bold]it broke",
-        "[1/1] digits-1x1-r01  90 s  1.5 s",
+        "[1/1] digits-1x1-r01  90 s  (took 1.5 s)",
     ):
         assert lines.count(expected) == 1

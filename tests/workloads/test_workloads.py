@@ -413,11 +413,50 @@ def test_a_metric_that_never_matches_is_a_problem_and_never_a_number(tmp_path: P
     assert reading.problems[0].startswith("no figure for throughput: no line of rank 0 matches ")
 
 
-@pytest.mark.parametrize("word", ["nan", "inf", "-", "1,000", ""])
-def test_a_match_that_is_no_finite_number_is_a_problem_with_its_line(tmp_path: Path, word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("nan", "the group value matched 'nan', which is not a finite number"),
+        ("1e200", "the group value matched '1e200', which is larger than 1e+100"),
+        (
+            "-",
+            "the group value matched '-', which is not a number; "
+            "write (?P<value>[-+.0-9eE]+) around the number",
+        ),
+        (
+            "1,000",
+            "the group value matched '1,000', which is not a number because of ','; "
+            "print it without thousands separators, like 1000",
+        ),
+        (
+            "12,5",
+            "the group value matched '12,5', which is not a number because of ','; print plain digits, "
+            "like 1234.5; if ',' ends the number, write it next to the group, as in (?P<value>[-+.0-9eE]+),",
+        ),
+        (
+            "12%",
+            "the group value matched '12%', which is not a number because of '%'; "
+            "write (?P<value>[-+.0-9eE]+), which matches the whole number",
+        ),
+        ("", "the group value is empty in 'rate='; write (?P<value>[-+.0-9eE]+) around the number"),
+    ],
+)
+def test_a_match_that_is_no_finite_number_is_a_problem_with_its_line(
+    tmp_path: Path, word: str, why: str
+) -> None:
     asked = {"pattern": r"rate=(?P<value>\S*)", "unit": ""}
     reading = command(tmp_path, f"x\nrate={word}\nrate=5\n", rate=asked)
-    assert reading.problems == (f"rank-0.log:2: rate: 'rate={word}' contains no number",)
+    assert reading.problems == (f"rank-0.log:2: rate: {why}",)
+
+
+def test_a_line_that_matched_but_is_no_number_is_reported_once_and_not_as_missing(tmp_path: Path) -> None:
+    asked = {"pattern": r"tput=(?P<value>[0-9.,]+)/s", "unit": ""}
+    assert command(tmp_path, "tput=14,321,164.8/s\n", tput=asked).problems == (
+        "rank-0.log:1: tput: the group value matched '14,321,164.8', which is not a number because of ','; "
+        "print it without thousands separators, like 14321164.8",
+    )
+    keyed = command(tmp_path, line("bandwidth", "fast") + "\n", bandwidth={"reader": "mllog"})
+    assert keyed.problems == ("rank-0.log:1: bandwidth: 'fast' is not a finite number",)
 
 
 @pytest.mark.parametrize(
@@ -571,7 +610,7 @@ def test_a_log_that_is_wrong_in_every_line_has_few_problems_and_says_how_many_mo
     asked = {"pattern": r"rate=(?P<value>\S*)"}
     problems = command(tmp_path, "rate=none\n" * 1000, rate=asked).problems
     assert problems[20] == "and 980 more of this kind"
-    assert len(problems) == 22
+    assert len(problems) == 21
     lost = whole(*(rate(size=n) for n in range(100)))[::2]
     assert any(problem.endswith("more of this kind") for problem in read(tmp_path, lost).problems)
 

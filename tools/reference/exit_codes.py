@@ -12,16 +12,21 @@ from assay import errors
 MEANINGS = {
     errors.EXIT_OK: ("The command did what you asked, and the answer is yes.", ""),
     errors.EXIT_WORSE: (
-        "The answer is no: a trial failed, a system is slower, a requirement isn't met, or a rule is broken.",
+        "The answer is no: a trial failed, a requirement isn't met, a compared system is slower, or a "
+        "rule is broken.",
         "Read the report: `assay show`, `assay compare`.",
     ),
-    errors.EXIT_USAGE: ("The command line is wrong.", "Add `--help`."),
+    errors.EXIT_USAGE: (
+        "The command line is wrong. `assay run` and `assay import` also: a file that it names doesn't exist.",
+        "Add `--help`.",
+    ),
     errors.EXIT_UNDECIDED: (
         "The answer isn't known: these runs can't decide it.",
         "Run more repeats, or use `assay run --until decided`.",
     ),
     errors.EXIT_INPUT: (
-        "An input can't be used: a suite, a log, a spreadsheet, or a name.",
+        "An input can't be used: a suite, a log, a spreadsheet, or a name; of other commands also: a file "
+        "doesn't exist.",
         "Fix the line that the message names.",
     ),
     errors.EXIT_ENVIRONMENT: (
@@ -48,6 +53,12 @@ def _lines() -> Iterator[str]:
     yield from table(
         ("code", "meaning", "what to do"), ((f"`{code}`", *MEANINGS[code]) for code in sorted(_codes()))
     )
+    yield "\n## In CI"
+    yield "`assay run` judges trials and requirements: it ends with 1 if a trial failed or a requirement"
+    yield "doesn't hold, and with 3 if a requirement is undecided or, with `--until decided`, a comparison."
+    yield "It doesn't end with 1 because a system is slower than another. To let a CI job depend on a"
+    yield "comparison, run `assay compare` (1: a verdict is `slower`; 3: one is undecided) or `assay gate`"
+    yield "(1: worse by more than the margin; 3: undecided) after it."
     yield "\n## From Python"
     yield "The functions of [`assay.api`](python-api.md) raise these errors of `assay.errors` instead. All of"
     yield "them derive from `AssayError`; `exit_code` has the code.\n"

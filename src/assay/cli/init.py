@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
+import sys
 from pathlib import Path
 
 import click
 
 from assay.cli.options import JSON, echo_json
+
+_NEEDED = "torch"  # what the starter suite's benchmarks import
 
 
 @click.command()
@@ -43,3 +47,8 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
         f"Next:\n  assay plan {quoted}    what it would run\n  assay run {quoted}     run it and show "
         "progress"
     )
+    if importlib.util.find_spec(_NEEDED) is None:
+        click.echo(
+            f"{_NEEDED} is not installed in {sys.executable}, and this suite needs it. Install it first:\n"
+            f"  pip install 'assay[{_NEEDED}]'"
+        )

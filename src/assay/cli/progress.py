@@ -192,9 +192,10 @@ def _again(run: Run) -> str:
 
 
 def _duration(run: Run) -> str:
+    """`(took 1.5 s)`; empty if unknown."""
     if run.started_at is None or run.ended_at is None:
         return ""
-    return human_seconds(max(run.ended_at - run.started_at, 0.0))
+    return f"(took {human_seconds(max(run.ended_at - run.started_at, 0.0))})"
 
 
 def _clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Whether a pattern matched a complete number, or only part of a longer one.
+"""Whether a pattern matched a number, a complete one, and not only part of a longer one.
 
 A search stops where the pattern stops: `[0-9.]+` finds 1 in `1,234.5` and 1.234 in `1.234e+03`. Both look
 like results, so a match that begins or ends inside what reads like one number is a problem of the run.
@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from assay.inputs import LONGEST_LINE
+from assay.logs.figures import LARGEST_FIGURE, number
 from assay.logs.patterns import Match, Pattern
 from assay.units import factor
 
@@ -29,7 +30,37 @@ _START: Final = re.compile(rf"(?:[-+\u2212.:\deExX]|{_SEPARATOR})*\Z")
 _REST: Final = re.compile(
     rf"(?:[-+\u2212.:\deE]|{_SEPARATOR})*(?:[xXdD][\da-fA-F+-]+)?(?:[\s×*^]*[\d^⁰-⁹¹²³⁻*+-]+)?"
 )
+_THOUSANDS: Final = re.compile(rf"[-+]?\d{{1,3}}(?:{_SEPARATOR}\d{{3}})+(?:\.\d+)?")
 _UNIT: Final = re.compile(r"\s?([A-Za-zµ]+(?:/[A-Za-z]+)?)")
+
+
+def not_a_number(match: Match, group: str) -> str:
+    """Why a group's text is not a number, and what to write instead; "" if it is one."""
+    text = match.groups[group]
+    if not text:
+        return f"the group {group} is empty in {match.text!r}; write (?P<{group}>{NUMBER}) around the number"
+    if number(text) is not None:
+        return ""
+    refused = f"the group {group} matched {text!r}, which is not a number"
+    if re.fullmatch(r"[-+]?(?:nan|inf|infinity)", text, re.IGNORECASE):
+        return f"the group {group} matched {text!r}, which is not a finite number"
+    if re.fullmatch(NUMBER, text) and _is_float(text):
+        return f"the group {group} matched {text!r}, which is larger than {LARGEST_FIGURE:g}"
+    other = re.search(r"[^-+.\deE]", text, re.ASCII)
+    if other is None or not re.search(r"\d", text):
+        return f"{refused}; write (?P<{group}>{NUMBER}) around the number"
+    refused = f"{refused} because of {other[0]!r}"
+    if _THOUSANDS.fullmatch(text):
+        return f"{refused}; print it without thousands separators, like {re.sub(_SEPARATOR, '', text)}"
+    return f"{refused}; {_instead(group, text)}"
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def fault(pattern: Pattern, match: Match, group: str, unit: str) -> str:

@@ -128,11 +128,12 @@ def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Readin
         return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
     log = logs[_LOG]
     found = LogFigures()
+    matched: set[str] = set()  # these metrics have a line; if no figure, a problem that says why
     patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
     if patterns:
-        printed_figures.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
+        matched |= printed_figures.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
     if keys := _units(asked, "mllog"):
-        printed_figures.by_keys(log, keys, found)
+        matched |= printed_figures.by_keys(log, keys, found)
     rules = _units(asked, "mlperf")
     training = printed_figures.by_rules(log, rules, found) if rules else None
     if of_cnn := _units(asked, "tf_cnn_benchmarks"):
@@ -142,7 +143,11 @@ def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Readin
             printed_figures.by_tool(log, tool, of_program, found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in asked}
     cut = _cut(found.cut)
-    missing = [f"no figure for {m}: {_searched(asked[m])}{cut}" for m in figures if not figures[m]]
+    missing = [
+        f"no figure for {m}: {_searched(asked[m])}{cut}"
+        for m in figures
+        if not figures[m] and m not in matched
+    ]
     return Reading(
         measurements=tuple(x for m, all_of in figures.items() for x in _picked(asked[m], all_of, _LOG)),
         series=tuple(x for m, all_of in figures.items() for x in _series(asked[m], all_of)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.logs import whole_numbers
-from assay.logs.figures import Axis, LogFigure, LogFigures, lines, number
+from assay.logs.figures import Axis, LogFigure, LogFigures, lines
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
@@ -44,18 +44,20 @@ STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 def by_patterns(
     path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], found: LogFigures
-) -> None:
-    """Every match of each metric's pattern in each line.
+) -> set[str]:
+    """Every match of each metric's pattern in each line; returns the metrics with a match, number or not.
 
     The group `value` is the figure, `step` and `epoch` its place, and other named groups its labels. A match
-    of only part of a number is a problem.
+    that isn't a number, or is only part of one, is a problem.
     A carriage return also ends a line, so that progress bars are read, but doesn't count as a line.
 
     units  metric → unit of its figures
     """
+    matched: set[str] = set()
     for line, text in lines(path, found):
         for metric, pattern in patterns.items():
             for match in pattern.matches(text):
+                matched.add(metric)
                 found.more(f"{path.name}:{line}")
                 problem = _no_figure(pattern, match, units[metric])
                 if problem:
@@ -65,26 +67,33 @@ def by_patterns(
                     value = float(groups.pop(VALUE) or "")
                     at = {axis: float(groups.pop(axis) or "") for axis in STEPS if axis in groups}
                     found.figures.append(LogFigure(metric, value, groups, at, line))
+    return matched
 
 
 def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
     """Why a match is not a figure with its place; "" if it is one."""
-    numbers = [group for group in (VALUE, *STEPS) if group in match.groups]
-    if any(number(match.groups[group]) is None for group in numbers):
-        return f"{match.text!r} contains no number"
-    faults = (whole_numbers.fault(pattern, match, n, unit if n == VALUE else "") for n in numbers)
-    return next(filter(None, faults), "")
+    for group in (VALUE, *STEPS):
+        if group in match.groups:
+            problem = whole_numbers.not_a_number(match, group)
+            problem = problem or whole_numbers.fault(pattern, match, group, unit if group == VALUE else "")
+            if problem:
+                return problem
+    return ""
 
 
-def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
+def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> set[str]:
     """The value of every MLPerf log line whose key is a metric's name, in the metric's unit.
+
+    Returns the metrics that have such a line, with a usable value or not.
 
     units  metric → unit of its figures if a line states none
     """
     reader = EventReader(path)
+    matched: set[str] = set()
     for event in reader:
         if event.kind != "point" or event.key not in units:
             continue
+        matched.add(event.key)
         unit, value = str(event.metadata.get("unit", units[event.key])), finite(event.value)
         where = f"{path.name}:{event.line}: {event.key}"
         found.more(where)
@@ -100,6 +109,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
             LogFigure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
         )
     found.skipped += reader.skipped
+    return matched
 
 
 def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> TrainingRun:
