@@ -73,6 +73,15 @@ def test_too_few_runs(n: int, is_raised: bool) -> None:
     assert not is_raised or f"A has {n} runs" in found["too-few-runs"].evidence
 
 
+def test_the_remedy_of_too_few_runs_is_a_new_session_or_the_looks_that_choose_the_number() -> None:
+    remedy = raised(steady("a", 4), steady("b", 4))["too-few-runs"].remedy
+    assert "a new session starts" in remedy
+    assert "resumes" not in remedy
+    looked = raised(steady("a", 3, looks=(3, 5, 8)), steady("b", 3, looks=(3, 5, 8)))["too-few-runs"].remedy
+    assert looked.startswith("`--until decided` chooses the number of runs")
+    assert "Set `repeats`" not in looked
+
+
 def test_wider_than_margin() -> None:
     wide = side([90.0, 100.0, 110.0, 95.0, 105.0], system="b", session="s2")
     assert "wider-than-margin" in raised(steady("a"), wide)

@@ -25,6 +25,23 @@ def too_few_runs(case: Case) -> str | None:
     return f"{evidence}: too few to recognize an outlier"
 
 
+_SET_REPEATS = (
+    "Set `repeats` to five or more and run the suite again: with another number of repeats, a new session "
+    "starts."
+)
+_UNTIL_DECIDED = (
+    "`--until decided` chooses the number of runs, whatever `repeats` says: if something is still undecided, "
+    "the same command resumes an unfinished session."
+)
+
+
+def _chosen_by_looks(case: Case) -> list[tuple[str, str]]:
+    """For runs until decided, whose number `repeats` does not determine."""
+    few = (side for side in case.sides if len(side.group.samples) < FEW_RUNS)
+    looked = all(sample.result.run.looks for side in few for sample in side.group.samples)
+    return [(_SET_REPEATS.removesuffix("."), _UNTIL_DECIDED.removesuffix("."))] if looked else []
+
+
 TOO_FEW_RUNS = CaseDoubtKind(
     code="too-few-runs",
     subject="runs",
@@ -34,8 +51,9 @@ TOO_FEW_RUNS = CaseDoubtKind(
         "The interval is valid but wide: with three runs per side, a spread of 1 % and a margin of 2 %, "
         "equal systems are shown to be equal in only 14 % of cases. An outlier can't be recognized."
     ),
-    remedy="Raise `repeats` to five or more and run the suite again; it resumes where it stopped.",
+    remedy=_SET_REPEATS,
     evidence=too_few_runs,
+    reworded=_chosen_by_looks,
 )
 
 
