@@ -89,6 +89,15 @@ def test_wider_than_margin() -> None:
     assert "wider-than-margin" not in raised(steady("a"), steady("b", session="s2"))
 
 
+def test_wider_than_margin_says_of_an_interval_without_1_what_it_leaves_open() -> None:
+    less = side([89.0, 94.0, 99.0, 92.0, 96.0], system="b", session="s2")
+    evidence = raised(steady("a"), less)["wider-than-margin"].evidence
+    assert evidence.endswith("these runs can't show whether a difference exceeds the margin")
+    around = side([90.0, 100.0, 110.0, 95.0, 105.0], system="b", session="s2")
+    evidence = raised(steady("a"), around)["wider-than-margin"].evidence
+    assert evidence.endswith("these runs can't show that the sides are equal")
+
+
 def test_wider_than_margin_is_no_matter_where_the_whole_interval_lies_outside() -> None:
     far = side([190.0, 200.0, 210.0, 195.0, 205.0], system="b", session="s2")
     assert "wider-than-margin" not in raised(steady("a"), far)

@@ -10,7 +10,9 @@ from assay.analyse.comparison.groups import Group, cause
 from assay.analyse.comparison.pairing import pairing
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, listed, percent
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
+from assay.analyse.doubts.kernel_counts import lost_to_others
 from assay.analyse.statistics.intervals import constant
+from assay.records import DEFAULT_MARGIN
 from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
@@ -65,10 +67,25 @@ def wider_than_margin(case: Case) -> str | None:
     half = math.log(high / low) / 2
     if half <= math.log1p(case.margin) or low > 1 + case.margin or high < 1 / (1 + case.margin):
         return None
+    unknown = "that the sides are equal" if low <= 1 <= high else "whether a difference exceeds the margin"
     return (
         f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
-        "these runs can't show that the sides are equal"
+        f"these runs can't show {unknown}"
     )
+
+
+_ADD_RUNS = (
+    "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider margin"
+)
+
+
+def _load_first(case: Case) -> list[tuple[str, str]]:
+    """If a side may have lost time to others, which more runs of the same kind don't undo."""
+    loaded = any(
+        lost_to_others([sample.result for sample in side.group.samples], case.margin or DEFAULT_MARGIN)
+        for side in case.sides
+    )
+    return [(_ADD_RUNS, "Run again on an idle machine before you add runs")] if loaded else []
 
 
 WIDER_THAN_MARGIN = CaseDoubtKind(
@@ -76,12 +93,13 @@ WIDER_THAN_MARGIN = CaseDoubtKind(
     subject="runs",
     severity="weak",
     means="The interval of the ratio is wider than the margin on both sides of 1, and overlaps it.",
-    effect="With this many runs and this spread, the sides can't be shown to be equal, even if they are.",
-    remedy=(
-        "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider "
-        "margin."
+    effect=(
+        "With this many runs and this spread, the sides can't be shown to be equal, even if they are. If the "
+        "interval excludes 1, it remains open whether they differ by more than the margin."
     ),
+    remedy=f"{_ADD_RUNS}.",
     evidence=wider_than_margin,
+    reworded=_load_first,
 )
 
 
