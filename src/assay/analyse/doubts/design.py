@@ -17,6 +17,8 @@ from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 
+WIDEST_PERCENTAGE = 0.5  # of an interval's half; a wider one is far from symmetric around the ratio
+
 
 def too_few_runs(case: Case) -> str | None:
     """Fewer than five runs per side: valid intervals, but wide, and an outlier can't be recognized."""
@@ -68,10 +70,15 @@ def wider_than_margin(case: Case) -> str | None:
     if half <= math.log1p(case.margin) or low > 1 + case.margin or high < 1 / (1 + case.margin):
         return None
     unknown = "that the sides are equal" if low <= 1 <= high else "whether a difference exceeds the margin"
-    return (
-        f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
-        f"these runs can't show {unknown}"
-    )
+    return f"{_width(half)}, the margin is ±{percent(case.margin)}: these runs can't show {unknown}"
+
+
+def _width(half: float) -> str:
+    """The width of an interval by half of it on the log scale; a wide one as a factor: no ratio is −294 %."""
+    away = math.expm1(half)
+    if away <= WIDEST_PERCENTAGE:
+        return f"the interval is ±{percent(away)} wide"
+    return f"the ratio is known only within a factor of {significant(1 + away, 2)}"
 
 
 _ADD_RUNS = (
