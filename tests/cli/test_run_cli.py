@@ -146,6 +146,16 @@ def test_the_figures_of_one_system_have_their_doubts_beside_them(suite: Path) ->
     assert run("--new").stdout.count("! too-few-runs") == 1
 
 
+def test_show_marks_and_wraps_doubts_like_run(suite: Path) -> None:
+    write(suite)
+    run()
+    said = CliRunner().invoke(assay, ["show", "demo"], env={"COLUMNS": "80"}).stdout
+    doubts = said.partition("Doubts:")[2]
+    assert "! too-few-runs" in doubts
+    assert "· cannot-tell" in doubts
+    assert max(map(len, doubts.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [("/proc/x", "/proc/x/demo: can't be created"), ("x" * 300, "can't be created (File name too long)")],

@@ -57,7 +57,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     from assay.report.sentences import places as place_words
     from assay.report.sentences import transports as transport_words
     from assay.report.terminal import runs as run_terminal
-    from assay.report.terminal.verdicts import printable
+    from assay.report.terminal.verdicts import doubts, printable
 
     console = Console(highlight=False)
     console.print(_heading(found.runs), markup=False, soft_wrap=True)
@@ -81,8 +81,14 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
             *transport_words.lines(results),
         ):
             console.print(printable(line), markup=False, soft_wrap=True)
-    for line in (*_usage_lines(found), *_closing(found)):
+    for line in (*_usage_lines(found), *_failed(found.runs)):
         console.print(printable(line), markup=False, soft_wrap=True)
+    if found.doubts:
+        console.print("\nDoubts:")
+        console.print(doubts(((doubt, range(places)) for doubt, places in found.doubts), found.points))
+    if len(found.runs.results) == 1:
+        for line in _sources(found.runs.results[0]):
+            console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def _show_rankings(console: Console, found: RunDetails) -> None:
@@ -182,17 +188,6 @@ def _failed(found: RunSet) -> Iterator[str]:
         yield "\nRuns without a result:"
     for result in failed:
         yield f"  {result.run.trial.id} (attempt {result.run.attempt}): {cause(result)}"
-
-
-def _closing(found: RunDetails) -> Iterator[str]:
-    """Failed runs with their causes, doubts, and where to find the rest."""
-    yield from _failed(found.runs)
-    if found.doubts:
-        yield "\nDoubts:"
-    for doubt, places in found.doubts:
-        yield f"  ! {doubt.code} ({places} of {found.points}): {doubt.evidence}. {doubt.remedy}"
-    if len(found.runs.results) == 1:
-        yield from _sources(found.runs.results[0])
 
 
 def _sources(result: Result) -> Iterator[str]:

@@ -93,6 +93,14 @@ def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
     assert "detectable" not in sentences.evidence(asked[0])
 
 
+def test_under_such_a_load_no_doubt_asks_for_more_runs() -> None:
+    wide = [10.0, 30.0, 15.0, 25.0, 20.0]
+    for node, remedy in ((TWO_THREADS, "Run again on an idle machine before you add runs"), (ALONE, "Add ")):
+        found = compared(runs(wide, node), runs(wide[::-1], node, system="b"))
+        (doubt,) = (doubt for doubt in found.doubts if doubt.code == "wider-than-margin")
+        assert doubt.remedy.startswith(remedy)
+
+
 def test_a_wait_is_never_more_than_the_whole_time() -> None:
     late = replace(TWO_THREADS, cpu_wait_s=10.2)  # the kernel's stamps are a little apart from the keeper's
     found = compared(runs(SLOW, late), runs(FAST, late, system="b"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -73,11 +74,40 @@ def test_too_few_runs(n: int, is_raised: bool) -> None:
     assert not is_raised or f"A has {n} runs" in found["too-few-runs"].evidence
 
 
+def test_the_remedy_of_too_few_runs_is_a_new_session_or_the_looks_that_choose_the_number() -> None:
+    remedy = raised(steady("a", 4), steady("b", 4))["too-few-runs"].remedy
+    assert "a new session starts" in remedy
+    assert "resumes" not in remedy
+    looked = raised(steady("a", 3, looks=(3, 5, 8)), steady("b", 3, looks=(3, 5, 8)))["too-few-runs"].remedy
+    assert looked.startswith("`--until decided` chooses the number of runs")
+    assert "Set `repeats`" not in looked
+
+
 def test_wider_than_margin() -> None:
     wide = side([90.0, 100.0, 110.0, 95.0, 105.0], system="b", session="s2")
     assert "wider-than-margin" in raised(steady("a"), wide)
     assert "wider-than-margin" not in raised(steady("a"), wide, margin=0.5)
     assert "wider-than-margin" not in raised(steady("a"), steady("b", session="s2"))
+
+
+def test_wider_than_margin_says_of_an_interval_without_1_what_it_leaves_open() -> None:
+    less = side([89.0, 94.0, 99.0, 92.0, 96.0], system="b", session="s2")
+    evidence = raised(steady("a"), less)["wider-than-margin"].evidence
+    assert evidence.endswith("these runs can't show whether a difference exceeds the margin")
+    around = side([90.0, 100.0, 110.0, 95.0, 105.0], system="b", session="s2")
+    evidence = raised(steady("a"), around)["wider-than-margin"].evidence
+    assert evidence.endswith("these runs can't show that the sides are equal")
+
+
+def test_the_width_of_a_wide_interval_is_a_factor_because_no_ratio_is_minus_294_percent() -> None:
+    def said(low: float, high: float) -> str:
+        sides = tuple(Side(name, group(steady(name), metrics()).popitem()[1]) for name in "ab")
+        case = Case(sides, Estimate(math.sqrt(low * high), low, high, 5, ""), 0.02)
+        return {doubt.code: doubt.evidence for doubt in of(case)}["wider-than-margin"]
+
+    assert said(0.31, 4.8).startswith("the ratio is known only within a factor of 3.9, the margin is ±2 %: ")
+    assert said(1 / 1.6, 1.6).startswith("the ratio is known only within a factor of 1.6, ")
+    assert said(1 / 1.4, 1.4).startswith("the interval is ±40 % wide, the margin is ±2 %: ")
 
 
 def test_wider_than_margin_is_no_matter_where_the_whole_interval_lies_outside() -> None:

@@ -150,9 +150,15 @@ def test_equal_values_and_one_other_have_no_gap_between_modes() -> None:
 
 
 def test_cannot_tell_names_what_so_few_runs_hide_and_nothing_where_they_show_it() -> None:
-    assert "5 runs would show a drift of ±2 spreads in 23 %" in of_values(QUIET[:5])["cannot-tell"].evidence
+    at_five = of_values(QUIET[:5])["cannot-tell"].evidence
+    assert at_five.startswith(
+        "with 5 runs, the checks would rarely notice these problems: a drift of ±2 spreads in 23 % of cases, "
+    )
     at_ten = of_values(QUIET)["cannot-tell"].evidence
-    assert at_ten == "10 runs would show a correlation of 0.5 from run to run in 8.7 % of cases"
+    assert at_ten == (
+        "with 10 runs, the checks would rarely notice these problems: "
+        "a correlation of 0.5 from run to run in 8.7 % of cases"
+    )
     forty = random.Random(2).choices(QUIET, k=40)
     assert "cannot-tell" not in of_values(forty)
     assert "cannot-tell" not in of_pairs([value / 100 for value in QUIET])
@@ -160,9 +166,20 @@ def test_cannot_tell_names_what_so_few_runs_hide_and_nothing_where_they_show_it(
 
 def test_one_run_shows_nothing_of_what_happens_between_runs() -> None:
     assert of_values([100.0])["cannot-tell"].evidence == (
-        "1 run would show a drift of ±2 spreads in none, a correlation of 0.5 from run to run in none, "
-        "two groups 10 spreads apart in none, one run 10 spreads off in none of cases"
+        "with 1 run, the checks would rarely notice these problems: a drift of ±2 spreads in no case, a "
+        "correlation of 0.5 from run to run in no case, two groups 10 spreads apart in no case, one run 10 "
+        "spreads off in no case"
     )
+
+
+def test_cannot_tell_recommends_blocks_of_both_sides_only_where_there_are_none() -> None:
+    remedy = of_values(QUIET)["cannot-tell"].remedy
+    assert remedy.endswith("If such a problem would matter, more runs can show it")
+    assert "blocks" not in of_pairs([value / 100 for value in QUIET[:5]])["cannot-tell"].remedy
+    apart = side(QUIET), side(QUIET, system="b", session="s2")
+    [found] = compare(*apart, margin=0.02, names=("A", "B"), metrics=metrics())
+    [doubt] = [doubt for doubt in found.doubts if doubt.code == "cannot-tell"]
+    assert "blocks that contain both sides prevent it" in doubt.remedy
 
 
 def test_lines_that_were_not_read_to_their_end_are_doubted_with_their_number() -> None:

@@ -22,12 +22,13 @@ Lost = tuple[float, float]
 """Shares of their time that A and B may have lost; 0 if it does not matter."""
 
 NOTHING_LOST: Lost = (0.0, 0.0)
-_CODES = {kernel_counts.BUSY_NEIGHBOURS.code, kernel_counts.STOLEN_TIME.code}
+CODES = {kernel_counts.BUSY_NEIGHBOURS.code, kernel_counts.STOLEN_TIME.code}
+"""The doubts about time that others took."""
 
 
 def lost_to_others(a: Sequence[Result], b: Sequence[Result], margin: float, doubts: Sequence[Doubt]) -> Lost:
     """What two sides may have lost; computed only if their doubts say that others were present."""
-    if _CODES.isdisjoint(doubt.code for doubt in doubts):
+    if CODES.isdisjoint(doubt.code for doubt in doubts):
         return NOTHING_LOST
     return kernel_counts.lost_to_others(a, margin), kernel_counts.lost_to_others(b, margin)
 

@@ -73,15 +73,17 @@ class CaseDoubtKind(DoubtKind):
 
     evidence  finds what speaks against the claim, as text; None if nothing does
     looks_at  `runs`: the evidence is the same for every result of the same runs, so they are examined once
+    reworded  phrases of the remedy that do not apply to a case, with their replacements
     """
 
     evidence: Callable[[Case], str | None]
     looks_at: Literal["runs", "figure"] = "figure"
+    reworded: Callable[[Case], Sequence[tuple[str, str]]] = lambda _: ()
 
     def raised(self, case: Case) -> Doubt | None:
         """The doubt that this case raises; None if it raises none."""
         evidence = self.evidence(case)
-        return None if evidence is None else self.doubt(evidence)
+        return None if evidence is None else self.doubt(evidence, *self.reworded(case))
 
 
 def percent(share: float) -> str:

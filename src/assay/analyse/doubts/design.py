@@ -10,10 +10,14 @@ from assay.analyse.comparison.groups import Group, cause
 from assay.analyse.comparison.pairing import pairing
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, listed, percent
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
+from assay.analyse.doubts.kernel_counts import lost_to_others
 from assay.analyse.statistics.intervals import constant
+from assay.records import DEFAULT_MARGIN
 from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
+
+WIDEST_PERCENTAGE = 0.5  # of an interval's half; a wider one is far from symmetric around the ratio
 
 
 def too_few_runs(case: Case) -> str | None:
@@ -25,6 +29,23 @@ def too_few_runs(case: Case) -> str | None:
     return f"{evidence}: too few to recognize an outlier"
 
 
+_SET_REPEATS = (
+    "Set `repeats` to five or more and run the suite again: with another number of repeats, a new session "
+    "starts."
+)
+_UNTIL_DECIDED = (
+    "`--until decided` chooses the number of runs, whatever `repeats` says: if something is still undecided, "
+    "the same command resumes an unfinished session."
+)
+
+
+def _chosen_by_looks(case: Case) -> list[tuple[str, str]]:
+    """For runs until decided, whose number `repeats` does not determine."""
+    few = (side for side in case.sides if len(side.group.samples) < FEW_RUNS)
+    looked = all(sample.result.run.looks for side in few for sample in side.group.samples)
+    return [(_SET_REPEATS.removesuffix("."), _UNTIL_DECIDED.removesuffix("."))] if looked else []
+
+
 TOO_FEW_RUNS = CaseDoubtKind(
     code="too-few-runs",
     subject="runs",
@@ -34,8 +55,9 @@ TOO_FEW_RUNS = CaseDoubtKind(
         "The interval is valid but wide: with three runs per side, a spread of 1 % and a margin of 2 %, "
         "equal systems are shown to be equal in only 14 % of cases. An outlier can't be recognized."
     ),
-    remedy="Raise `repeats` to five or more and run the suite again; it resumes where it stopped.",
+    remedy=_SET_REPEATS,
     evidence=too_few_runs,
+    reworded=_chosen_by_looks,
 )
 
 
@@ -47,10 +69,30 @@ def wider_than_margin(case: Case) -> str | None:
     half = math.log(high / low) / 2
     if half <= math.log1p(case.margin) or low > 1 + case.margin or high < 1 / (1 + case.margin):
         return None
-    return (
-        f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
-        "these runs can't show that the sides are equal"
+    unknown = "that the sides are equal" if low <= 1 <= high else "whether a difference exceeds the margin"
+    return f"{_width(half)}, the margin is ±{percent(case.margin)}: these runs can't show {unknown}"
+
+
+def _width(half: float) -> str:
+    """The width of an interval by half of it on the log scale; a wide one as a factor: no ratio is −294 %."""
+    away = math.expm1(half)
+    if away <= WIDEST_PERCENTAGE:
+        return f"the interval is ±{percent(away)} wide"
+    return f"the ratio is known only within a factor of {significant(1 + away, 2)}"
+
+
+_ADD_RUNS = (
+    "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider margin"
+)
+
+
+def _load_first(case: Case) -> list[tuple[str, str]]:
+    """If a side may have lost time to others, which more runs of the same kind don't undo."""
+    loaded = any(
+        lost_to_others([sample.result for sample in side.group.samples], case.margin or DEFAULT_MARGIN)
+        for side in case.sides
     )
+    return [(_ADD_RUNS, "Run again on an idle machine before you add runs")] if loaded else []
 
 
 WIDER_THAN_MARGIN = CaseDoubtKind(
@@ -58,12 +100,13 @@ WIDER_THAN_MARGIN = CaseDoubtKind(
     subject="runs",
     severity="weak",
     means="The interval of the ratio is wider than the margin on both sides of 1, and overlaps it.",
-    effect="With this many runs and this spread, the sides can't be shown to be equal, even if they are.",
-    remedy=(
-        "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider "
-        "margin."
+    effect=(
+        "With this many runs and this spread, the sides can't be shown to be equal, even if they are. If the "
+        "interval excludes 1, it remains open whether they differ by more than the margin."
     ),
+    remedy=f"{_ADD_RUNS}.",
     evidence=wider_than_margin,
+    reworded=_load_first,
 )
 
 

@@ -36,7 +36,8 @@ _SIDES = (
 )
 _VERDICT = (
     " Verdicts allow for it: they must hold whatever either side lost, up to the time that it may have "
-    "waited, and above 20 % of its time the only verdict is `undecided` (docs/explanation/statistics.md)."
+    "waited, and above 20 % of its time the only verdict is `undecided` (docs/explanation/statistics.md). A "
+    "requirement has this doubt only if that time could change its verdict."
 )
 
 Share = Callable[[NodeCounts], float | None]
@@ -297,6 +298,17 @@ def lost_to_others(results: Sequence[Result], margin: float) -> float:
         if taken is not None and met is not None and taken.share >= margin / 2:
             lost += met.share
     return min(1.0, lost)
+
+
+def lost_by_run(results: Sequence[Result]) -> list[float | None]:
+    """For each run, the share of its time that it may have lost to others; None if nobody counted it."""
+    return [_lost_by(result) for result in results]
+
+
+def _lost_by(result: Result) -> float | None:
+    met = [_met("", [result], time) for time in (time_to_neighbours, time_stolen)]
+    known = [one.share for one in met if one is not None]
+    return min(1.0, math.fsum(known)) if known else None
 
 
 # Text ----------------------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def cannot_tell(case: Case) -> str | None:
     at = shown_at(n)
     ordered = all(sequence.ordered for sequence in looked_at)
     hidden = [
-        f"{found.trouble} in {percent(found.power[at]) if n >= at and found.power[at] else 'none'}"
+        f"{found.trouble} in {_share_of_cases(found.power[at] if n >= at else 0.0)}"
         for code, found in POWER.items()
         if found.power[at] < 0.5
         and not (case.paired and code == DEPENDENCE.code)
@@ -279,20 +279,34 @@ def cannot_tell(case: Case) -> str | None:
     if not hidden:
         return None
     of = next(filter(None, map(_of_session, looked_at)), "")
-    return f"{counted(n, 'block' if case.paired else 'run')} {of}would show {', '.join(hidden)} of cases"
+    runs = f"{counted(n, 'block' if case.paired else 'run')} {of}".rstrip()
+    return f"with {runs}, the checks would rarely notice these problems: {', '.join(hidden)}"
+
+
+def _share_of_cases(share: float) -> str:
+    return f"{percent(share)} of cases" if share else "no case"
+
+
+_BLOCKS = "blocks that contain both sides prevent it, and "
+
+
+def _blocks_or_one_side(case: Case) -> list[tuple[str, str]]:
+    """If blocks contain both sides already, or there is one side only, blocks are no remedy."""
+    return [(_BLOCKS, "")] if case.paired or len(case.sides) < 2 else []
 
 
 CANNOT_TELL = CaseDoubtKind(
     code="cannot-tell",
     subject="runs",
     severity="note",
-    means="There are too few runs for a test to detect the named problem in most cases.",
-    effect="None in itself. If no such doubt is raised, the problem may still exist.",
-    remedy=(
-        "No action needed. If such a problem would matter, blocks that contain both sides prevent it, and "
-        "more runs can show it."
+    means=(
+        "There are too few runs for a test to detect the named problem in most cases. A spread is the "
+        "standard deviation from run to run."
     ),
+    effect="None in itself. If no such doubt is raised, the problem may still exist.",
+    remedy=(f"No action needed. If such a problem would matter, {_BLOCKS}more runs can show it."),
     evidence=cannot_tell,
+    reworded=_blocks_or_one_side,
 )
 
 

@@ -6,12 +6,15 @@ bound that holds at all looks jointly, in 97.5 % of cases and so in more than th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import stdev
 from typing import Literal
 
 from assay.analyse import doubts
 from assay.analyse.comparison.groups import Group, Metrics, group, place_of
-from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.comparison.lost_time import CODES, MOST_LOST
 from assay.analyse.doubts import kernel_counts
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.ratio import logs, looks_of, one_side
@@ -84,7 +87,29 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
     if looks := looks_of(found.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
-    return Requirement(system, found.point, expectation, estimate, verdict, why or reason, doubts.of(case))
+    raised = doubts.of(case)
+    if verdict != "undecided" and not _may_change(found, estimate, expectation.relation, needed):
+        raised = tuple(doubt for doubt in raised if doubt.code not in CODES)
+    return Requirement(system, found.point, expectation, estimate, verdict, why or reason, raised)
+
+
+def _may_change(found: Group, estimate: Estimate, relation: Literal[">=", "<="], needed: float) -> bool:
+    """Whether a verdict may be another one without the time that the runs may have lost to others.
+
+    Each run may be off by up to its own loss. That moves the mean by at most the mean loss, and as much of
+    the spread as the losses can explain may be due to them. Either may move a bound in either direction: a
+    metric may get better or worse by a loss.
+    """
+    low, high = estimate.low, estimate.high
+    shares = kernel_counts.lost_by_run([sample.result for sample in found.samples])
+    if low is None or high is None or any(share is None or share > MOST_LOST for share in shares):
+        return True
+    lost = [-math.log1p(-(share or 0.0)) for share in shares]
+    per_spread = math.log(high / low) / 2 / stdev(logs(found))
+    spread = math.sqrt(math.fsum(loss**2 for loss in lost) / (len(lost) - 1))
+    off = math.exp(math.fsum(lost) / len(lost) + per_spread * spread)
+    alone = replace(estimate, low=low / off, high=high * off)
+    return decide(alone, relation, needed)[0] != decide(estimate, relation, needed)[0]
 
 
 def decide(
