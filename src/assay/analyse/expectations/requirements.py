@@ -104,10 +104,13 @@ def _may_change(found: Group, estimate: Estimate, relation: Literal[">=", "<="],
     shares = kernel_counts.lost_by_run([sample.result for sample in found.samples])
     if low is None or high is None or any(share is None or share > MOST_LOST for share in shares):
         return True
+    spread = stdev(logs(found))
+    if spread == 0:  # equal figures don't say how the bounds depend on a spread
+        return True
     lost = [-math.log1p(-(share or 0.0)) for share in shares]
-    per_spread = math.log(high / low) / 2 / stdev(logs(found))
-    spread = math.sqrt(math.fsum(loss**2 for loss in lost) / (len(lost) - 1))
-    off = math.exp(math.fsum(lost) / len(lost) + per_spread * spread)
+    per_spread = math.log(high / low) / 2 / spread
+    by_loss = math.sqrt(math.fsum(loss**2 for loss in lost) / (len(lost) - 1))
+    off = math.exp(math.fsum(lost) / len(lost) + per_spread * by_loss)
     alone = replace(estimate, low=low / off, high=high * off)
     return decide(alone, relation, needed)[0] != decide(estimate, relation, needed)[0]
 
