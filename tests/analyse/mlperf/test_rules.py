@@ -660,7 +660,7 @@ DIFFERENT: dict[str, tuple[Change, bool, bool]] = {
     "a run that did not converge": (not_converged, True, False),
     "an init_start of a later rank": (later_init_start, True, False),
     "two run_stop that disagree": (again("run_stop", "success", "aborted"), False, True),
-    "no optimiser is named": (without("opt_name"), True, False),
+    "no optimizer is named": (without("opt_name"), True, False),
     "an evaluation that names no epoch": (
         swapped('("eval_accuracy".*?)"epoch_num"', '\\1"epoch_nr"'), True, False),
 }  # fmt: skip
