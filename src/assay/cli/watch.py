@@ -46,10 +46,12 @@ def command(pid: int, every: float, for_: float | None, as_json: bool) -> None:
 
     samples = watch(pid, every=every, for_=for_)
     if as_json:
+        from assay.documents.watching import document, summary
+
         last = None
         for last in samples:
-            echo_json(_sample(last))
-        echo_json({"summary": last.summary() if last else {}})
+            echo_json(document(last))
+        echo_json(summary(last))
         return
     (_live if sys.stdout.isatty() else _lines)(samples)
 
@@ -167,16 +169,3 @@ def _end(last: Watching | None) -> None:
         said.append(f"{summary['job_mean_cpu_cores']:.2f} cores on average")
     said.append(f"at most {_quantity(summary, 'job_peak_memory_bytes', 'B')} of memory")
     click.echo("; ".join(said))
-
-
-def _sample(watching: Watching) -> dict[str, object]:
-    """The newest samples as plain data."""
-    header = watching.header
-    return {
-        "started_at": header.started_at if header else None,
-        "at_s": watching.latest[None].at_s,
-        "node": {**watching.latest[None].values},
-        "per_second": watching.speeds.get(None, {}),
-        "gpus": {gpu: {**one.values} for gpu, one in watching.latest.items() if gpu is not None},
-        "events": [{"at_s": e.at_s, "gpu": e.gpu, "xid": e.xid, "words": e.words} for e in watching.events],
-    }

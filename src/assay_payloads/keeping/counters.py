@@ -117,8 +117,13 @@ def pressures(tree: FileTree) -> dict[str, float]:
         "cpu_wait_s": own_group or tree.text("/proc/pressure/cpu"),
         "memory_wait_s": tree.text("/proc/pressure/memory"),
     }
-    totals = {name: re.search(r"some .*total=(\d+)", text or "") for name, text in texts.items()}
-    return {name: int(total[1]) / 1e6 for name, total in totals.items() if total is not None}
+    return {name: waited for name, text in texts.items() if (waited := waited_s(text)) is not None}
+
+
+def waited_s(pressure: str | None) -> float | None:
+    """The total of a pressure file: seconds in which some task waited; None if it is not counted."""
+    total = re.search(r"some .*total=(\d+)", pressure or "")
+    return None if total is None else int(total[1]) / 1e6
 
 
 def queues(tree: FileTree, cpus: set[int]) -> dict[str, float]:

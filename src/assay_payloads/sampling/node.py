@@ -8,14 +8,12 @@ counts in units of four bytes.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.counters import TICKS_PER_S, throttled
+from assay_payloads.keeping.counters import PAGE_BYTES, TICKS_PER_S, throttled, waited_s
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own sectors are
 INFINIBAND = "/sys/class/infiniband"
 LOOK_BELOW_EVERY = 10  # samples; in between, only children of known processes' first threads are looked for
@@ -107,9 +105,9 @@ class NodeSource:
     def _pressure(self) -> Row:
         found = {}
         for what in ("cpu", "memory", "io"):
-            total = re.search(r"some .*total=(\d+)", self._tree.text(f"/proc/pressure/{what}") or "")
-            if total is not None:
-                found[f"{what}_pressure_seconds_total"] = int(total[1]) / 1e6
+            seconds = waited_s(self._tree.text(f"/proc/pressure/{what}"))
+            if seconds is not None:
+                found[f"{what}_pressure_seconds_total"] = seconds
         return found
 
     def _memory(self) -> Row:
