@@ -30,7 +30,7 @@ from assay.launch.local.options import LocalSystem
 from launcher_contract import job, python
 launcher = LocalLauncher(LocalSystem(), Path(sys.argv[1]))
 handle = launcher.submit(job(python("import time; time.sleep(60)")))
-print(handle.token, handle.data["pid"], launcher._keepers._server.pid, flush=True)
+print(handle.token, handle.data["pid"], launcher._keepers._server.process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 

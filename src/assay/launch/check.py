@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -56,6 +56,22 @@ class Looker(Protocol):
         ...
 
 
+@runtime_checkable
+class Preparer(Protocol):
+    """A launcher that can start in advance what submits its jobs."""
+
+    def prepare(self) -> None:
+        """Start it, without waiting for it; `submit` does so otherwise."""
+        ...
+
+
 def choice(launcher: Launcher, shape: Shape) -> str:
     """What the platform chose for a shape, and why; "" if the launcher leaves it no choice."""
     return launcher.choose(shape) if isinstance(launcher, Chooser) else ""
+
+
+def prepare(launchers: Iterable[Launcher]) -> None:
+    """Let those that can start in advance what submits their jobs."""
+    for launcher in launchers:
+        if isinstance(launcher, Preparer):
+            launcher.prepare()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from assay import launch, read
 from assay.errors import InterruptedRun
-from assay.launch.check import choice
+from assay.launch.check import choice, prepare
 from assay.launch.launcher import Launcher
 from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, interim_looks
@@ -126,6 +126,7 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
     for trial_id, number in session.header.repeated.items():
         runs[trial_id] = [run for run in runs[trial_id] if run.attempt > number]
     done = [of[-1] for t in planned.trials if trial_state(t, of := runs[t.id]) is TrialState.DONE]
+    prepare([launchers[name] for name in {trial.system for trial in planned.trials if not runs[trial.id]}])
     told = watched.tell(session, planned, done)
     progress = told if watched.together is None else ConcurrentProgress(told)
     try:

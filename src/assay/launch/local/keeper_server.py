@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from assay import payload_files
 from assay.launch import job_spec
@@ -19,50 +21,70 @@ _END_S = 2.0  # for it to end once its input is closed; killing it harms no keep
 
 
 class KeeperServer:
-    """Starts keepers with `keeper.py --serve`, which is itself started with the first one.
+    """Starts keepers with `keeper.py --serve`, which is itself started with the first one at the latest.
 
     It ends with this object, or with Assay, however that ends; the keepers continue.
     """
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
+        self._server: _Server | None = None
+
+    def prepare(self) -> None:
+        """Start the server now, so that the first keeper need not wait for an interpreter."""
+        with self._one_at_a_time, suppress(OSError):  # `start` tries again, and reports it
+            self._server = self._running()
 
     def start(self, directory: Path, patience_s: float) -> int | None:
         """Start the keeper of a job's directory; return when it has taken the job, or ended without it.
 
         It detaches itself once it has taken the job. The directory shows whether it has; the exit code
-        of what was started says why not, None if it took too long.
+        of what was started says why not, None if it took too long. What a server that ended has printed
+        is added to keeper.log, where keepers print.
         """
         with self._one_at_a_time:
-            if self._server is None or self._server.poll() is not None:
-                self._server = _started(directory)
-                weakref.finalize(self, _end, self._server)
-            server, self._server = self._server, None  # an interruption here leaves a response unread
-            exit_code = _answer(server, directory, patience_s)
+            server, self._server = self._running(), None  # an interruption here leaves a response unread
+            exit_code = _answer(server.process, directory, patience_s)
             if exit_code is None:
-                server.kill()
-            elif server.poll() is None:
+                server.process.kill()
+            elif server.process.poll() is None:
                 self._server = server
+            else:
+                server.errors.seek(0)
+                with (directory / "keeper.log").open("ab") as log:
+                    log.write(server.errors.read())
             return exit_code
 
+    def _running(self) -> _Server:
+        if self._server is not None and self._server.process.poll() is None:
+            return self._server
+        server = _started()
+        weakref.finalize(self, _end, *server)
+        return server
 
-def _started(directory: Path) -> subprocess.Popen[bytes]:
+
+class _Server(NamedTuple):
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+
+
+def _started() -> _Server:
     """Start it in its own session, where neither Ctrl-C nor the end of Assay reaches it or a keeper.
 
-    It runs where Assay is installed, with its modules compiled. It reports problems in the directory.
+    It runs where Assay is installed, with its modules compiled.
     """
     keeper = payload_files.DIRECTORY / payload_files.path_of(job_spec.KEEPER)
-    with (directory / "keeper.log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(keeper), "--serve", job_spec.PROBE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=os.sep,
-            env={"ASSAY_KEEPER": "-" * 256, **os.environ},  # room in which each shows its job's token
-            start_new_session=True,
-        )
+    errors = os.fdopen(os.memfd_create("keeper-server"), "w+b")
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(keeper), "--serve", job_spec.PROBE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        cwd=os.sep,
+        env={"ASSAY_KEEPER": "-" * 256, **os.environ},  # room in which each shows its job's token
+        start_new_session=True,
+    )
+    return _Server(process, errors)
 
 
 def _answer(server: subprocess.Popen[bytes], directory: Path, patience_s: float) -> int | None:
@@ -92,9 +114,9 @@ def _ready(pipe: int, event: int, give_up: float) -> bool:
     return bool(poll.poll(max(0.0, give_up - time.monotonic()) * 1000))
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
+def _end(server: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
     """Let it end, as it does when its input closes; kill it if it does not."""
-    for pipe in (server.stdin, server.stdout):
+    for pipe in (server.stdin, server.stdout, errors):
         if pipe is not None:
             pipe.close()
     try:

@@ -67,6 +67,10 @@ class LocalLauncher:
             at = cwd or "the job's own directory: list it under files, or set cwd"
             raise InputError([Problem("argv", f"found {script}; this file does not exist in {at}")])
 
+    def prepare(self) -> None:
+        """Start the server of keepers."""
+        self._keepers.prepare()
+
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; return when the keeper has taken the job."""
         spool.check_one_node(job, self.name, self.system.env)
