@@ -115,7 +115,16 @@ def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task
 def job_of(trial: Trial, token: str) -> Job:
     """What a launcher receives to run a trial, under this token. Raises InputError as `task_of` does."""
     task = task_of(trial)
-    return Job(token, trial.id, trial.shape, task, trial.seed, trial.timeout_s, trial.max_output_bytes)
+    return Job(
+        token,
+        trial.id,
+        trial.shape,
+        task,
+        trial.seed,
+        trial.timeout_s,
+        trial.max_output_bytes,
+        trial.sample_every_s,
+    )
 
 
 def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
@@ -199,6 +208,7 @@ def _template(
         seed=0,
         timeout_s=benchmark.timeout_s,
         max_output_bytes=benchmark.max_output_bytes,
+        sample_every_s=suite.sample_every_s,
         retries=benchmark.retries,
         digest=digest_of([task_digest, system.name, system.definition]),
     )

@@ -13,7 +13,18 @@ from pydantic import BaseModel, ValidationError
 from assay.errors import InputError
 from assay.readers import IMPORTED, Reader
 from assay.readers.payload_log import few
-from assay.records import Metric, Reading, Result, Run, Scalar, digest_of, from_json, to_json, to_plain
+from assay.records import (
+    NODE_STREAMS,
+    Metric,
+    Reading,
+    Result,
+    Run,
+    Scalar,
+    digest_of,
+    from_json,
+    to_json,
+    to_plain,
+)
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
@@ -104,8 +115,8 @@ def flops(run: Run) -> float | None:
 
 
 def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
-    """The logs that ranks wrote: all except the probes'."""
-    return {name: path for name, path in logs.items() if not name.startswith("probe-")}
+    """The logs that ranks wrote: all except the probes' and samplers'."""
+    return {name: path for name, path in logs.items() if not name.startswith(NODE_STREAMS)}
 
 
 def _reader(workload: str) -> Reader | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import nvml_stand_in
-from assay.monitor.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
+from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.sampling import gpus, node, sampler
 

@@ -27,6 +27,7 @@ _SUITE = _ENTRY | {
     "margin": "2%",
     "seed": "7",
     "order": "sequential",
+    "sample_every": "100ms",
 }
 
 

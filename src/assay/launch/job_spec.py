@@ -21,6 +21,8 @@ PROBE_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 90.0  # if all nodes exist before a job is sent: covers a keeper's start and its probe
 VARIABLES = "variables.json"  # the name that the keeper expects
 KEEPER, PROBE = "assay_payloads.keeping.keeper", "assay_payloads.probing.probe"
+SAMPLER = "assay_payloads.sampling.sampler"
+PROGRAMS = (KEEPER, PROBE, SAMPLER)  # run on each node of every job
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
     "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
@@ -145,6 +147,7 @@ def spec(
         "probe": PROBE,
         "python": python,
         "probe_timeout_s": PROBE_TIMEOUT_S,
+        **({"sampler": SAMPLER, "sample_every_s": job.sample_every_s} if job.sample_every_s else {}),
         "outputs": list(job.task.outputs),
         "files_before": dict(files_before),
     }

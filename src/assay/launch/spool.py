@@ -111,8 +111,8 @@ def remove(directory: Path) -> None:
 
 
 def lay_out_programs(kept: JobDirectory) -> None:
-    """Copy keeper and probe into the job's directory, for machines without Assay."""
-    payload_files.lay_out(kept.directory, payload_files.files(job_spec.KEEPER, job_spec.PROBE))
+    """Copy the programs of every job into the job's directory, for machines without Assay."""
+    payload_files.lay_out(kept.directory, payload_files.files(*job_spec.PROGRAMS))
 
 
 def write(

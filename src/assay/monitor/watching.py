@@ -13,7 +13,7 @@ from typing import Final
 
 from assay import payload_files
 from assay.errors import InputError
-from assay.monitor.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
+from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetryHeader, TelemetrySample, rates
 
 SAMPLER: Final = "assay_payloads.sampling.sampler"
 SHORTEST_S, LONGEST_S = 0.1, 3600.0  # between samples

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from assay.logs.nccl_debug import Transports, kind_of, transports
 from assay.readers import payload_log
-from assay.records import Links, Metric, Reading, Scalar
+from assay.records import NODE_STREAMS, Links, Metric, Reading, Scalar
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"]
 
@@ -55,7 +55,7 @@ def read_with_links(logs: Mapping[str, Path], operation: Operation, mode: str) -
 
 def used_between_ranks(logs: Mapping[str, Path]) -> Transports:
     """The transports between ranks, from NCCL's lines in the ranks' logs."""
-    return transports(path for name, path in logs.items() if not name.startswith("probe-"))
+    return transports(path for name, path in logs.items() if not name.startswith(NODE_STREAMS))
 
 
 def transport_facts(used: Transports, mode: str) -> dict[str, Scalar]:

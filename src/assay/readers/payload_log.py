@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from assay.errors import InputError
 from assay.logs.mllog import Event, EventReader
 from assay.readers.reader import Reader
-from assay.records import ConfusionMatrix, Measurement, Metric, Reading, Scalar, Series
+from assay.records import NODE_STREAMS, ConfusionMatrix, Measurement, Metric, Reading, Scalar, Series
 from assay.units import convert
 
 Axis = Literal["step", "epoch", "samples", "seconds"]
@@ -35,12 +35,12 @@ _PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line wi
 def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
     """Measurements of `metrics`, series, and facts; errors go into its problems.
 
-    logs     log files by name; those of the probe are skipped
+    logs     log files by name; those of nodes are skipped
     metrics  each must be measured at least once, with a unit of the same quantity
     """
     job = _Job({metric.name: metric for metric in metrics})
     for name, path in logs.items():
-        if not name.startswith("probe-"):
+        if not name.startswith(NODE_STREAMS):
             job.read_file(name, path)
     return job.reading()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from assay.records.doubts import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Severity, Subject
 from assay.records.jobs import (
+    NODE_STREAMS,
     Extent,
     Handle,
     Job,
@@ -64,6 +65,7 @@ from assay.records.verdicts import (
 
 __all__ = [
     "DEFAULT_MARGIN",
+    "NODE_STREAMS",
     "SEVERITIES",
     "SUBJECTS",
     "AccuracyRun",

@@ -9,12 +9,15 @@ from enum import StrEnum
 from assay.records.plans import Shape, Task
 from assay.records.scalar import Scalar
 
+NODE_STREAMS = ("probe-", "telemetry-")  # begin the names of a node's streams; the others are of ranks
+
 
 @dataclass(frozen=True)
 class Job:
     """What a launcher receives. The token is unique and on disk before anything is submitted.
 
     max_output_bytes  output limit for the ranks of one node; more ends the job. None: no limit
+    sample_every_s  time between samples of each node; None: no samples
     """
 
     token: str
@@ -24,6 +27,7 @@ class Job:
     seed: int
     timeout_s: float
     max_output_bytes: int | None = None
+    sample_every_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,8 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Output:
-    """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and `probe-0` (one per node).
+    """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and per node
+    `probe-0` and `telemetry-0`.
 
     Cut anywhere, in order, each byte exactly once if followed from the number of bytes already stored.
     """

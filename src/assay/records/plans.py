@@ -174,6 +174,7 @@ class Trial:
     seed       for the program; equal for all systems and shapes of a block
     digest     of everything that defines the trial except block and seed, including the bytes of its programs
     max_output_bytes  output limit for the ranks of one node; None in runs from before there was a limit
+    sample_every_s  time between samples of each node that it runs on; None: none are taken
 
     What it runs is not stored here: `plan.task_of(trial)` recreates it; the digest shows that it is the same.
     """
@@ -192,6 +193,7 @@ class Trial:
     retries: int
     digest: str
     max_output_bytes: int | None = None
+    sample_every_s: float | None = None
 
 
 @dataclass(frozen=True)

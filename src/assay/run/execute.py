@@ -38,6 +38,7 @@ from assay.run.extents import extent_of, narrowed, not_installed
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
+from assay.telemetry import recorded
 from assay.units import counted, human
 
 FLOOD_SLACK_BYTES = 1 << 30  # a keeper checks four times a second, and disks write up to 2 GB per second
@@ -183,6 +184,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     ):  # effectively lost, but not through the program's fault
         status = replace(status, state=JobState.LOST)
     problems = missing + _keep_outputs(execution, attempt, run, task)
+    recorded.store(attempt.path)
     nodes = tuple(_nodes(execution, attempt, status))
     if nodes:
         attempt.write_provenance(Provenance(nodes))
@@ -233,12 +235,16 @@ def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterato
 
 
 def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:
-    """Logs that lack what the job reports it printed: a failed collection, not a shorter result."""
+    """Logs that lack what the job reports it printed: a failed collection, not a shorter result.
+
+    Lost samples are a gap in what is known of the nodes, but change no result.
+    """
     logs = attempt.logs()
     return tuple(
         words
         for name, end in sorted(status.streams.items())
-        if (words := _difference(name, logs.get(f"{name}.log"), end)) is not None
+        if not name.startswith(recorded.STREAM)
+        and (words := _difference(name, logs.get(f"{name}.log"), end)) is not None
     )
 
 

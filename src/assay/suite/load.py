@@ -122,6 +122,7 @@ class _Reading:
             order=content.order,
             expect=content.expect,
             primary=content.primary,
+            sample_every_s=content.sample_every,
             source=self.file,
         )
 

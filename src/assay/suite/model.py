@@ -23,6 +23,8 @@ from assay import units
 from assay.records import DEFAULT_MARGIN, Price, Shape
 from assay.suite.document import Document, Key
 
+NEVER = "never"
+SHORTEST_SAMPLE_S, LONGEST_SAMPLE_S = 0.1, 60.0
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _REQUIREMENT = re.compile(r"\s*(>=|<=)\s*(.+)")
 
@@ -64,6 +66,18 @@ def _duration(value: Any) -> float:
     return _number(value, units.seconds, "10min")
 
 
+def _sample_period(value: Any) -> float | None:
+    if value is None or value == NEVER:
+        return None
+    period_s = _number(value, units.seconds, f"1s, or {NEVER}")
+    if not SHORTEST_SAMPLE_S <= period_s <= LONGEST_SAMPLE_S:
+        raise ValueError(
+            f"{value!r} is not between {SHORTEST_SAMPLE_S:g} s and {LONGEST_SAMPLE_S:g} s: "
+            f"write 1s, or {NEVER}"
+        )
+    return period_s
+
+
 def _size(value: Any) -> int:
     return math.ceil(_number(value, units.size, "4 GB"))
 
@@ -98,6 +112,11 @@ Duration = Annotated[
     float,
     BeforeValidator(_duration),
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "examples": ["90s", "10min", "2h"]}),
+]
+SamplePeriod = Annotated[
+    float | None,
+    BeforeValidator(_sample_period),
+    WithJsonSchema({"type": ["number", "string"], "examples": ["1s", "100ms", NEVER]}),
 ]
 Size = Annotated[
     int,
@@ -190,6 +209,11 @@ class SuiteFile(BaseModel):
         default=4_000_000_000,
         description="A trial whose ranks print more than this on one node is ended: 200 MB, 4 GB.",
     )
+    sample_every: SamplePeriod = Field(
+        default=1.0,
+        description="Time between samples of each node during a trial (CPU, memory, network, disk, GPUs): "
+        "100ms to 1min, or never.",
+    )
     retries: Retries = Field(
         default=2,
         description="How many times at most to retry a trial that the platform lost: a node, a pod, output. "
@@ -236,6 +260,7 @@ class Suite:
     directory  the file's, absolute: relative paths in parameters start there
     systems    names in the order written, at least one
     expect     requirements on every benchmark that reports the metric, as written
+    sample_every_s  time between samples of each node while a trial runs; None: none
     source     the file, for `where`
     """
 
@@ -249,6 +274,7 @@ class Suite:
     order: Order
     expect: Mapping[str, str]
     primary: str | None
+    sample_every_s: float | None
     source: Document
 
     def where(self, *path: Key) -> str:

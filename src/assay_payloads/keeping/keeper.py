@@ -17,7 +17,8 @@ The keeper adds to its directory
   asked.json        it was asked to end, and ends its ranks: it may be killed before they have ended
   ended.json        how it ended, with size and digest of each stream, and the kernel's counts for the job
                     (counters.py); written last
-  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one per node) print, output and errors together
+  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0`, `telemetry-0` (one of each per node) print,
+                    output and errors together
 Each JSON file is written atomically. The keeper exits 0 if all its ranks did, otherwise like the first that
 failed (124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
 
@@ -68,6 +69,8 @@ pin_cpus   each rank on its own cores
 rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank only; optional
 probe      module whose `main` is called before the ranks, in its own process, or null; probe_timeout_s
 python     the ranks' interpreter, which the probe examines
+sampler    module whose `main` samples the node beside the ranks, in its own process; optional
+sample_every_s  between its samples
 
 The ranks of a job on one node meet at the loopback address and a free port; on several nodes, at MASTER_ADDR
 and MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) from its environment, keepers first (meeting.py).
@@ -137,7 +140,9 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
         state, cause = not_met
         return {**outcome(state, cause, probe=probe), "waited_in_vain": state == "failed"}
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
-    job = Processes(programs, "rank {}", first=node * ranks)
+    samplers = [sampler(spec, env, directory / "streams" / f"telemetry-{node}.log")]
+    companions = samplers if "sampler" in spec else []
+    job = Processes(programs, "rank {}", first=node * ranks, companions=companions)
     before = look()
     job.start()
     stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
@@ -149,8 +154,10 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
         lambda: write_whole(directory / "asked.json", {"at": time.time()}),
         heed_late=True,
     )
-    met = between(before, look())
-    return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
+    ended = {"node": between(before, look()), "streams": digests(directory / "streams")}
+    if state == "succeeded" and job.asked_since():
+        state, cause = "cancelled", "cancelled"
+    return {**outcome(state, cause, job, probe), **ended}
 
 
 def exit_code(ended: dict[str, Any]) -> int:
@@ -208,6 +215,16 @@ def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
         with log.open("a") as file:
             file.write(f"assay: {cause}\n")
     return {"state": state, "cause": cause, "duration_s": probe.duration_s}
+
+
+def sampler(spec: Spec, env: dict[str, str], log: Path) -> ProcessSpec:
+    """The program that samples this node as long as this keeper runs."""
+    keeper = os.getpid()
+
+    def sample_node() -> None:
+        importlib.import_module(spec["sampler"]).main(keeper, spec["sample_every_s"])
+
+    return ProcessSpec(["the sampler"], env, os.sep, log, call=sample_node)
 
 
 # What ranks get ------------------------------------------------------------------------------------

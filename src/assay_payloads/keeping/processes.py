@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,6 +20,7 @@ from assay_payloads.keeping.counters import memory_groups
 from assay_payloads.keeping.file_tree import FileTree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+ASKED = {signal.SIGTERM, signal.SIGINT}  # to end
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY_S, LOOK_AGAIN_S = (
     0.25,
@@ -29,6 +30,7 @@ FASTEST_BYTES_PER_S = 2e9  # at which programs print, into the page cache
 ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to a job's first process until its last has it
 JUST_ASKED_S = 0.005  # the same for a sender that signals all in one loop, like init
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # variables that they set in a job
+COMPANIONS_END_S = 0.1  # for killed companions to be gone, before others are looked for
 KILL_WAIT_S = 5.0  # SIGKILL can't be ignored; what is left hangs in the kernel (a driver, a dead NFS server)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -51,11 +53,15 @@ class ProcessSpec(NamedTuple):
 class Processes:
     """Programs that run side by side and end together; each leads its own process group.
 
-    They are ranks starting at `first`.
+    They are ranks starting at `first`. Their companions start before them and are killed after them; how a
+    companion ends, or that it can't start, changes nothing for them.
     """
 
-    def __init__(self, programs: list[ProcessSpec], called: str, first: int = 0) -> None:
+    def __init__(
+        self, programs: list[ProcessSpec], called: str, first: int = 0, companions: Iterable[ProcessSpec] = ()
+    ) -> None:
         self.programs, self.called, self.first = programs, called, first
+        self.companions, self._companion_ids = tuple(companions), set[int]()
         self.running: dict[int, int] = {}  # process id → rank
         self.ended: dict[int, int] = {}  # rank → wait status
         self.first_failed: int | None = None  # among those that nobody asked to end
@@ -67,6 +73,7 @@ class Processes:
 
     def start(self) -> None:
         """Start them all."""
+        self._companion_ids = {spawn(companion, -1, self.reporter) for companion in self.companions}
         self.started_at, self.began = time.time(), time.monotonic()
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
@@ -100,6 +107,11 @@ class Processes:
             cause += f"; processes {left} can't be killed: they hang in the kernel"
         return state, cause
 
+    def asked_since(self) -> bool:
+        """Whether this process was asked to end just after they did: they may have been asked first."""
+        left_s = self.began + self.duration_s + JUST_ASKED_S - time.monotonic()
+        return signal.sigtimedwait(ASKED, max(0.0, left_s)) is not None
+
     def exits(self) -> list[dict[str, Any]]:
         """How each rank ended; a rank that can't be killed has no entry."""
         first = self.first_failed
@@ -117,6 +129,7 @@ class Processes:
                 return False
             if pid == 0:
                 return True
+            self._companion_ids.discard(pid)
             if pid in self.running:
                 self.ended[self.running.pop(pid)] = status
 
@@ -155,8 +168,13 @@ class Processes:
         return sizes
 
     def _end_all(self, grace_s: float) -> list[int]:
-        """End everything below this process, gently, then by force; returns the process IDs that remain."""
-        if not self.reap():
+        """End everything below this process, gently, then by force; returns the process IDs that remain.
+
+        A companion that hangs in the kernel, as a driver's call can, is not waited for.
+        """
+        for companion in self._companion_ids:
+            send(os.kill, companion, signal.SIGKILL)
+        if self._none_left(COMPANIONS_END_S if self._companion_ids and not self.running else 0):
             return []
         self._signal_all(signal.SIGTERM)
         if self._none_left(grace_s):
@@ -166,11 +184,17 @@ class Processes:
             self._signal_all(signal.SIGKILL)
             if self._none_left(0.02):
                 return []
-        return sorted(descendants())
+        return sorted(self._others())
+
+    def _others(self) -> set[int]:
+        """Every process below this one that is no companion."""
+        return descendants().keys() - self._companion_ids
 
     def _none_left(self, patience_s: float) -> bool:
         until = time.monotonic() + patience_s
         while self.reap():
+            if self._companion_ids and not self.running and not self._others():
+                return True
             left_s = until - time.monotonic()
             if left_s <= 0:
                 return False
@@ -222,16 +246,16 @@ def too_much(printed_bytes: int, max_output_bytes: int) -> str:
     return f"its ranks printed {printed} on one node, but max_output is {most}: print less, or raise it"
 
 
-def asked_to_end(statuses: Iterable[int]) -> bool:
+def asked_to_end(statuses: Collection[int]) -> bool:
     """Whether this process was asked to end, too, by whoever asked those that ended that way.
 
     A batch system signals every process of a job, one after the other: a rank's end may be seen first, and
-    a rank that handles SIGTERM may succeed.
+    a rank that handles SIGTERM may succeed. If all did, `asked_since` looks again when the rest is done.
     """
     together = any(name in os.environ for name in BATCH_SYSTEMS)
     killed = any(how(status)["signal"] == "SIGTERM" for status in statuses)
-    patience_s = ALL_ASKED_S if together or killed else JUST_ASKED_S
-    return signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, patience_s) is not None
+    patience_s = ALL_ASKED_S if together or killed else JUST_ASKED_S if any(statuses) else 0.0
+    return signal.sigtimedwait(ASKED, patience_s) is not None
 
 
 def how(status: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], 
         if waiting is not None and waiting["for"] != waits_for:
             waits_for = waiting["for"]
             print(f"{WAITS}{waits_for}", flush=True)
-        moved = say_new(directory, node, taken)
+        moved = say_new(directory, node, taken, ended=over)
         if over and not moved:
             break
         over = over or not runs()  # known before the next check, so that the last check misses nothing
@@ -76,12 +76,21 @@ def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], 
     say_file(f"ended-{node}", directory / "ended.json", taken)
 
 
-def say_new(directory: Path, node: int, taken: dict[str, int]) -> bool:
-    """Print what is new in each stream, at most one frame each; returns whether there was anything."""
+def say_new(directory: Path, node: int, taken: dict[str, int], *, ended: bool) -> bool:
+    """Print what is new in each stream, at most one frame each; returns whether there was anything.
+
+    ended  whether the job has: then nothing waits for more
+    """
     moved = say_file(f"started-{node}", directory / "started.json", taken)
     for path in sorted((directory / "streams").glob("*.log")):
-        moved |= say_part(path.stem, path, taken)
+        if ended or not samples_wait(path, taken):
+            moved |= say_part(path.stem, path, taken)
     return moved
+
+
+def samples_wait(path: Path, taken: Mapping[str, int]) -> bool:
+    """Whether these are a sampler's newest lines, which are sent some together: a platform's log is short."""
+    return path.name.startswith("telemetry-") and path.stat().st_size - taken.get(path.stem, 0) <= PLAIN_BYTES
 
 
 def say_file(stream: str, path: Path, taken: dict[str, int]) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from assay_payloads.probing import interpreter
 
 OF_ONE_TRIAL = ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT")  # variables that no interpreter depends on
+SEARCHED = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
 LONGEST_BYTES = 1 << 16
 STEERS_SEARCH = (".pth", "customize.py", "pyvenv.cfg")  # ends of the names of files that add folders
 
@@ -72,8 +73,14 @@ class RememberedAnswers:
 
 
 def _question(python: str, environment: Mapping[str, str]) -> str:
+    """What the answer depends on: the working directory, new for each job, only if a path is relative."""
     lasting = {name: value for name, value in environment.items() if name not in OF_ONE_TRIAL}
-    return json.dumps([python, os.getcwd(), lasting], sort_keys=True)  # noqa: PTH109 - pathlib costs 10 ms
+    paths = [python] if os.sep in python else []
+    for name in SEARCHED:
+        paths += lasting[name].split(os.pathsep) if name in lasting else []
+    relative = not all(map(os.path.isabs, paths))
+    directory = os.getcwd() if relative else None  # noqa: PTH109 - pathlib costs 10 ms
+    return json.dumps([python, directory, lasting], sort_keys=True)
 
 
 def _stamps(python: str, folders: list[str]) -> list[list[Any]]:

@@ -6,15 +6,16 @@ The job is the process with this ID and everything below it. The sampler ends wi
 it. It runs with only the standard library (3.9 or newer) and prints lines:
 
     :::ASSAY-TELEMETRY {"version": 1, "started_at": …, "period_s": 1.0, "node": […], "gpu": […], "gpus": […]}
-    n 3.001 12.31 0.2 -                 node: seconds since the start, then a value per column of `node`
-    g 3.002 1 97 -                      GPU: the same, after its index, with a value per column of `gpu`
-    x 3.002 1 79                        GPU 1 reported Xid 79
+    n 3.001 12.31 0.2 - .               node: seconds since the start, then a value per column of `node`
+    g 3.002 1 97 - .                    GPU: the same, after its index, with a value per column of `gpu`
+    x 3.002 1 79 .                      GPU 1 reported Xid 79
     ! 3.002 GPU 1: …                    why something can't be sampled from now on, or what is missing
 
-`-` is an unknown value. Values are in base units; names that end in `_total` count since some earlier time
-and are printed as the kernel or driver counts them, so their reader notices a reset. Times are monotonic: if
-somebody sets the clock, only `started_at` is affected. Each GPU has a thread, because a driver's call may
-hang: the samples of the node and the other GPUs continue.
+`-` is an unknown value, and a line of values without its full stop was cut off. Values are in base units;
+names that end in `_total` count since some earlier time and are printed as the kernel or driver counts them,
+so their reader notices a reset. Times are monotonic: if somebody sets the clock, only `started_at` is
+affected. Each GPU has a thread, because a driver's call may hang: the samples of the node and the other GPUs
+continue.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from assay_payloads.sampling.node import NodeSource
 VERSION = 1
 MARK = ":::ASSAY-TELEMETRY "
 LIBRARY = "libnvidia-ml.so.1"
+SETTLE_S = 0.2  # a job that ends sooner is not sampled: its start costs nothing more
 
 
 def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
@@ -46,7 +48,8 @@ def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
     library   NVIDIA's management library; a node without it has no GPUs of NVIDIA's
     """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    lines = Lines(sys.stdout.fileno())
+    time.sleep(SETTLE_S)
+    lines = Lines(1)
     node = NodeSource(FileTree(), pid)
     gpus, problem = opened(library)
     header = {
@@ -99,7 +102,7 @@ def report_xids(gpus: Gpus, lines: Lines, period_s: float) -> None:
     """Report at each tick what the driver has reported since."""
     for _ in ticks(period_s):
         for index, code in gpus.xids():
-            lines.event("x", f"{index} {code}")
+            lines.event("x", f"{index} {code} .")
 
 
 def ticks(period_s: float) -> Iterable[None]:
@@ -127,7 +130,7 @@ class Lines:
     def sample(self, kind: str, values: Sequence[float | None]) -> None:
         """A line of values; `kind` may have an index after it."""
         letter, _, index = kind.partition(" ")
-        told = " ".join(map(text_of, values))
+        told = " ".join([*map(text_of, values), "."])
         self.event(letter, f"{index} {told}" if index else told)
 
     def note(self, words: str) -> None:

@@ -36,7 +36,7 @@ def config_maps(
 
     Raises InputError for files that are larger than ConfigMaps should hold.
     """
-    files = payload_files.files(RELAY, job_spec.KEEPER, job_spec.PROBE, *programs)
+    files = payload_files.files(RELAY, *job_spec.PROGRAMS, *programs)
     texts = {_key(path): data.decode() for path, data in files.items()}
     spec = {**_spec(job, options), **more}
     first = _config_map(job, options, 0)

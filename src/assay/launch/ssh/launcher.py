@@ -372,7 +372,7 @@ def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], ow
     """
     for_keeper = f"{own}{job_spec.VARIABLES}"
     members = {"spec.json": json.dumps(spec).encode(), for_keeper: json.dumps(variables).encode()}
-    members |= payload_files.files(job_spec.KEEPER, job_spec.PROBE)
+    members |= payload_files.files(*job_spec.PROGRAMS)
     members |= {f"work/{file.name}": file.data for file in job.task.files}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

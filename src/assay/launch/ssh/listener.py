@@ -13,7 +13,7 @@ from typing import IO, Any
 from assay.launch.frames import Frame, FrameReader, Joiner
 from assay.launch.ssh import refusals
 from assay.launch.ssh.connection import Connection
-from assay.records import Output
+from assay.records import NODE_STREAMS, Output
 from assay_payloads.keeping.ssh_host import MARK
 
 READ_BYTES = 1 << 18
@@ -143,4 +143,4 @@ class Listener:
 
 
 def _is_output(stream: str) -> bool:
-    return stream.startswith(("rank-", "probe-"))
+    return stream.startswith(("rank-", *NODE_STREAMS))

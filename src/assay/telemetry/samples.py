@@ -109,7 +109,9 @@ def _gpu(header: TelemetryHeader, words: list[str]) -> TelemetrySample | None:
 
 
 def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) -> TelemetrySample | None:
-    numbers = [_number(word) for word in words]
+    if not words or words[-1] != ".":
+        return None
+    numbers = [_number(word) for word in words[:-1]]
     if len(numbers) != len(names) + 1 or numbers[0] is None or math.inf in numbers:
         return None
     known = {name: value for name, value in zip(names, numbers[1:], strict=True) if value is not None}
@@ -117,7 +119,7 @@ def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) ->
 
 
 def _xid(_header: TelemetryHeader, words: list[str]) -> TelemetryEvent | None:
-    if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal()):
+    if len(words) != 4 or words[3] != "." or not (words[1].isdecimal() and words[2].isdecimal()):
         return None
     at_s = _number(words[0])
     if at_s is None or at_s == math.inf:
