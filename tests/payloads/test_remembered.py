@@ -88,7 +88,7 @@ def another_variable(_python: str, folder: Path, patch: pytest.MonkeyPatch) -> N
     patch.setenv("PYTHONPATH", str(folder))
 
 
-def another_directory(_python: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+def another_directory_of_a_relative_path(_python: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.chdir(folder)
 
 
@@ -118,7 +118,7 @@ def another_interpreter(python: str, _folder: Path, _patch: pytest.MonkeyPatch) 
     "change",
     [
         another_variable,
-        another_directory,
+        another_directory_of_a_relative_path,
         a_path_file,
         a_path_file_of_equal_size,
         settings_of_the_environment,
@@ -135,11 +135,30 @@ def test_what_changed_in_between_is_seen(
 ) -> None:
     (packages(python) / "there.pth").write_text("/nowhere\n")
     (tmp_path / "folder").mkdir()
+    if change is another_directory_of_a_relative_path:
+        monkeypatch.setenv("PYTHONPATH", "modules")
     twice(answers, python)
     change(python, tmp_path / "folder", monkeypatch)
     answers.take_in()
     answers.asked(python)()
     assert starts == [python] * 2
+
+
+def test_a_job_s_own_directory_is_no_reason_to_ask_again(
+    answers: RememberedAnswers,
+    python: str,
+    starts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        answers.take_in()
+        answers.asked(python)()
+    assert starts == [python]
 
 
 def test_an_interpreter_that_another_program_starts_is_asked_each_time(

@@ -140,7 +140,8 @@ def _is_corrected(session: Session, planned: Plan) -> bool:
 
 
 def _undigested(plan: Plan) -> tuple[Trial, ...]:
-    return tuple(replace(trial, digest="") for trial in plan.trials)
+    """Its trials without what follows from a version of Assay: digests, and how nodes are sampled."""
+    return tuple(replace(trial, digest="", sample_every_s=None) for trial in plan.trials)
 
 
 def _has_work(session: Session, planned: Plan) -> bool:

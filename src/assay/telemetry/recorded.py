@@ -146,6 +146,11 @@ def gaps(connection: DuckDBPyConnection, of: Sequence[NodeTelemetry]) -> list[Te
     return found
 
 
+def columns(connection: DuckDBPyConnection, table: str) -> frozenset[str]:
+    """Names of a table's columns."""
+    return frozenset(row[0] for row in connection.execute(f"DESCRIBE {table}").fetchall())
+
+
 # Lines ---------------------------------------------------------------------------------------------------
 
 
