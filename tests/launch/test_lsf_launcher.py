@@ -24,6 +24,7 @@ from lsf_stand_in import UNFINISHED, Cluster
 pytestmark = pytest.mark.usefixtures("lsf")
 
 
+@pytest.mark.long  # the local launcher passes the same contract in every run
 class TestLsf(BatchLauncherContract):
     launcher_name = "lsf"
     hosts = HOSTS

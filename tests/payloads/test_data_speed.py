@@ -82,7 +82,7 @@ def test_files_of_a_real_disk_are_read_once_and_past_the_page_cache(tmp_path: Pa
     assert data.speed(facts, None).state == "ok"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_disk_slower_than_a_round_has_a_speed_in_each(tmp_path: Path) -> None:
     group = Path(f"/sys/fs/cgroup/blkio/assay-test-{os.getpid()}")
     require("cgroup-v1", os.access(group.parent, os.W_OK), "no I/O controller of version 1 to write to")

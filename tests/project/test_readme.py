@@ -22,7 +22,7 @@ from assay.rundir.files import Header
 from assay.suite import load
 from assay.workloads import WORKLOADS
 from command_line import typed
-from conftest import ROOT
+from conftest import ROOT, long_but
 from stated_runs import result
 
 README = (ROOT / "README.md").read_text()
@@ -166,7 +166,7 @@ def test_commands_about_logs_work(tmp_path: Path, mlperf_logs: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("text", [README, HOME, SUITES], ids=["readme", "home", "suites"])
+@pytest.mark.parametrize("text", long_but(1, [README, HOME, SUITES]), ids=["readme", "home", "suites"])
 def test_the_first_commands_lead_to_a_finished_run(text: str, tmp_path: Path) -> None:
     for line in console("assay init", text):
         assert run(line, tmp_path) in ANSWERS, line

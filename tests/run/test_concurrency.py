@@ -148,7 +148,7 @@ def states(folder: Path) -> list[str]:
     return [json.loads(path.read_text())["state"] for path in folder.glob("runs/side/*/*/attempt-*/run.json")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_jobs_of_a_killed_assay_are_all_taken_over(tmp_path: Path) -> None:
     suite = written(tmp_path, seconds=3.0)
     program = "import sys, test_concurrency as t; from pathlib import Path; t.ran(Path(sys.argv[1]))"

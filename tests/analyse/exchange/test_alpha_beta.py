@@ -90,7 +90,7 @@ def test_intervals_over_the_runs_hold_the_truth_in_95_percent_of_cases(
     assert all(0.95 - slack <= count / replicates <= 0.95 + slack for count in hits.values()), hits
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_true_lines_are_said_to_miss_in_few_cases_and_bent_ones_in_nearly_all() -> None:
     """Of 3 runs that scatter by 3 %. Half of the sizes take a protocol with 25 % more: that is no line."""
     dice, replicates = np.random.default_rng(4), 300

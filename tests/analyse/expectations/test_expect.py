@@ -186,6 +186,7 @@ def test_neighbours_stay_a_doubt_where_nobody_counted_what_one_of_the_runs_lost(
     assert "busy-neighbours" in [doubt.code for doubt in found.doubts]
 
 
+@pytest.mark.long
 def test_no_loss_within_what_was_counted_changes_a_verdict_without_the_doubt() -> None:
     rng, kept = np.random.default_rng(5), 0
     for _ in range(150):

@@ -434,6 +434,7 @@ def test_every_interval_of_a_curve_that_was_looked_at_allows_for_the_looks_and_s
     assert said in sentences.scaling_evidence([(looked.curve, looked.curve.points[1])])
 
 
+@pytest.mark.long
 def test_no_speed_up_misses_the_truth_at_any_look_in_more_than_5_of_100_sequences() -> None:
     rng, sets, missed = np.random.default_rng(8), 300, 0
     for table in np.exp(rng.normal(0, 0.02, (sets, 2, LOOKS[-1]))).tolist():

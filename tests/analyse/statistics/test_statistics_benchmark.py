@@ -29,7 +29,7 @@ def test_the_simulation_meets_its_targets() -> None:
     assert "t test after every run to 20" in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_target_that_is_missed_is_said_and_ends_with_1() -> None:
     """The table of looks without its correction: every look at 5 %."""
     program = (
@@ -46,7 +46,7 @@ def test_a_target_that_is_missed_is_said_and_ends_with_1() -> None:
     assert "not met: until decided, normal, paired: false faster/slower" in ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_of_looks_is_found_again_by_simulation() -> None:
     argv = [sys.executable, str(BENCHMARKS / "sequential_table.py"), "--quick"]
     ran = subprocess.run(argv, check=False, capture_output=True, text=True)

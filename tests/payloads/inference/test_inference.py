@@ -501,7 +501,7 @@ def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_keeps_loadgens_four_files_and_a_bad_image_names_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,7 @@ def test_f1_of_a_trained_model_is_what_transformers_and_torchmetrics_find_in_the
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_torch_and_onnx_runtime_give_the_same_logits_and_figure(ran: Path) -> None:
     assert np.stack(logged(ran / "torch")) == pytest.approx(np.stack(logged(ran / "onnx")), abs=1e-3)
     figures = [read(ran / name, of(ran, RUNS[name])).measurements[0].value for name in ("torch", "onnx")]

@@ -735,7 +735,13 @@ def wait_for_health(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize(("endpoint", "scenario"), [("completions", "server"), ("chat", "users")])
+@pytest.mark.parametrize(
+    ("endpoint", "scenario"),
+    [
+        pytest.param("completions", "server", marks=pytest.mark.long),
+        ("chat", "users"),
+    ],
+)
 def test_a_real_server_is_measured(
     tmp_path: Path, transformers_server: tuple[str, str, int], endpoint: str, scenario: str
 ) -> None:
