@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.report.contents.contents import Contents, Recipe, ReportedFact
+    from assay.report.contents.run_times import RunTime
     from assay.report.page.sweep import SweepReport
     from assay.rundir.session import Session
 
@@ -139,7 +140,19 @@ def _gathered(
         prices=_prices(found, sides),
         baseline=baseline,
     )
+    made = replace(made, run_times=_run_times(made, runs_dir))
     return made if with_identity else _without_identity(made, recipes, runs_dir)
+
+
+def _run_times(made: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
+    from assay.report.contents.run_times import run_times
+    from assay.rundir.session import Session
+
+    def directory(result: Result) -> Path:
+        session, _, trial = result.run.id.rpartition("/")
+        return Session(runs_dir / session).attempts_at(trial)[-1].path
+
+    return run_times(made.sides, made.summaries, made.primary, directory)
 
 
 def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:

@@ -56,7 +56,8 @@ def run_timeline(log: Path) -> RunTimeline:
         if name in _PHASES and event.key == name + _BEGIN:
             begun[name] = at
         elif name in _PHASES and event.key == name + _END and name in begun:
-            phases.append(RunPhase(_PHASES[name], begun.pop(name), at))
+            begin_at = begun.pop(name)
+            phases.append(RunPhase(_PHASES[name], begin_at, max(begin_at, at)))  # somebody may set a clock
         for figure, value in _figures(event):
             curve = curves.setdefault(figure, [])
             if len(curve) < MOST_POINTS:

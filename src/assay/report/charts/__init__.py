@@ -10,6 +10,7 @@ from assay.report.charts.confusion import confusion
 from assay.report.charts.exchange import exchanges, ratios
 from assay.report.charts.forest import forest
 from assay.report.charts.latency import by_percentile
+from assay.report.charts.run_time import run_panels
 from assay.report.charts.runs import curve, runs, split
 from assay.report.charts.scaling import scaling
 from assay.report.charts.series import over_time
@@ -35,6 +36,7 @@ TITLES = {
     "latency": "Latency by percentile",
     "waterfall": "Time to train, from one side to the other",
     "timeline": "Timeline of the session",
+    "run time": "One run of each system over its time",
     "series": "During the runs",
     "confusion": "Confusion: predicted class by true class; a stronger color means a larger share",
 }
@@ -64,6 +66,7 @@ def charts(contents: Contents) -> tuple[Chart, ...]:
     made += by_percentile(contents.summaries, sides)
     made += [waterfall(d) for d in contents.splits if d.causes]
     made += timelines(contents.sides, primary)
+    made += [panel for time in contents.run_times for panel in run_panels(time)]
     made += over_time(contents.sides)
     made += confusion(contents.sides)
     return tuple(made)

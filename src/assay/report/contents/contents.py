@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from assay.analyse import doubts
 from assay.analyse.comparison.groups import Group, Key, Metrics, cause, group
@@ -41,6 +42,9 @@ from assay.records import (
 )
 from assay.report import figures
 from assay.report.sentences.sentences import Question, questions
+
+if TYPE_CHECKING:
+    from assay.report.contents.run_times import RunTime
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Contents:
     studies    the curves, each with its conclusions
     splits     trainings to a target, split into convergence and system
     exchanges  time and bus bandwidth of exchanges by message size
+    run_times  what happened while runs ran, for one run of each side and those that had a stall
     prices     side → the system's price, if systems.yaml states one
     logs       run → its logs as links next to the page, name → relative URL
     hide       removes names of machines and people from a text
@@ -134,6 +139,7 @@ class Contents:
     exchanges: tuple[ExchangeCurve, ...] = ()
     rankings: tuple[Ranking, ...] = ()
     alone: tuple[tuple[Point, tuple[Doubt, ...]], ...] = ()
+    run_times: tuple[RunTime, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=dict)
     logs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     hide: Callable[[str], str] = str

@@ -15,6 +15,7 @@ from assay.report.page import scaling as scaling_section
 from assay.report.page.document import document, numbered
 from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import ranking as ranking_words
+from assay.report.sentences import run_times as run_time_words
 from assay.report.sentences import split
 from assay.report.sentences import transports as transport_words
 from assay.report.sentences.lead import about, lead, together
@@ -55,6 +56,7 @@ def html(contents: Contents) -> str:
             *scaling_section.tables(contents.studies),
             *exchange_words.tables(contents.exchanges),
             *transport_words.tables(contents.sides),
+            *run_time_words.tables(contents.run_times),
         ),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),
