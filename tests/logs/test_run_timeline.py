@@ -59,7 +59,8 @@ def test_a_log_without_such_lines_has_an_empty_timeline(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.text(max_size=20), st.sampled_from([
-    line(1, "run_start", START), line(2, "run_stop", END), line(9, "run_start", START), line(3, "tracked_stats", value={"loss": None}),
+    line(1, "run_start", START), line(2, "run_stop", END), line(9, "run_start", START),
+    line(3, "tracked_stats", value={"loss": None}),
     line(3, "tracked_stats", value=[1]), line(3, "loss", value="a"), ':::MLLOG {"key": 3}\n',
 ]))))  # fmt: skip
 def test_whatever_a_log_has_each_phase_begins_before_it_ends(tmp_path: Path, lines: list[str]) -> None:

@@ -146,11 +146,10 @@ def _gathered(
 
 def _run_times(made: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
     from assay.report.contents.run_times import run_times
-    from assay.rundir.session import Session
 
     def directory(result: Result) -> Path:
         session, _, trial = result.run.id.rpartition("/")
-        return Session(runs_dir / session).attempts_at(trial)[-1].path
+        return runs_dir / session / trial / f"attempt-{result.run.attempt}"
 
     return run_times(made.sides, made.summaries, made.primary, directory)
 
