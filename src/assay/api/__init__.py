@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from assay.api.plans import plan
     from assay.api.preparations import prepare
     from assay.api.reports import report
+    from assay.api.running import top
     from assay.api.runs import run
     from assay.api.schemas import schema
     from assay.api.scores import score
@@ -75,6 +76,7 @@ _MODULES = {
     "submit": "assay.api.submissions",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
+    "top": "assay.api.running",
     "watch": "assay.api.watching",
 }
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "submit",
     "sweep",
     "system_named",
+    "top",
     "watch",
 ]
 

@@ -1,0 +1,25 @@
+"""`assay top --json`: what runs now."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from assay.monitor.live import LiveRun
+
+
+def document(live: LiveRun) -> dict[str, Any]:
+    """A running trial."""
+    trial = live.run.trial
+    return {
+        "run": live.run.id,
+        "suite": trial.suite,
+        "session": live.session,
+        "trial": trial.id,
+        "system": trial.system,
+        "running_s": live.running_s,
+        "done": live.done,
+        "trials": live.trials,
+        "nodes": [asdict(node) for node in live.nodes],
+        "ranks": [asdict(rank) for rank in live.ranks],
+    }

@@ -1,0 +1,249 @@
+"""What runs now, from the files that a running session grows: nodes, GPUs, ranks, and what is off."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from assay.errors import InputError
+from assay.inputs import open_plain
+from assay.logs.mllog import EventScanner, is_number
+from assay.records import Run, RunState
+from assay.rundir import session as rundir
+from assay.rundir.session import Attempt, Session
+from assay.telemetry.recorded import STREAM
+from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample, rates
+from assay.telemetry.stalls import THROTTLED
+
+TAIL_BYTES = 1 << 18  # of each log: the newest samples and figures
+LATE_PERIODS = 5.0  # without a sample, from which on a node counts as silent
+FAR_SHARE = 0.25  # from the median of all GPUs: one of them is off
+IDLE_PERCENT = 5.0  # of a GPU's use while others work
+STUCK_POWER_SHARE = 0.5  # of the highest power seen at full use: busy without work, like a stuck collective
+_FIGURES: Final = ("throughput", "step_time", "loss", "accuracy", "eval_accuracy", "step", "epoch")
+
+
+@dataclass(frozen=True)
+class LiveGpu:
+    """The newest sample of a GPU; off: why it needs a look, "" if it does not."""
+
+    index: int
+    values: Mapping[str, float]
+    speeds: Mapping[str, float]
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class LiveNode:
+    """The newest sample of a node; age_s: of that sample, None if there is none."""
+
+    node: int
+    age_s: float | None
+    values: Mapping[str, float]
+    speeds: Mapping[str, float]
+    gpus: tuple[LiveGpu, ...]
+    events: tuple[str, ...]
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class LiveRank:
+    """A rank: seconds since its last output, its newest figures; off as above."""
+
+    rank: int
+    silent_s: float
+    figures: Mapping[str, float]
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A running trial; what is off comes first everywhere.
+
+    done, trials  settled trials of the session, and all of them
+    """
+
+    run: Run
+    session: str
+    done: int
+    trials: int
+    running_s: float
+    nodes: tuple[LiveNode, ...]
+    ranks: tuple[LiveRank, ...]
+
+
+def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> list[LiveRun]:
+    """Every running trial, or those of one session or suite, the newest first.
+
+    reference  `SUITE` or `SUITE/SESSION`; "" for all
+    now        time of day, seconds since 1970; None: the clock's
+
+    Raises InputError if the reference matches no session.
+    """
+    at = time.time() if now is None else now
+    sessions = [one for one in rundir.sessions(runs_dir) if not reference or _matches(one, reference)]
+    if reference and not sessions:
+        raise InputError(f"{reference}: no session below {runs_dir}; run `assay list` to see what there is")
+    unfinished = [one for one in sessions if not one.lost_files and one.header.finished_at is None]
+    found = [live for one in unfinished for live in _of_session(one, at)]
+    return sorted(found, key=lambda live: live.running_s)
+
+
+def _matches(session: Session, reference: str) -> bool:
+    return session.id == reference or session.id.split("/")[0] == reference
+
+
+def _of_session(session: Session, at: float) -> Iterator[LiveRun]:
+    plan = session.plan()
+    last = session.last_attempts()
+    runs = {name: attempt.run() for name, attempt in last.items()}
+    done = sum(run.state.final for run in runs.values())
+    for name, run in runs.items():
+        if run.state is RunState.RUNNING:
+            yield _of_attempt(last[name], run, session.id, done, len(plan.trials), at)
+
+
+def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int, at: float) -> LiveRun:
+    logs = attempt.logs()
+    nodes = [
+        _node(int(path.stem.removeprefix(STREAM)), path, at)
+        for name, path in logs.items()
+        if name.startswith(STREAM) and path.stem.removeprefix(STREAM).isdecimal()
+    ]
+    ranks = [
+        _rank(int(path.stem.removeprefix("rank-")), path, at)
+        for name, path in logs.items()
+        if name.startswith("rank-") and path.stem.removeprefix("rank-").isdecimal()
+    ]
+    running_s = at - (run.started_at or run.created_at)
+    return LiveRun(
+        run,
+        session,
+        done,
+        trials,
+        running_s,
+        tuple(sorted(_judged_nodes(nodes), key=lambda node: (not node.off, node.node))),
+        tuple(sorted(_judged_ranks(ranks), key=lambda rank: (not rank.off, rank.rank))),
+    )
+
+
+# Nodes and GPUs ------------------------------------------------------------------------------------------
+
+
+def _node(number: int, log: Path, at: float) -> LiveNode:
+    telemetry = Telemetry()
+    newest: dict[int | None, deque[TelemetrySample]] = {}
+    events = []
+    for found in telemetry.read(_ends(log)):
+        if isinstance(found, TelemetryEvent):
+            events.append(found.words if found.gpu is None else f"GPU {found.gpu}: {found.words}")
+        else:
+            newest.setdefault(found.gpu, deque(maxlen=2)).append(found)
+    speeds = {gpu: rates(*samples) if len(samples) == 2 else {} for gpu, samples in newest.items()}
+    gpus = tuple(
+        LiveGpu(gpu, samples[-1].values, speeds[gpu])
+        for gpu, samples in sorted((g, s) for g, s in newest.items() if g is not None)
+    )
+    if telemetry.header is None or None not in newest:
+        return LiveNode(
+            number, None, {}, {}, gpus, tuple(events), "no sample yet" if not events else events[-1]
+        )
+    sample, header = newest[None][-1], telemetry.header
+    age_s = max(0.0, at - header.started_at - sample.at_s)
+    off = f"no sample for {age_s:.0f} s" if age_s > LATE_PERIODS * header.period_s + 1 else ""
+    return LiveNode(number, age_s, sample.values, speeds[None], gpus, tuple(events), off)
+
+
+def _ends(log: Path) -> Iterator[str]:
+    """The first line, which describes the others, and the whole lines at the end."""
+    with open_plain(log) as file:
+        first = file.readline(1 << 16)
+        yield first.decode(errors="replace")
+        size = file.seek(0, 2)
+        begin = max(len(first), size - TAIL_BYTES)
+        file.seek(begin)
+        if begin > len(first):
+            file.readline()
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line.decode(errors="replace")
+
+
+def _judged_nodes(nodes: Sequence[LiveNode]) -> Iterator[LiveNode]:
+    gpus = [gpu for node in nodes for gpu in node.gpus]
+    usual = {
+        name: median(values)
+        for name in ("power_watts", "sm_clock_hertz", "utilization_percent")
+        if (values := [gpu.values[name] for gpu in gpus if name in gpu.values])
+    }
+    for node in nodes:
+        judged = tuple(_judged_gpu(gpu, usual, len(gpus)) for gpu in node.gpus)
+        off = node.off or _node_off(node) or next((f"GPU {g.index}: {g.off}" for g in judged if g.off), "")
+        ordered = tuple(sorted(judged, key=lambda gpu: (not gpu.off, gpu.index)))
+        yield LiveNode(node.node, node.age_s, node.values, node.speeds, ordered, node.events, off)
+
+
+def _judged_gpu(gpu: LiveGpu, usual: Mapping[str, float], count: int) -> LiveGpu:
+    return LiveGpu(gpu.index, gpu.values, gpu.speeds, "; ".join(_gpu_off(gpu.values, usual, count)))
+
+
+def _gpu_off(values: Mapping[str, float], usual: Mapping[str, float], count: int) -> Iterator[str]:
+    if int(values.get("clock_reasons", 0)) & THROTTLED:
+        yield "throttled"
+    used, power = values.get("utilization_percent", math.nan), values.get("power_watts", math.nan)
+    if count < 2:
+        return
+    if used < IDLE_PERCENT and usual.get("utilization_percent", math.nan) > 2 * IDLE_PERCENT:
+        yield f"idle while others work ({usual['utilization_percent']:.0f} %)"
+    elif used > 100 - IDLE_PERCENT and power < STUCK_POWER_SHARE * usual.get("power_watts", math.nan):
+        yield f"full use at {power:.0f} W, others {usual['power_watts']:.0f} W: it may be stuck"
+    clock = values.get("sm_clock_hertz", math.nan)
+    if clock < (1 - FAR_SHARE) * usual.get("sm_clock_hertz", math.nan):
+        yield f"SM clock {clock / 1e6:.0f} MHz, others {usual['sm_clock_hertz'] / 1e6:.0f} MHz"
+
+
+def _node_off(node: LiveNode) -> str:
+    speeds = node.speeds
+    for column, words in (
+        ("cpu_throttled_seconds", "held back by its CPU quota"),
+        ("memory_pressure_seconds", "processes wait for memory"),
+        ("io_pressure_seconds", "processes wait for input and output"),
+    ):
+        if speeds.get(column, 0) > FAR_SHARE:
+            return f"{words} {speeds[column] * 100:.0f} % of the time"
+    others = speeds.get("cpu_busy_seconds", math.nan) - speeds.get("job_cpu_seconds", math.nan)
+    if others > 1 and speeds.get("cpu_pressure_seconds", 0) > FAR_SHARE:
+        return f"other processes use {others:.1f} CPUs, and some wait"
+    return ""
+
+
+# Ranks ---------------------------------------------------------------------------------------------------
+
+
+def _rank(number: int, log: Path, at: float) -> LiveRank:
+    figures: dict[str, float] = {}
+    lines = "".join(_ends(log)).encode()
+    for event in EventScanner().scan(lines if lines.endswith(b"\n") else b""):
+        stated = event.value if event.key == "tracked_stats" else {event.key: event.value}
+        known = {**event.metadata, **stated} if isinstance(stated, dict) else event.metadata
+        figures |= {name: float(known[name]) for name in _FIGURES if is_number(known.get(name))}
+    return LiveRank(number, max(0.0, at - log.stat().st_mtime), figures)
+
+
+def _judged_ranks(ranks: Sequence[LiveRank]) -> Iterator[LiveRank]:
+    """Ranks that are behind the others' steps, if each prints its own."""
+    steps = [rank.figures["step"] for rank in ranks if "step" in rank.figures]
+    times = [rank.figures["step_time"] for rank in ranks if "step_time" in rank.figures]
+    for rank in ranks:
+        off = ""
+        if len(steps) > 1 and rank.figures.get("step", math.inf) < median(steps):
+            off = f"at step {rank.figures['step']:.0f}, others at {median(steps):.0f}"
+        elif len(times) > 2 and rank.figures.get("step_time", 0) > (1 + FAR_SHARE) * median(times):
+            off = f"{rank.figures['step_time']:.3g} s per step, others {median(times):.3g} s"
+        yield LiveRank(rank.rank, rank.silent_s, rank.figures, off)

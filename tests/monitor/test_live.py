@@ -1,0 +1,109 @@
+"""What runs now is shown from the files of a real running session, and what is off is named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assay import api
+from assay.errors import InputError
+from assay.monitor.live import LiveRun
+
+PROGRAM = """
+import json, os, sys, time
+rank = int(os.environ["RANK"])
+for step in range(1, 600):
+    about = {"step": step, "rank": rank}
+    line = {"namespace": "", "time_ms": time.time_ns() // 10**6, "event_type": "POINT_IN_TIME"}
+    print(":::MLLOG " + json.dumps({**line, "key": "loss", "value": 1 / step, "metadata": about}), flush=True)
+    time.sleep(0.4 if rank == SLOW else 0.1)
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Path]:
+    """The directory of the runs in which a job of three ranks runs, of which rank 1 is slow."""
+    (tmp_path / "job.py").write_text(PROGRAM.replace("SLOW", "1"))
+    (tmp_path / "suite.yaml").write_text(
+        "suite: steps\nworkload: command\nparams:\n"
+        f"  argv: [{sys.executable}, {tmp_path / 'job.py'}]\n"
+        "  metrics: {value: {pattern: 'value: (?P<value>[0-9]+)', unit: \"\"}}\n"
+        "shapes: [1x3]\nrepeats: 1\nsample_every: 100ms\nsystems: [local]\n"
+    )
+    argv = [sys.executable, "-m", "assay", "run", "suite.yaml", "--quiet"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as assay:
+        try:
+            yield tmp_path / "runs"
+        finally:
+            assay.terminate()
+
+
+def shown(runs: Path) -> LiveRun:
+    """The running trial, once every rank has taken some steps and the node was sampled."""
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up:
+        for live in api.top(runs=runs):
+            steps = [rank.figures.get("step", 0) for rank in live.ranks]
+            if len(steps) == 3 and min(steps) > 2 and live.nodes and live.nodes[0].speeds:
+                return live
+        time.sleep(0.1)
+    raise TimeoutError("nothing was shown")
+
+
+def test_a_slow_rank_of_a_real_run_comes_first_and_is_named(running: Path) -> None:
+    live = shown(running)
+    assert [rank.rank for rank in live.ranks] == [1, 0, 2]
+    assert live.ranks[0].off.startswith("at step ")
+    assert not live.ranks[1].off
+    assert (live.done, live.trials, live.run.trial.system) == (0, 1, "local")
+    (node,) = live.nodes
+    assert node.age_s is not None
+    assert node.age_s < 5
+    assert node.values["job_processes"] >= 3
+    assert node.speeds["job_cpu_seconds"] >= 0
+    assert [one.run.id for one in api.top("steps", runs=running)] == [live.run.id]
+    with pytest.raises(InputError, match="other: no session below"):
+        api.top("other", runs=running)
+
+
+GPU = ("utilization_percent", "power_watts", "sm_clock_hertz", "clock_reasons")
+HEALTHY = "98 400 1700000000 0"
+
+
+@pytest.mark.parametrize(
+    ("values", "off"),
+    [
+        ("99 120 1700000000 0", "full use at 120 W, others 400 W: it may be stuck"),
+        ("0 80 1700000000 1", "idle while others work (98 %)"),
+        ("97 390 900000000 64", "throttled; SM clock 900 MHz, others 1700 MHz"),
+        ("96 360 1650000000 4", ""),
+        ("- - - -", ""),
+    ],
+)
+def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) -> None:
+    live = shown(running)
+    header = {
+        "version": 1, "started_at": time.time(), "period_s": 1.0, "node": ["memory_available_bytes"],
+        "gpu": GPU, "gpus": [{"index": number} for number in range(4)],
+    }  # fmt: skip
+    rows = [f"g 1 {gpu} {values if gpu == 2 else HEALTHY} ." for gpu in range(4)]
+    text = (
+        "\n".join([f":::ASSAY-TELEMETRY {json.dumps(header)}", "n 1 5 .", *rows]) + "\nx 1.2 2 79 .\ng 2 0 9"
+    )
+    (running / live.run.id / "attempt-1/logs/telemetry-7.log").write_text(text)
+    (again,) = api.top(runs=running)
+    node = next(node for node in again.nodes if node.node == 7)
+    assert {gpu.index: gpu.off for gpu in node.gpus} == {0: "", 1: "", 2: off, 3: ""}
+    assert node.gpus[0].index == (2 if off else 0)
+    assert node.off == (f"GPU 2: {off}" if off else "")
+    assert node.events == ("GPU 2: Xid 79",)
+
+
+def test_nothing_runs_in_an_empty_directory(tmp_path: Path) -> None:
+    assert api.top(runs=tmp_path) == []
