@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from assay.api.leftovers import clean
     from assay.api.listings import list_
     from assay.api.machines import openstack
+    from assay.api.monitoring import monitor_metrics, monitor_server
     from assay.api.plans import plan
     from assay.api.preparations import prepare
     from assay.api.reports import report
@@ -61,6 +62,8 @@ _MODULES = {
     "list_": "assay.api.listings",
     "make_suite": "assay.run.request",
     "openstack": "assay.api.machines",
+    "monitor_metrics": "assay.api.monitoring",
+    "monitor_server": "assay.api.monitoring",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
     "rank": "assay.api.comparisons",
@@ -95,6 +98,8 @@ __all__ = [
     "init",
     "list_",
     "make_suite",
+    "monitor_metrics",
+    "monitor_server",
     "openstack",
     "plan",
     "prepare",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from assay.errors import InputError
 from assay.inputs import open_plain
@@ -31,20 +31,27 @@ _FIGURES: Final = ("throughput", "step_time", "loss", "accuracy", "eval_accuracy
 
 @dataclass(frozen=True)
 class LiveGpu:
-    """The newest sample of a GPU; off: why it needs a look, "" if it does not."""
+    """The newest sample of a GPU.
+
+    uuid, name  the driver's, "" if unknown; xids: code → events
+    off         why it needs a look, "" if it does not
+    """
 
     index: int
     values: Mapping[str, float]
     speeds: Mapping[str, float]
+    uuid: str = ""
+    name: str = ""
+    xids: Mapping[int, int] = field(default_factory=dict)
     off: str = ""
 
 
 @dataclass(frozen=True)
 class LiveNode:
-    """The newest sample of a node; age_s: of that sample, None if there is none."""
+    """The newest sample of a node, taken at `sampled_at` (seconds since 1970); None if there is none yet."""
 
     node: int
-    age_s: float | None
+    sampled_at: float | None
     values: Mapping[str, float]
     speeds: Mapping[str, float]
     gpus: tuple[LiveGpu, ...]
@@ -139,15 +146,23 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
 def _node(number: int, log: Path, at: float) -> LiveNode:
     telemetry = Telemetry()
     newest: dict[int | None, deque[TelemetrySample]] = {}
-    events = []
+    events, happened = [], list[TelemetryEvent]()
     for found in telemetry.read(_ends(log)):
         if isinstance(found, TelemetryEvent):
+            happened.append(found)
             events.append(found.words if found.gpu is None else f"GPU {found.gpu}: {found.words}")
         else:
             newest.setdefault(found.gpu, deque(maxlen=2)).append(found)
     speeds = {gpu: rates(*samples) if len(samples) == 2 else {} for gpu, samples in newest.items()}
+    xids = Counter((found.gpu, found.xid) for found in happened if found.xid is not None)
     gpus = tuple(
-        LiveGpu(gpu, samples[-1].values, speeds[gpu])
+        LiveGpu(
+            gpu,
+            samples[-1].values,
+            speeds[gpu],
+            *_identity(telemetry, gpu),
+            {xid: count for (of, xid), count in xids.items() if of == gpu},
+        )
         for gpu, samples in sorted((g, s) for g, s in newest.items() if g is not None)
     )
     if telemetry.header is None or None not in newest:
@@ -155,9 +170,17 @@ def _node(number: int, log: Path, at: float) -> LiveNode:
             number, None, {}, {}, gpus, tuple(events), "no sample yet" if not events else events[-1]
         )
     sample, header = newest[None][-1], telemetry.header
-    age_s = max(0.0, at - header.started_at - sample.at_s)
+    sampled_at = header.started_at + sample.at_s
+    age_s = at - sampled_at
     off = f"no sample for {age_s:.0f} s" if age_s > LATE_PERIODS * header.period_s + 1 else ""
-    return LiveNode(number, age_s, sample.values, speeds[None], gpus, tuple(events), off)
+    return LiveNode(number, sampled_at, sample.values, speeds[None], gpus, tuple(events), off)
+
+
+def _identity(telemetry: Telemetry, gpu: int) -> tuple[str, str]:
+    """The driver's identifier and name of a GPU; "" for what it did not say."""
+    known = telemetry.header.gpus if telemetry.header else ()
+    own: Mapping[str, Any] = next((one for one in known if one.get("index") == gpu), {})
+    return str(own.get("uuid", "")), str(own.get("name", ""))
 
 
 def _ends(log: Path) -> Iterator[str]:
@@ -186,11 +209,11 @@ def _judged_nodes(nodes: Sequence[LiveNode]) -> Iterator[LiveNode]:
         judged = tuple(_judged_gpu(gpu, usual, len(gpus)) for gpu in node.gpus)
         off = node.off or _node_off(node) or next((f"GPU {g.index}: {g.off}" for g in judged if g.off), "")
         ordered = tuple(sorted(judged, key=lambda gpu: (not gpu.off, gpu.index)))
-        yield LiveNode(node.node, node.age_s, node.values, node.speeds, ordered, node.events, off)
+        yield replace(node, gpus=ordered, off=off)
 
 
 def _judged_gpu(gpu: LiveGpu, usual: Mapping[str, float], count: int) -> LiveGpu:
-    return LiveGpu(gpu.index, gpu.values, gpu.speeds, "; ".join(_gpu_off(gpu.values, usual, count)))
+    return replace(gpu, off="; ".join(_gpu_off(gpu.values, usual, count)))
 
 
 def _gpu_off(values: Mapping[str, float], usual: Mapping[str, float], count: int) -> Iterator[str]:

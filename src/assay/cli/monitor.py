@@ -1,0 +1,39 @@
+"""`assay monitor`: what Assay knows, for Prometheus."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+COMMANDS = {
+    "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
+    "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
+}
+
+
+class MonitorGroup(click.Group):
+    """Its commands by name, imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which users need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself; None if there is no command with this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}").command
+        return found
+
+
+@click.group(cls=MonitorGroup)
+def command() -> None:
+    """Connect runs to Prometheus: metrics out, alert rules for them.
+
+    \b
+    Examples:
+      assay monitor export
+      assay monitor export --textfile /var/lib/node_exporter/assay.prom
+      assay monitor rules > assay-rules.yaml
+    """
