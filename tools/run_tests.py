@@ -126,6 +126,7 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
     chosen  formats the expression of a part's tests
     absent  missing services: whatever else they need, their tests are in no part of that service
     """
+    alone = {*SERVICES} <= {*absent}
     parts = [
         Part("cluster", "kubernetes and not disruptive", ["kubernetes"], at_once=3),
         Part("slurm", "slurm and not (kubernetes or torch or disruptive)", ["slurm"]),
@@ -134,16 +135,16 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
             "others",
             "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
             # they mostly wait; next to the services' tests, more of them would miss their deadlines
-            at_once=4 if {*SERVICES} <= {*absent} else 2,
+            at_once=3 if alone else 2,
             shown=True,
         ),
-        # a training takes a core, which tests that time something cannot spare; some trainings use the hosts
+        # a training takes a core, which services' tests that time something cannot spare; some use the hosts
         Part(
             "trainings",
             "torch and not (kubernetes or disruptive)",
-            at_once=2,
-            after=["slurm", "hosts", "others"],
-            shown=True,
+            at_once=1 if alone else 2,
+            after=[] if alone else ["slurm", "hosts", "others"],
+            shown=not alone,
         ),
         Part("cluster-broken", "kubernetes and disruptive", ["kubernetes"], after=["cluster"]),
         Part("hosts-slowed", "disruptive and not kubernetes", SERVICES, after=["cluster", "slurm", "hosts"]),

@@ -388,6 +388,7 @@ def test_nothing_known_is_never_called_fine_except_what_is_seen_to_be_missing() 
 # On this machine -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_interpreter_that_does_not_exist_fails_and_the_machine_is_told_all_the_same(
     tmp_path: Path,
 ) -> None:

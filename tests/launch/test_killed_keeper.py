@@ -97,7 +97,7 @@ def test_what_a_killed_keeper_had_is_done_again_and_no_value_stays(
         assert secret not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", long_but(3, [*POINTS]))
 def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     tmp_path: Path,
     point: str,
@@ -128,7 +128,7 @@ def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed
         assert holding(tmp_path / "runs", secret) == []
 
 
-@pytest.mark.parametrize("point", READ)
+@pytest.mark.parametrize("point", long_but(2, [*READ]))
 def test_no_file_holds_a_variable_any_more_once_the_keeper_has_read_them(
     tmp_path: Path,
     point: str,
@@ -167,7 +167,7 @@ def ends_lost_and_leaves_nothing(launcher: Launcher, directory: Path) -> None:
 
 
 ELSEWHERE = pytest.mark.parametrize(
-    "point", ["before it has taken the job", "before it has read the variables"]
+    "point", long_but(1, ["before it has taken the job", "before it has read the variables"])
 )
 
 

@@ -43,9 +43,7 @@ def promtool(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
 
 def sampled(live: LiveRun) -> LiveRun:
     """A running trial with every column of every source, and names that need quotes."""
-    gpus = [
-        LiveGpu(n, dict.fromkeys(GPU_COLUMNS, 64.0), {}, f"GPU-{n}", NAMES, {79: 2}) for n in range(2)
-    ]
+    gpus = [LiveGpu(n, dict.fromkeys(GPU_COLUMNS, 64.0), {}, f"GPU-{n}", NAMES, {79: 2}) for n in range(2)]
     nodes = (LiveNode(0, 1e9, dict.fromkeys(COLUMNS, 1.5), {}, tuple(gpus), ()),)
     figures = {"throughput": 10.0, "loss": 0.5, "step_time": 0.1, "step": 3.0, "accuracy": 0.9}
     return LiveRun(live.run, live.session, 1, 2, 5.0, nodes, (LiveRank(0, 0.5, figures, "behind"),))

@@ -222,7 +222,7 @@ def test_what_the_doctor_says_is_shown_on_any_terminal(terminal: dict[str, str])
     assert "UnicodeEncodeError" not in error
 
 
-@pytest.mark.parametrize("terminal", ENCODINGS, ids=["latin-1", "ascii", "C"])
+@pytest.mark.parametrize("terminal", long_but(1, ENCODINGS), ids=["latin-1", "ascii", "C"])
 def test_json_is_whole_on_any_terminal(terminal: dict[str, str], tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text(TABLE.replace("images/s", "λ/s"), encoding="utf-8")
@@ -232,7 +232,7 @@ def test_json_is_whole_on_any_terminal(terminal: dict[str, str], tmp_path: Path)
     assert '"unit": "λ/s"' in json.dumps(json.loads(output), ensure_ascii=False)
 
 
-@pytest.mark.parametrize("terminal", ENCODINGS, ids=["latin-1", "ascii", "C"])
+@pytest.mark.parametrize("terminal", long_but(1, ENCODINGS), ids=["latin-1", "ascii", "C"])
 def test_no_encoding_of_the_terminal_brings_secrets_or_controls_to_it(terminal: dict[str, str]) -> None:
     token = "hf_" + "aB3" * 12
     code, output, error = said([ASSAY, "explain", f"{token}\x1b[2J"], terminal)

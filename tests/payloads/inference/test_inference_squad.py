@@ -169,14 +169,14 @@ def test_torch_and_onnx_runtime_give_the_same_logits_and_figure(ran: Path) -> No
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_untrained_model_misses_by_far(ran: Path) -> None:
     (accuracy,) = read(ran / "untrained", of(ran, RUNS["untrained"])).measurements
     assert accuracy.value < 0.3
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_questions_are_measured_in_performance_and_synthetic_ones_without_data(ran: Path) -> None:
     for name, samples in (("onnx-performance", len(logged(ran / "torch"))), ("synthetic", 16)):
         reading = read(ran / name, of(ran, RUNS[name]))
@@ -185,7 +185,7 @@ def test_questions_are_measured_in_performance_and_synthetic_ones_without_data(r
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(
     ran: Path, forks: Forks, tmp_path: Path
 ) -> None:
@@ -197,7 +197,7 @@ def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("_tokenizers")
 def test_a_model_of_images_refuses_questions(trained: Path) -> None:
     bench = import_module("assay_payloads.inference.loadgen").Bench

@@ -738,7 +738,7 @@ def wait_for_health(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
 @pytest.mark.parametrize(
     ("endpoint", "scenario"),
     [
-        pytest.param("completions", "server", marks=pytest.mark.long),
+        ("completions", "server"),
         ("chat", "users"),
     ],
 )
@@ -756,7 +756,7 @@ def test_a_real_server_is_measured(
     assert ran.figure("token_throughput") == pytest.approx(8 * ran.figure("throughput"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_search_on_a_real_server_ends_where_its_own_requests_break_the_bounds(
     tmp_path: Path, transformers_server: tuple[str, str, int]
@@ -781,7 +781,7 @@ def test_a_search_on_a_real_server_ends_where_its_own_requests_break_the_bounds(
     assert found < min(rate for rate, good in zip(rates, kept, strict=True) if not good) <= 2 * found * 1.001
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_real_server_that_is_killed_ends_the_run_with_its_cause(
     tmp_path: Path, transformers_server: tuple[str, str, int]
