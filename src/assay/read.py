@@ -15,6 +15,7 @@ from assay.readers import IMPORTED, Reader
 from assay.readers.payload_log import few
 from assay.records import (
     NODE_STREAMS,
+    Measurement,
     Metric,
     Reading,
     Result,
@@ -28,10 +29,25 @@ from assay.records import (
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
+from assay.telemetry.energy import gpu_energy
+from assay.units import counted
 from assay.workloads import WORKLOADS
 
 # Increased when a log would be read differently although its reader stayed the same.
 READ_VERSION = 4
+
+
+GPU_ENERGY = Metric(
+    "gpu_energy",
+    "J",
+    "lower",
+    "Energy of all GPUs of the run's nodes, from its start to its end",
+    scales=False,
+)
+GPU_POWER = Metric("gpu_power", "W", None, "Mean power of all GPUs of the run's nodes", scales=False)
+GPU_ENERGY_PER_WORK = "gpu_energy_per_work"
+_PER_WORK = "Mean power of all GPUs of the run's nodes, over the whole run, divided by the throughput"
+_TABLE = "telemetry/gpu.parquet"
 
 
 def read_by(workload: str) -> str:
@@ -58,11 +74,11 @@ def result(attempt: Attempt) -> Result:
 def reading(attempt: Attempt, run: Run) -> Reading:
     """The contents of the attempt's logs; the same logs and reader always give the same."""
     logs = ranks(attempt.logs())
-    key = _key(logs, run)
+    key = _key(logs, run, attempt)
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = read(logs, run)
+    made = _with_energy(read(logs, run), run, attempt)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
@@ -105,7 +121,13 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
 def metrics(run: Run) -> Mapping[str, Metric]:
     """What the run reports, by name, the primary one first; empty if its reader is unknown."""
     known = _known(run)
-    return {metric.name: metric for metric in known[0].metrics(known[1])} if known else {}
+    if known is None:
+        return {}
+    own = {metric.name: metric for metric in known[0].metrics(known[1])}
+    work = own["throughput"].unit.removesuffix("/s") if "throughput" in own else ""
+    per_work = replace(GPU_ENERGY, name=GPU_ENERGY_PER_WORK, unit=f"J/{work}", about=_PER_WORK)
+    energy = (*([per_work] if work else []), GPU_ENERGY, GPU_POWER)
+    return own | {metric.name: metric for metric in energy if metric.name not in own}
 
 
 def flops(run: Run) -> float | None:
@@ -133,11 +155,37 @@ def _known(run: Run) -> tuple[Reader, BaseModel] | None:
         return None
 
 
-def _key(logs: Mapping[str, Path], run: Run) -> str:
+def _with_energy(made: Reading, run: Run, attempt: Attempt) -> Reading:
+    """The reading with the energy of the run's GPUs, if its telemetry has it.
+
+    Damaged telemetry changes no result: the report names it.
+    """
+    if made.problems or run.started_at is None or run.ended_at is None:
+        return made
+    try:
+        found = gpu_energy(attempt.path, run.ended_at - run.started_at)
+    except InputError:
+        return made
+    if found is None:
+        return made
+    figures = {GPU_ENERGY.name: (found.joules, "J"), GPU_POWER.name: (found.watts, "W")}
+    of_all = [one for one in made.measurements if one.metric == "throughput" and not one.labels]
+    if len(of_all) == 1 and of_all[0].unit.endswith("/s") and of_all[0].value > 0:
+        unit = f"J/{of_all[0].unit.removesuffix('/s')}"
+        figures[GPU_ENERGY_PER_WORK] = (found.watts / of_all[0].value, unit)
+    added = tuple(Measurement(name, value, unit, {}, _TABLE, 0) for name, (value, unit) in figures.items())
+    includes = f"{counted(found.gpus, 'GPU')} on {counted(found.nodes, 'node')}, from {found.source}"
+    facts = {**made.facts, "energy.includes": includes}
+    return replace(made, measurements=(*made.measurements, *added), facts=facts)
+
+
+def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
     reader = _reader(run.trial.workload)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
     version = reader.version if reader else None
-    return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes])
+    tables = attempt.path / _TABLE
+    sampled = [tables.stat().st_size] if tables.is_file() else []
+    return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *sampled])
 
 
 def _unread(why: str) -> Reading:

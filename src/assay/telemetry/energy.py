@@ -1,0 +1,74 @@
+"""Energy of a run's GPUs, from the samples of its nodes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay.telemetry import recorded
+
+COVERED: Final = 0.95  # share of a run's time that the samples of each GPU must cover
+SHORTEST_S: Final = 2.0  # sensors observe a fraction of each 100 ms: shorter runs have no energy
+_LATE: Final = 2.5  # periods between samples that still count as covered
+
+
+@dataclass(frozen=True)
+class GpuEnergy:
+    """Energy of all GPUs that the nodes of a run showed to its sampler, whether the run used them or not.
+
+    joules  from the run's start to its end, at the mean power of the time that was sampled
+    watts   mean power of all GPUs together
+    source  energy counters, or power readings where the driver has no counter
+    """
+
+    joules: float
+    watts: float
+    gpus: int
+    nodes: int
+    source: str
+
+
+def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
+    """The energy of an attempt's GPUs; None if it has none, is too short, or a GPU lacks samples.
+
+    duration_s  from the start of the ranks to the end
+
+    Raises InputError if the telemetry is damaged.
+    """
+    nodes = recorded.nodes(directory)
+    expected = {(node.node, number) for node in nodes for number in range(len(node.header.gpus))}
+    if not expected or duration_s < SHORTEST_S:
+        return None
+    periods = {node.node: node.header.period_s for node in nodes}
+    with recorded.tables(directory) as tables:
+        known = recorded.columns(tables, "gpu")
+        if not {"energy_joules_total", "power_watts"} & known:
+            return None
+        energy = "energy_joules_total" if "energy_joules_total" in known else "NULL::DOUBLE"
+        power = "power_watts" if "power_watts" in known else "NULL::DOUBLE"
+        rows = tables.execute(
+            f"""
+            SELECT node, gpu, sum(CASE WHEN d <= late THEN d END),
+                sum(CASE WHEN d <= late AND e >= before THEN e - before END),
+                sum(CASE WHEN d <= late AND e >= before THEN d END),
+                avg(p)
+            FROM (
+                SELECT node, gpu, {energy} AS e, {power} AS p, unix_s - lag(unix_s) OVER w AS d,
+                    lag({energy}) OVER w AS before, {_LATE} * CAST(? AS MAP(INTEGER, DOUBLE))[node] AS late
+                FROM gpu WINDOW w AS (PARTITION BY node, gpu ORDER BY unix_s))
+            GROUP BY node, gpu""",  # noqa: S608 - our own names and numbers
+            [periods],
+        ).fetchall()
+    if {(node, gpu) for node, gpu, *_ in rows} != expected:
+        return None
+    if any((covered or 0.0) < COVERED * duration_s - 2 * max(periods.values()) for _, _, covered, *_ in rows):
+        return None
+    counted = all(joules and counted_s for *_, joules, counted_s, _ in rows)
+    watts = [joules / counted_s if counted else mean for *_, joules, counted_s, mean in rows]
+    if any(value is None for value in watts):
+        return None
+    total = math.fsum(watts)
+    source = "energy counters" if counted else "power readings"
+    return GpuEnergy(total * duration_s, total, len(rows), len(nodes), source)
