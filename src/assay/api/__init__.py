@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from assay.api.explanations import explain
     from assay.api.exports import export
     from assay.api.gates import gate
+    from assay.api.goodputs import goodput
     from assay.api.grants import rbac, smoke
     from assay.api.histories import history
     from assay.api.imports import import_
@@ -55,6 +56,7 @@ _MODULES = {
     "explain": "assay.api.explanations",
     "export": "assay.api.exports",
     "gate": "assay.api.gates",
+    "goodput": "assay.api.goodputs",
     "history": "assay.api.histories",
     "import_": "assay.api.imports",
     "index": "assay.api.indexes",
@@ -92,6 +94,7 @@ __all__ = [
     "explain",
     "export",
     "gate",
+    "goodput",
     "history",
     "import_",
     "index",

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gate": ("gate", "Check in CI, by exit code, that A is no worse than its baseline."),
     "history": ("history", "Show a metric over sessions, and where it stepped."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
+    "goodput": ("goodput", "Show useful time, time between failures, and the best checkpoint interval."),
     "stack": ("stack", "Write a container file with the software that a workload needs."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),

@@ -1,0 +1,95 @@
+"""How much of the time was useful, how often jobs fail, and how often to save a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import runs_directory
+from assay.errors import InputError
+from assay.units import moment, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from assay.analyse.goodput.checkpoints import CheckpointInterval
+    from assay.analyse.goodput.failures import FailureRate, JobAttempt, NodeFailures
+    from assay.analyse.goodput.shares import Goodput
+
+
+@dataclass(frozen=True)
+class GoodputResult:
+    """The result of `goodput`.
+
+    until       end of the observation, seconds since 1970; attempts that ran then are censored
+    share       useful time over wall time; of_jobs, of_nodes: time between failures of a job while it runs,
+                and of a node
+    by_node     each node's failures, the worst first
+    checkpoint  the best interval between checkpoints; None if their cost is not stated
+    """
+
+    until: float
+    attempts: Sequence[JobAttempt]
+    share: Goodput | None
+    of_jobs: FailureRate | None
+    of_nodes: FailureRate | None
+    by_node: Sequence[NodeFailures]
+    checkpoint: CheckpointInterval | None
+
+
+def goodput(
+    reference: str = "",
+    *,
+    table: str | PathLike[str] | None = None,
+    sacct: str | PathLike[str] | None = None,
+    checkpoint_cost: str | float | None = None,
+    until: str | float | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> GoodputResult:
+    """Goodput, time between failures and the best checkpoint interval, like `assay goodput`.
+
+    reference        a suite or a session of the runs directory; "" for all, if no other source is named
+    table, sacct     a CSV file; the output of `sacct -D --json`
+    checkpoint_cost  time that saving a checkpoint takes, `"60s"` or seconds
+    until            end of the observation, `"2026-11-23T21:00"`, an age or seconds; None: now
+    runs             directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError for a source that can't be read, with every problem, or if nothing ran.
+    """
+    from assay.analyse.goodput import failures, shares
+    from assay.analyse.goodput.checkpoints import checkpoint_interval
+    from assay.intake import job_attempts
+
+    try:
+        end = time.time() if until is None else moment(until)
+        cost_s = None if checkpoint_cost is None else seconds(checkpoint_cost)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if cost_s is not None and not cost_s > 0:
+        raise InputError(f"checkpoint cost: found {checkpoint_cost}; expected a time above 0")
+    attempts: list[JobAttempt] = []
+    if table is not None:
+        attempts += job_attempts.from_table(Path(table), end)
+    if sacct is not None:
+        attempts += job_attempts.from_sacct(Path(sacct), end)
+    if reference or (table is None and sacct is None):
+        directory = runs_directory(runs)
+        attempts += job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
+    if not any(attempt.duration_s > 0 for attempt in attempts):
+        raise InputError(f"{reference or 'there'}: no job ran before the end of the observation")
+    try:
+        share = shares.goodput(attempts)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    rate = failures.of_jobs(attempts)
+    checkpoint = None if cost_s is None or rate is None else checkpoint_interval(rate, cost_s)
+    return GoodputResult(
+        end, attempts, share, rate, failures.of_nodes(attempts), failures.by_node(attempts), checkpoint
+    )
+
+
+def _matches(session: str, reference: str) -> bool:
+    return not reference or reference in (session, session.partition("/")[0])

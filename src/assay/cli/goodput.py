@@ -1,0 +1,129 @@
+"""`assay goodput`: useful time, time between failures, the best checkpoint interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from assay.analyse.goodput.checkpoints import CheckpointInterval
+    from assay.analyse.goodput.failures import FailureRate
+    from assay.api.goodputs import GoodputResult
+
+MOST_NODES = 10  # shown
+FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command()
+@click.argument("reference", required=False, default="")
+@click.option("--csv", "table", type=FILE, help="Jobs as a table; docs/how-to/goodput.md has its columns.")
+@click.option("--sacct", type=FILE, help="Output of `sacct -D --json`.")
+@click.option("--checkpoint-cost", metavar="TIME", help="Time that saving a checkpoint takes: 60s.")
+@click.option("--until", metavar="TIME", help="End of the observation: a date or an age.  [default: now]")
+@RUNS
+@JSON
+def command(
+    reference: str,
+    table: Path | None,
+    sacct: Path | None,
+    checkpoint_cost: str | None,
+    until: str | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Show how much of the time of jobs was useful, how often they fail, and how often to save a checkpoint.
+
+    REFERENCE is a suite or a session of the runs directory. Jobs that still run, were cancelled, or succeeded
+    count as time without a failure. What a source does not account for stays unknown, so goodput is a range.
+
+    \b
+    Examples:
+      assay goodput
+      sacct -D --json -S 2026-11-01 > jobs.json && assay goodput --sacct jobs.json --checkpoint-cost 60s
+      assay goodput --csv jobs.csv --until 2026-11-23
+
+    \b
+    Exit codes: 0 shown; 4 a source can't be read, or nothing ran.
+    """
+    from assay.api.goodputs import goodput
+
+    result = goodput(
+        reference, table=table, sacct=sacct, checkpoint_cost=checkpoint_cost, until=until, runs=runs_dir
+    )
+    if as_json:
+        from assay.documents.goodput import document
+
+        echo_json(document(result))
+        return
+    for line in _lines(result):
+        click.echo(line)
+
+
+def _lines(result: GoodputResult) -> Iterator[str]:
+    from assay.units import counted, human_seconds
+
+    if (share := result.share) is not None:
+        known = (
+            f"{share.low:.1%}" if share.high - share.low < 0.0005 else f"{share.low:.1%} to {share.high:.1%}"
+        )
+        parts = ", ".join(
+            f"{name} {seconds / share.wall_s:.1%}" for name, seconds in share.parts_s.items() if seconds
+        )
+        yield f"Goodput: {known} of {human_seconds(share.wall_s)} of node time ({parts})"
+    if result.of_jobs is not None:
+        yield f"A job runs {_between(result.of_jobs)}"
+    if result.of_nodes is not None:
+        yield f"A node runs {_between(result.of_nodes)}"
+    if result.checkpoint is not None:
+        yield _checkpoint(result.checkpoint)
+    suspects = [node for node in result.by_node if node.suspect]
+    for node in suspects[:MOST_NODES]:
+        yield (
+            f"! {node.node}: {counted(node.failures, 'failure')} in {human_seconds(node.time_s)}, more than "
+            f"the others' rate explains (p = {node.p:.2g} over {counted(len(result.by_node), 'node')})"
+        )
+    if len(suspects) > MOST_NODES:
+        yield f"! and {counted(len(suspects) - MOST_NODES, 'more node')}"
+    if result.of_jobs is not None and result.of_jobs.failures:
+        yield (
+            "This rate is of these jobs on this many nodes: jobs on more nodes fail more often, by how much "
+            "only they show."
+        )
+
+
+def _between(rate: FailureRate) -> str:
+    from assay.units import counted, human_seconds
+
+    if rate.mean_s is None or rate.high_s is None:
+        return (
+            f"more than {human_seconds(rate.low_s)} between failures, with 95 % confidence "
+            f"(no failure in {human_seconds(rate.time_s)})"
+        )
+    return (
+        f"{human_seconds(rate.mean_s)} between failures "
+        f"({human_seconds(rate.low_s)} to {human_seconds(rate.high_s)}, "
+        f"{counted(rate.failures, 'failure')} in {human_seconds(rate.time_s)})"
+    )
+
+
+def _checkpoint(found: CheckpointInterval) -> str:
+    from assay.units import human_seconds
+
+    cost = human_seconds(found.cost_s)
+    if found.daly_s is None or found.young_s is None or found.high_s is None or found.waste is None:
+        return (
+            f"Checkpoints of {cost}: every {human_seconds(found.low_s)} or less often (Daly); at that rate, "
+            f"at most {found.waste_high:.1%} of the time is lost"
+        )
+    return (
+        f"Checkpoints of {cost}: every {human_seconds(found.daly_s)} of work "
+        f"({human_seconds(found.low_s)} to {human_seconds(found.high_s)}; Daly, Young "
+        f"{human_seconds(found.young_s)}); {found.waste:.1%} of the time is then lost "
+        f"({found.waste_low or 0:.1%} to {found.waste_high:.1%})"
+    )

@@ -1,0 +1,22 @@
+"""`assay goodput --json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from assay.api.goodputs import GoodputResult
+
+
+def document(result: GoodputResult) -> dict[str, Any]:
+    """The answers, without the single attempts."""
+    outcomes = sorted({attempt.outcome for attempt in result.attempts})
+    return {
+        "until": result.until,
+        "attempts": {name: sum(one.outcome == name for one in result.attempts) for name in outcomes},
+        "goodput": None if result.share is None else asdict(result.share),
+        "job_failures": None if result.of_jobs is None else asdict(result.of_jobs),
+        "node_failures": None if result.of_nodes is None else asdict(result.of_nodes),
+        "nodes": [asdict(node) for node in result.by_node],
+        "checkpoint": None if result.checkpoint is None else asdict(result.checkpoint),
+    }

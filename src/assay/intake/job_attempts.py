@@ -1,0 +1,266 @@
+"""Attempts at jobs from a table, Slurm's accounting, or a runs directory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, cast, get_args
+
+from assay.analyse.goodput.failures import JobAttempt, Outcome
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole
+from assay.records import Run, RunState
+from assay.rundir import session as rundir
+
+OUTCOMES: Final = get_args(Outcome)
+_PARTS: Final = ("productive_s", "checkpoint_s", "restart_s", "lost_s", "stall_s")
+_NEEDED: Final = ("job", "nodes", "begin", "end", "outcome")
+_SLURM: Final[Mapping[str, Outcome]] = {
+    "COMPLETED": "completed",
+    "RUNNING": "running",
+    "SUSPENDED": "running",
+    "COMPLETING": "running",
+    "CANCELLED": "cancelled",
+    "PREEMPTED": "preempted",
+    "TIMEOUT": "timed out",
+    "DEADLINE": "timed out",
+    "FAILED": "failed",
+    "OUT_OF_MEMORY": "failed",
+    "NODE_FAIL": "interrupted",
+    "BOOT_FAIL": "interrupted",
+    "LAUNCH_FAILED": "interrupted",
+    "REQUEUED": "interrupted",
+}
+_NOT_STARTED: Final = {"PENDING", "CONFIGURING", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"}
+
+
+def from_table(path: Path, until: float) -> list[JobAttempt]:
+    """Attempts from a CSV file with the columns job, nodes, begin, end, outcome, and optional parts.
+
+    nodes   names separated by spaces; end: empty for a job that still runs
+    parts   productive_s, checkpoint_s, restart_s, lost_s, stall_s: seconds, or empty if unknown
+    until   end of the observation, seconds since 1970
+
+    Raises InputError with every problem.
+    """
+    rows = csv.DictReader(io.StringIO(read_whole(path).decode(errors="replace")))
+    missing = [name for name in _NEEDED if name not in (rows.fieldnames or ())]
+    if missing:
+        raise InputError([Problem(f"{path}:1", f"the columns {', '.join(missing)} are missing")])
+    found, problems = [], []
+    try:
+        for row in rows:
+            where = f"{path}:{rows.line_num}"
+            try:
+                found.append(_of_row(row, until))
+            except ValueError as error:
+                problems.append(Problem(where, str(error)))
+    except csv.Error as error:
+        problems.append(Problem(f"{path}:{rows.line_num}", f"not CSV ({error})"))
+    if problems:
+        raise InputError(problems)
+    return [one for one in found if one is not None]
+
+
+def _of_row(row: Mapping[str | None, Any], until: float) -> JobAttempt | None:
+    known = {name: (row.get(name) or "").strip() for name in (*_NEEDED, "blamed", *_PARTS)}
+    outcome = known["outcome"].lower()
+    if outcome not in OUTCOMES:
+        raise ValueError(f"outcome: found {known['outcome']!r}; expected one of {', '.join(OUTCOMES)}")
+    begin = _time(known["begin"], "begin")
+    end = min(until, _time(known["end"], "end")) if known["end"] else until
+    if begin >= until:
+        return None
+    if end < begin:
+        raise ValueError(f"end: {known['end']} is before begin {known['begin']}")
+    if not known["end"] and outcome != "running":
+        raise ValueError(f"end: missing, although the outcome is {outcome}")
+    parts = {name: _seconds(known[name], name) for name in _PARTS}
+    attempt = JobAttempt(
+        known["job"],
+        tuple(known["nodes"].split()),
+        begin,
+        end,
+        cast("Outcome", outcome),
+        known["blamed"],
+        **parts,
+    )
+    cut = known["end"] and _time(known["end"], "end") > until
+    if not cut:
+        return attempt
+    return JobAttempt(attempt.job, attempt.nodes, begin, end, "running")  # which part was before is unknown
+
+
+def _time(text: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        try:
+            when = datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{name}: found {text!r}; expected a time such as 2026-11-23T21:00Z") from None
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name}: found {text!r}; expected seconds since 1970")
+    return value
+
+
+def _seconds(text: str, name: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name}: found {text!r}; expected seconds")
+    return value
+
+
+# Slurm ---------------------------------------------------------------------------------------------------
+
+
+def from_sacct(path: Path, until: float) -> list[JobAttempt]:
+    """Attempts from `sacct -D --json`: every start of every job, also those that were requeued.
+
+    Raises InputError for what is not such a document, with the first job that can't be read.
+    """
+    try:
+        document = json.loads(read_whole(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            [Problem(str(path), f"not JSON ({error}); write it with `sacct -D --json`")]
+        ) from error
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list):
+        raise InputError([Problem(str(path), "has no list of jobs; write it with `sacct -D --json`")])
+    found: list[JobAttempt] = []
+    problems = []
+    for number, job in enumerate(jobs):
+        try:
+            found += _of_slurm(job, until)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problems.append(Problem(f"{path}: job {number + 1}", f"can't be read ({error!r})"))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:
+    states = job["state"]["current"]
+    state = states[0] if isinstance(states, list) else states
+    if state in _NOT_STARTED:
+        return
+    if state not in _SLURM:
+        raise ValueError(f"unknown state {state!r}")
+    begin, end = _number(job["time"]["start"]), _number(job["time"]["end"])
+    if not begin or begin >= until:  # it never started
+        return
+    ends_later = not end or end > until
+    nodes = tuple(expanded(job.get("nodes") or ""))
+    yield JobAttempt(
+        str(job["job_id"]),
+        nodes,
+        begin,
+        until if ends_later else max(begin, end),
+        "running" if ends_later else _SLURM[state],
+        str(job.get("failed_node") or ""),
+    )
+
+
+def _number(value: Any) -> float:
+    """A number, or Slurm's form of one that may be unset."""
+    if isinstance(value, Mapping):
+        value = value["number"] if value.get("set") and not value.get("infinite") else 0
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no time")
+    return number
+
+
+MOST_NODES: Final = 100_000  # of one job
+
+
+def expanded(names: str) -> Iterator[str]:
+    """Slurm's short form of node names, one by one. Raises ValueError if it can't be read.
+
+    >>> list(expanded("n[01-03,7],login"))
+    ['n01', 'n02', 'n03', 'n7', 'login']
+    """
+    if names in ("", "None assigned"):
+        return
+    depth, part, parts = 0, "", []
+    for character in names:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += character
+    count = 0
+    for name in (*parts, part):
+        for one in _ranges(name):
+            count += 1
+            if count > MOST_NODES:
+                raise ValueError(f"{names[:80]!r} names more than {MOST_NODES} nodes")
+            yield one
+
+
+def _ranges(name: str) -> Iterator[str]:
+    head, bracket, rest = name.partition("[")
+    if not bracket:
+        yield name
+        return
+    inside, closed, tail = rest.partition("]")
+    if not closed:
+        raise ValueError(f"{name[:80]!r} has no closing bracket")
+    for item in inside.split(","):
+        first, dash, last = item.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"{name[:80]!r} has no range of numbers")
+        for number in range(int(first), int(last or first) + 1):
+            for end in _ranges(tail):
+                yield f"{head}{number:0{len(first)}d}{end}"
+
+
+# Runs ----------------------------------------------------------------------------------------------------
+
+
+def from_runs(runs_dir: Path, matches: Callable[[str], bool], until: float) -> list[JobAttempt]:
+    """Attempts at trials of the sessions whose id matches. Raises InputError if one is damaged."""
+    found = []
+    for session in rundir.sessions(runs_dir):
+        if not matches(session.id) or session.lost_files:
+            continue
+        for attempt in session.attempts():
+            run = attempt.run()
+            if (one := _of_run(run, until)) is not None:
+                found.append(one)
+    return found
+
+
+def _of_run(run: Run, until: float) -> JobAttempt | None:
+    if run.started_at is None or run.started_at >= until or run.source is not None:
+        return None
+    end = run.ended_at if run.state.final else None
+    later = end is None or end > until
+    outcome: Outcome = "completed"
+    if later:
+        outcome = "running"
+    elif run.job is not None and run.job.value in ("lost", "stopped"):
+        outcome = "interrupted"
+    elif run.job is not None and run.job.value == "cancelled":
+        outcome = "cancelled"
+    elif run.job is not None and run.job.value == "timed out":
+        outcome = "timed out"
+    elif run.state is RunState.FAILED:
+        outcome = "failed"
+    nodes = tuple(dict.fromkeys(place for place in run.places if place))
+    return JobAttempt(
+        run.id, nodes, run.started_at, until if later else max(run.started_at, end or 0.0), outcome
+    )

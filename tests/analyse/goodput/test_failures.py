@@ -1,0 +1,103 @@
+"""Intervals of the time between failures cover the truth, with censored jobs; healthy nodes are not named."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from assay.analyse.goodput.checkpoints import checkpoint_interval, daly_s, waste, young_s
+from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, failure_rate, of_jobs, of_nodes
+from assay.analyse.goodput.shares import goodput
+
+HOUR_S = 3600.0
+
+
+def attempt(
+    begin: float, end: float, outcome: Outcome = "completed", *nodes: str, **parts: float | str
+) -> JobAttempt:
+    return JobAttempt("j", nodes or ("n1",), begin, end, outcome, **parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("mean_h", "jobs"), [(20.0, 30), (5.0, 30), (100.0, 30), (2.0, 300)])
+def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: float, jobs: int) -> None:
+    """Jobs of random length, cut by the end of a week: 95 % of intervals have the truth, at least."""
+    rng, runs, hits = np.random.default_rng(5), 1000, 0
+    for _ in range(runs):
+        begins = rng.uniform(0, 168, jobs)
+        lengths, fails = rng.uniform(1, 60, jobs), rng.exponential(mean_h, jobs)
+        ends = np.minimum(np.minimum(begins + lengths, begins + fails), 168)
+        failed = (begins + fails <= begins + lengths) & (begins + fails <= 168)
+        attempts = [
+            attempt(b * HOUR_S, e * HOUR_S, "failed" if f else "running" if e == 168 else "completed")
+            for b, e, f in zip(begins, ends, failed, strict=True)
+        ]
+        rate = of_jobs(attempts)
+        assert rate is not None
+        hits += rate.low_s <= mean_h * HOUR_S <= (rate.high_s or math.inf)
+    assert hits / runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_healthy_nodes_are_named_in_at_most_5_of_100_clusters_and_a_bad_one_in_most() -> None:
+    rng, runs = np.random.default_rng(6), 300
+    named = found = 0
+    for _ in range(runs):
+        for bad in (False, True):
+            attempts = []
+            for node in range(40):
+                fails = rng.poisson(8 * (5 if bad and node == 7 else 1) * 0.25)
+                attempts += [attempt(0, 10 * HOUR_S, "interrupted", f"n{node}") for _ in range(fails)]
+                attempts += [attempt(0, 10 * HOUR_S, "completed", f"n{node}") for _ in range(100 - fails)]
+            suspects = [one.node for one in by_node(attempts) if one.suspect]
+            if bad:
+                found += "n7" in suspects
+            else:
+                named += bool(suspects)
+    assert named / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+    assert found / runs > 0.6
+
+
+def test_published_figures_are_found_again() -> None:
+    """Llama 3: 419 unexpected interruptions in 54 days; one every 3.09 hours."""
+    rate = failure_rate(419, 54 * 24 * HOUR_S)
+    assert rate.mean_s is not None
+    assert [round(s / HOUR_S, 2) for s in (rate.low_s, rate.mean_s, rate.high_s or 0)] == [2.81, 3.09, 3.41]
+    assert round(young_s(60, rate.mean_s) / 60) == 19
+    assert round(daly_s(60, rate.mean_s) / 60) == 19
+    assert round(waste(60, rate.mean_s), 1) == 0.1
+
+
+def test_without_a_failure_there_is_a_bound_and_no_mean() -> None:
+    rate = failure_rate(0, 30 * HOUR_S)
+    assert (rate.mean_s, rate.high_s) == (None, None)
+    assert rate.low_s == pytest.approx(30 * HOUR_S / 2.996, rel=1e-3)
+    found = checkpoint_interval(rate, 60)
+    assert (found.daly_s, found.high_s, found.waste) == (None, None, None)
+    assert found.low_s > 0
+
+
+@pytest.mark.parametrize(("failures", "time_s"), [(-1, 10.0), (1, 0.0), (1, -5.0), (1, math.nan)])
+def test_what_is_no_observation_is_an_error(failures: int, time_s: float) -> None:
+    with pytest.raises(ValueError, match="expected a count"):
+        failure_rate(failures, time_s)
+
+
+def test_a_node_is_blamed_only_if_the_source_names_it() -> None:
+    attempts = [attempt(0, 10, "failed", "a", "b"), attempt(0, 10, "failed", "a", "b", blamed="b")]
+    assert {one.node: one.failures for one in by_node(attempts)} == {"a": 0, "b": 1}
+    rate = of_nodes(attempts)
+    assert rate is not None
+    assert (rate.failures, rate.time_s) == (2, 40)
+
+
+def test_goodput_is_a_range_where_time_is_unknown_and_weighted_by_nodes() -> None:
+    known = attempt(0, 100, "completed", "a", "b", productive_s=80.0, checkpoint_s=10.0, lost_s=10.0)
+    found = goodput([known, attempt(0, 200, "completed", "c")])
+    assert found is not None
+    assert (found.wall_s, found.low, found.high) == (400, 0.4, 0.9)
+    assert found.parts_s == {
+        "productive": 160, "checkpoint": 20, "restart": 0, "lost": 20, "stall": 0, "unknown": 200,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="its parts take 300 s"):
+        goodput([attempt(0, 100, "completed", productive_s=300.0)])
