@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "Show the trials of a suite and exactly what each would submit."),
     "run": ("run", "Run a suite and show progress; run it again to resume."),
     "top": ("top", "Show what is running now: nodes, GPUs and ranks, what is off first."),
-    "monitor": ("monitor", "Serve metrics to Prometheus, with alert rules for them."),
+    "monitor": ("monitor", "Serve metrics to Prometheus, with alert rules and dashboards."),
     "watch": ("watch", "Watch a running job: CPU, memory, disk, network and GPUs, live."),
     "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
     "import": ("import_", "Import logs, spreadsheets, and runs made elsewhere."),

@@ -8,6 +8,7 @@ import click
 
 COMMANDS = {
     "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
+    "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
     "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
 }
 
@@ -29,11 +30,12 @@ class MonitorGroup(click.Group):
 
 @click.group(cls=MonitorGroup)
 def command() -> None:
-    """Connect runs to Prometheus: metrics out, alert rules for them.
+    """Connect runs to Prometheus and Grafana: metrics, alert rules and dashboards.
 
     \b
     Examples:
       assay monitor export
       assay monitor export --textfile /var/lib/node_exporter/assay.prom
       assay monitor rules > assay-rules.yaml
+      assay monitor dashboards -o /var/lib/grafana/dashboards
     """

@@ -1,0 +1,133 @@
+"""Every query of every dashboard returns data from a real Prometheus that scraped what it is about."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from ruamel.yaml import YAML
+from test_exporter import RESULT, VERDICT, prometheus, query, registry, sampled
+from test_live import running, shown  # noqa: F401 - a fixture
+
+from assay.monitor import rules
+from assay.monitor.dashboards import dashboards
+from assay.monitor.exporter import NewestResults
+from assay.monitor.live import LiveRun
+from command_line import assay as typed
+from conftest import ROOT, require
+
+DCGM = "".join(
+    f'{name}{{gpu="{gpu}",UUID="GPU-{gpu}",Hostname="n1",pod="p"}} {value}\n'
+    for gpu in range(2)
+    for name, value in {
+        "DCGM_FI_DEV_GPU_UTIL": 97,
+        "DCGM_FI_DEV_FB_USED": 70_000,
+        "DCGM_FI_DEV_POWER_USAGE": 612.5,
+        "DCGM_FI_DEV_GPU_TEMP": 61,
+        "DCGM_FI_DEV_SM_CLOCK": 1755,
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.45,
+    }.items()
+)
+
+
+def panels() -> list[tuple[str, str, str]]:
+    """Dashboard, panel, and expression of each query, its variables replaced by what matches everything."""
+    found = []
+    for name, text in dashboards().items():
+        for panel in json.loads(text)["panels"]:
+            for target in panel["targets"]:
+                expression = target["expr"].replace("$__rate_interval", "3s")
+                found.append((name, panel["title"], re.sub(r"\$[a-z]+", ".*", expression)))
+    return found
+
+
+def moving(live: LiveRun, started: float) -> LiveRun:
+    """Counters that count."""
+    passed = time.monotonic() - started
+    nodes = []
+    for node in live.nodes:
+        gpus = tuple(replace(gpu, values=dict.fromkeys(gpu.values, 64 + passed)) for gpu in node.gpus)
+        nodes.append(replace(node, values=dict.fromkeys(node.values, 1 + passed), gpus=gpus))
+    return replace(live, nodes=tuple(nodes))
+
+
+@pytest.fixture
+def target(running: Path) -> Iterator[str]:  # noqa: F811
+    """The address of an exporter of every metric that there is, next to a replayed DCGM exporter."""
+    live, started = sampled(shown(running)), time.monotonic()
+    newest = NewestResults([RESULT], [VERDICT], {("s", "t"): 3})
+
+    class Exporter(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = generate_latest(registry([moving(live, started)], newest)) + DCGM.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Scrapes are not news."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_every_query_of_every_dashboard_returns_data(target: str, tmp_path: Path) -> None:
+    (tmp_path / "prometheus").mkdir()
+    with prometheus(tmp_path / "prometheus", target, rules.rule_file()) as there:
+        empty, give_up = panels(), time.monotonic() + 40
+        assert len(empty) > 50
+        while empty and time.monotonic() < give_up:
+            time.sleep(0.5)
+            empty = [one for one in empty if not query(there, one[2])]
+    assert empty == []
+
+
+def test_the_files_are_what_the_program_writes() -> None:
+    try:
+        import grafana_foundation_sdk
+    except ImportError:
+        require("grafana-sdk", present=False, reason="grafana-foundation-sdk is not in this environment")
+    assert grafana_foundation_sdk
+    program = ROOT / "tools/make_dashboards.py"
+    ran = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_each_dashboard_is_one_that_grafana_s_own_types_read() -> None:
+    models = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
+    for text in dashboards().values():
+        read = models.Dashboard.from_json(json.loads(text))
+        assert read.title.startswith("Assay: ")
+        assert all(panel.targets for panel in read.panels)
+    assert len({json.loads(text)["uid"] for text in dashboards().values()}) == len(dashboards())
+
+
+def test_the_command_writes_files_or_config_maps(tmp_path: Path) -> None:
+    said = typed(tmp_path, "monitor", "dashboards", "-o", "there")
+    assert said.returncode == 0, said.stderr
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {f"assay-{n}.json" for n in dashboards()}
+    said = typed(tmp_path, "monitor", "dashboards", "--kubernetes", "--namespace", "monitoring")
+    made = list(YAML(typ="safe", pure=True).load_all(said.stdout))
+    assert len(made) == len(dashboards())
+    for one in made:
+        assert one["metadata"]["namespace"] == "monitoring"
+        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
+        (content,) = one["data"].values()
+        assert (
+            json.loads(content)["uid"] == f"assay-{one['metadata']['name'].removeprefix('assay-dashboard-')}"
+        )
+    assert typed(tmp_path, "monitor", "dashboards", "--namespace", "x").returncode == 2
