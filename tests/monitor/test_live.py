@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
 import time
@@ -107,3 +110,31 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
 
 def test_nothing_runs_in_an_empty_directory(tmp_path: Path) -> None:
     assert api.top(runs=tmp_path) == []
+
+
+def test_the_screen_of_a_terminal_is_drawn_in_place_and_given_back(running: Path) -> None:
+    live = shown(running)
+    here, there = pty.openpty()
+    argv = [sys.executable, "-m", "assay", "top", "--every", "200ms"]
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+    env.pop("NO_COLOR", None)
+    with subprocess.Popen(argv, cwd=running.parent, env=env, stdin=there, stdout=there, stderr=there) as top:
+        os.close(there)
+        text, asked = "", False
+        while True:
+            try:
+                text += os.read(here, 1 << 16).decode()
+            except OSError:  # the other end is closed
+                break
+            if not asked and text.count("\x1b[H") > 3:
+                top.send_signal(signal.SIGINT)
+                asked = True
+        assert top.wait(30) == 130
+    os.close(here)
+    before, _, drawn = text.partition("\x1b[?1049h")
+    assert not before.strip()
+    screen, _, after = drawn.partition("\x1b[?1049l")
+    assert live.run.trial.id in screen
+    assert "rank" in screen
+    assert "\N{MIDDLE DOT}" not in text
+    assert "interrupted" in after

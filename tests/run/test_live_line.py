@@ -88,7 +88,10 @@ def test_a_narrower_terminal_leaves_no_fragments_of_the_live_line(
         subprocess.run([*terminal, "resize-window", "-x", str(width)], check=True)
         wait_for("…")
         time.sleep(0.6)  # two more times that it is drawn
-        assert sum(line.startswith("[1/1] block 1 ") for line in shown()) == 1, shown()
+        give_up = time.monotonic() + PATIENCE_S
+        while sum(line.startswith("[1/1] block 1 ") for line in shown()) != 1:
+            assert time.monotonic() < give_up, shown()
+            time.sleep(0.2)
     (tmp_path / "stop").touch()
     lines = wait_for("the last line")
     assert lines[-9:] == [*(f"line {number}" for number in range(8)), "the last line"]

@@ -12,9 +12,9 @@ from assay import redact
 from assay.errors import HostError, ReaderGoneError
 
 # Characters that move the cursor, ring the bell, set the title or reverse text on a terminal. Of the escape
-# sequences, Assay's own pass: colors, and those of the live line.
+# sequences, Assay's own pass: colors, and those of the live line and of `assay top`'s screen.
 _CONTROL = re.compile(
-    r"(?!\x1b\[[0-9;]*[mAK]|\x1b\[\?25[lh])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+    r"(?!\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
 
 

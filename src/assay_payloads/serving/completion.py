@@ -112,6 +112,10 @@ class Endpoint:
             ) from error
         finally:
             writer.close()
+            # Otherwise asyncio prints a traceback for a connection that the server has reset.
+            asyncio.ensure_future(writer.wait_closed()).add_done_callback(
+                lambda closed: closed.cancelled() or closed.exception()
+            )
         return answer
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
