@@ -29,12 +29,13 @@ from assay.records import (
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
-from assay.telemetry.energy import gpu_energy
+from assay.telemetry.energy import GpuEnergy, gpu_energy
+from assay.telemetry.gpu_use import gpu_uses
 from assay.units import counted
 from assay.workloads import WORKLOADS
 
 # Increased when a log would be read differently although its reader stayed the same.
-READ_VERSION = 4
+READ_VERSION = 5
 
 
 GPU_ENERGY = Metric(
@@ -78,7 +79,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = _with_energy(read(logs, run), run, attempt)
+    made = _with_telemetry(read(logs, run), run, attempt)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
@@ -155,19 +156,23 @@ def _known(run: Run) -> tuple[Reader, BaseModel] | None:
         return None
 
 
-def _with_energy(made: Reading, run: Run, attempt: Attempt) -> Reading:
-    """The reading with the energy of the run's GPUs, if its telemetry has it.
+def _with_telemetry(made: Reading, run: Run, attempt: Attempt) -> Reading:
+    """The reading with what the run's GPUs did and the energy that they used, if its telemetry has it.
 
     Damaged telemetry changes no result: the report names it.
     """
     if made.problems or run.started_at is None or run.ended_at is None:
         return made
     try:
-        found = gpu_energy(attempt.path, run.ended_at - run.started_at)
+        uses = gpu_uses(attempt.path)
+        energy = gpu_energy(attempt.path, run.ended_at - run.started_at)
     except InputError:
         return made
-    if found is None:
-        return made
+    made = replace(made, gpus=uses)
+    return made if energy is None else _with_energy(made, energy)
+
+
+def _with_energy(made: Reading, found: GpuEnergy) -> Reading:
     figures = {GPU_ENERGY.name: (found.joules, "J"), GPU_POWER.name: (found.watts, "W")}
     of_all = [one for one in made.measurements if one.metric == "throughput" and not one.labels]
     if len(of_all) == 1 and of_all[0].unit.endswith("/s") and of_all[0].value > 0:

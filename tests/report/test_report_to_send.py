@@ -13,7 +13,7 @@ from test_report import compared, made
 from test_secret_reference import assay as command_line
 
 from assay.analyse.doubts import KINDS
-from assay.analyse.spending import cost_of_a_result
+from assay.analyse.spending import cost_of_a_result, energy_cost_of_a_result
 from assay.api.reports import _summarised
 from assay.cli import assay
 from assay.records import Doubt, Estimate, Price
@@ -90,6 +90,19 @@ def test_an_invalid_figure_outweighs_every_verdict() -> None:
 def test_a_price_without_currency_or_what_it_is_for_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="EUR/accelerator-hour"):
         Price.parse(text)
+
+
+def test_energy_costs_what_the_gpus_used_for_a_million_images_or_a_training() -> None:
+    each = Estimate(0.36, 0.18, 0.72, 5, "J/images")
+    found = energy_cost_of_a_result(each, "throughput", "images", 0.25)
+    assert found is not None
+    assert found[1] == "million images"
+    assert (found[0].value, found[0].low, found[0].high) == pytest.approx((0.025, 0.0125, 0.05))
+    found = energy_cost_of_a_result(Estimate(7.2e6, None, None, 1, "J"), "time_to_train", "", 0.25)
+    assert found is not None
+    assert (found[1], found[0].value) == ("training", pytest.approx(0.5))
+    assert energy_cost_of_a_result(Estimate(7.2e6, None, None, 1, "J"), "accuracy", "", 0.25) is None
+    assert str(Price.parse("0.25 EUR/kWh")) == "0.25 EUR/kWh"
 
 
 def test_a_million_images_cost_what_their_time_on_all_accelerators_costs() -> None:

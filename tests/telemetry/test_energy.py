@@ -11,6 +11,7 @@ import pytest
 
 import nvml_stand_in
 from assay import api
+from assay.report.contents.costs import costs
 from assay.telemetry import recorded
 from assay.telemetry.energy import gpu_energy
 from command_line import assay as typed
@@ -42,6 +43,13 @@ def test_a_counter_is_more_exact_than_power_and_a_reset_costs_only_its_own_secon
     assert (found.gpus, found.nodes, found.source) == (1, 1, "energy counters")
 
 
+def test_a_counter_bridges_a_gap_between_samples(tmp_path: Path) -> None:
+    rows = [f"g {t} 0 999 {300 * t} ." for t in range(60) if not 20 < t < 40]
+    found = gpu_energy(sampled(tmp_path, *rows, columns=BOTH), DURATION_S)
+    assert found is not None
+    assert (found.watts, found.source) == (pytest.approx(300), "energy counters")
+
+
 def test_power_serves_where_no_counter_is(tmp_path: Path) -> None:
     rows = [f"g {t} {gpu} {100 * (gpu + 1)} - ." for t in range(60) for gpu in range(2)]
     found = gpu_energy(sampled(tmp_path, *rows, columns=BOTH, gpus=2), DURATION_S)
@@ -54,7 +62,7 @@ def test_power_serves_where_no_counter_is(tmp_path: Path) -> None:
     "rows",
     [
         [f"g {t} 0 300 {300 * t} ." for t in range(40)],  # lost after two thirds
-        [f"g {t} 0 300 {300 * t} ." for t in range(60) if not 20 < t < 30],  # a gap
+        [f"g {t} 0 300 - ." for t in range(60) if not 20 < t < 30],  # a gap, and no counter to bridge it
         [f"g {t} 1 300 {300 * t} ." for t in range(60)],  # another GPU's
         [f"g {t} 0 - - ." for t in range(60)],
         [],
@@ -94,9 +102,10 @@ def test_energy_is_a_metric_of_a_real_run_with_its_interval(
         },
         "repeats": 2,
         "sample_every": "100ms",
-        "systems": ["local"],
+        "systems": ["here"],
     }
     (tmp_path / "suite.json").write_text(json.dumps(suite))
+    (tmp_path / "systems.yaml").write_text("here: {launcher: local, price: 0.25 EUR/kWh}\n")
     ran = typed(tmp_path, "run", "suite.json", "--quiet")
     assert ran.returncode == 0, ran.stderr
     found = {row["metric"]: row for row in _summaries(tmp_path)}
@@ -104,6 +113,11 @@ def test_energy_is_a_metric_of_a_real_run_with_its_interval(
     assert found["gpu_energy_per_work"]["value"] == pytest.approx(10, rel=0.05)
     assert found["gpu_energy_per_work"]["unit"] == "J/images"
     assert found["gpu_energy"]["value"] == pytest.approx(500 * 3.2, rel=0.25)
+    (cost,) = costs(api.report("joules", runs=tmp_path / "runs").about)
+    assert cost.per_result is not None
+    assert cost.per_result[1] == "million images"
+    assert cost.per_result[0].value == pytest.approx(10e6 / 3.6e6 * 0.25, rel=0.05)
+    assert cost.paid_for.endswith(" kWh (GPUs)")
     assert all(
         math.isfinite(row["low"]) and row["low"] <= row["value"] <= row["high"] for row in found.values()
     )

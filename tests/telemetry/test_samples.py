@@ -17,7 +17,7 @@ HEADER = {
     "period_s": 1,
     "node": ["a_total", "b"],
     "gpu": ["c"],
-    "gpus": [{}],
+    "gpus": [{"index": 3}],
 }
 FIRST = f":::ASSAY-TELEMETRY {json.dumps(HEADER)}\n"
 LINES = ["n 0.5 10 - .\n", "g 0.5 3 97 .\n", "x 0.6 3 79 .\n", "! 0.7 GPU 3: it is lost\n"]

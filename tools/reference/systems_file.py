@@ -193,7 +193,7 @@ def _lines() -> Iterator[str]:
     yield "```\n"
     yield "`assay schema systems` prints the JSON Schema of the file, for editors that complete and check"
     yield "as you type. [Secrets](../how-to/secrets.md) explains references in `env`.\n"
-    prices = "`2.50 EUR/accelerator-hour`, `30 USD/node-hour`"
+    prices = "`2.50 EUR/accelerator-hour`, `30 USD/node-hour`, `0.25 EUR/kWh`"
     yield "| key of every system | meaning | example |\n|---|---|---|"
     yield f"| `launcher` | How a job starts: {', '.join(f'[`{n}`](#{n})' for n in SYSTEM_MODELS)} | `slurm` |"
     yield f"| `price` | What the system costs, for the report | {prices} |"

@@ -10,6 +10,7 @@ from assay.units import factor
 # How much of a rate is one result, in the units people pay for.
 _AMOUNTS = {"FLOP": (1e18, "EFLOP"), "B": (1e12, "TB")}
 _MILLION = 1e6
+JOULES_PER_KWH = 3.6e6
 _RESULTS = {"time_to_train": "training", "time_per_epoch": "epoch", "step_time": "step"}
 
 
@@ -72,6 +73,24 @@ def cost_of_a_result(
         return None
     seconds, per = _seconds(value, metric, unit)
     return _times(seconds, held * price_per_hour / 3600, ""), per
+
+
+def energy_cost_of_a_result(
+    energy: Estimate, metric: str, work: str, price_per_kwh: float
+) -> tuple[Estimate, str] | None:
+    """The cost of one result's energy, and what one result is.
+
+    energy  in J: of a run if the metric is the time of a result, else of one unit of work
+    work    that a rate counts: `images`; "" if the metric is no rate
+
+    None for metrics that are no amount of work, and for those of a part of a run.
+    """
+    per_joule = price_per_kwh / JOULES_PER_KWH
+    if metric == "time_to_train":
+        return _times(energy, per_joule, ""), _RESULTS[metric]
+    if not work:
+        return None
+    return _times(energy, _MILLION * per_joule, ""), f"million {work}"
 
 
 def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:

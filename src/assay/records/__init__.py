@@ -8,6 +8,7 @@ says otherwise.
 from __future__ import annotations
 
 from assay.records.doubts import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Severity, Subject
+from assay.records.gpus import GpuUse
 from assay.records.jobs import (
     NODE_STREAMS,
     Extent,
@@ -78,6 +79,7 @@ __all__ = [
     "Expectation",
     "Extent",
     "Family",
+    "GpuUse",
     "Handle",
     "InferencePlace",
     "InferenceRun",

@@ -131,24 +131,28 @@ class Task:
 
 @dataclass(frozen=True)
 class Price:
-    """The user's price of a system, per hour, for each accelerator or node that a job uses."""
+    """The user's price of a system: per hour of each accelerator or node that a job uses, or per kWh."""
 
     amount: float
     currency: str
-    per: Literal["accelerator", "node"]
+    per: Literal["accelerator", "node", "kWh"]
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.currency}/{self.per}-hour"
+        return f"{self.amount:g} {self.currency}/{self.per}{'' if self.per == 'kWh' else '-hour'}"
 
     @classmethod
     def parse(cls, text: object) -> Price:
-        """`"2.50 EUR/accelerator-hour"` or `"30 USD/node-hour"`. Raises ValueError on anything else."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ([A-Z]{3})/(accelerator|node)-hour", str(text))
+        """`2.50 EUR/accelerator-hour`, `30 USD/node-hour` or `0.25 EUR/kWh`; else raises ValueError."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ([A-Z]{3})/(?:(accelerator|node)-hour|kWh)", str(text))
         if match is None or not float(match[1]) > 0:
             raise ValueError(
-                f"{text!r} is not a price; write it as 2.50 EUR/accelerator-hour or 30 USD/node-hour"
+                f"{text!r} is not a price; write it as 2.50 EUR/accelerator-hour, 30 USD/node-hour or "
+                "0.25 EUR/kWh"
             )
-        return cls(float(match[1]), match[2], "node" if match[3] == "node" else "accelerator")
+        per: Literal["accelerator", "node", "kWh"] = "kWh"
+        if match[3] is not None:
+            per = "node" if match[3] == "node" else "accelerator"
+        return cls(float(match[1]), match[2], per)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from assay.records.gpus import GpuUse
 from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
 from assay.records.logged_runs import TrainingRun
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
@@ -112,6 +113,7 @@ class Reading:
     cut_lines      lines that are longer than the limit for reading
     confusion      of the last evaluation, if the program prints one
     links          how its ranks were connected, if the communication library reports it
+    gpus           what each GPU of its nodes did, if they were sampled
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -123,6 +125,7 @@ class Reading:
     training: TrainingRun | None = None
     confusion: ConfusionMatrix | None = None
     links: tuple[Links, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
 
 
 @dataclass(frozen=True)

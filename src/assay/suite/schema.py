@@ -15,8 +15,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 _PRICE: Schema = {
     "type": "string",
-    "pattern": r"^\d+(\.\d+)? [A-Z]{3}/(accelerator|node)-hour$",
-    "description": "The system's price, for the report: 2.50 EUR/accelerator-hour, 30 USD/node-hour.",
+    "pattern": r"^\d+(\.\d+)? [A-Z]{3}/((accelerator|node)-hour|kWh)$",
+    "description": "The system's price, for the report: 2.50 EUR/accelerator-hour, 30 USD/node-hour, "
+    "or 0.25 EUR/kWh for the energy of its GPUs.",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from assay.telemetry import recorded
 
-COVERED: Final = 0.95  # share of a run's time that the samples of each GPU must cover
+COVERED: Final = 0.95  # share of a run's time that each GPU's counter must span, or its power samples cover
 SHORTEST_S: Final = 2.0  # sensors observe a fraction of each 100 ms: shorter runs have no energy
 _LATE: Final = 2.5  # periods between samples that still count as covered
 
@@ -38,7 +38,7 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
     Raises InputError if the telemetry is damaged.
     """
     nodes = recorded.nodes(directory)
-    expected = {(node.node, number) for node in nodes for number in range(len(node.header.gpus))}
+    expected = recorded.gpus_once(nodes)
     if not expected or duration_s < SHORTEST_S:
         return None
     periods = {node.node: node.header.period_s for node in nodes}
@@ -51,9 +51,7 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
         rows = tables.execute(
             f"""
             SELECT node, gpu, sum(CASE WHEN d <= late THEN d END),
-                sum(CASE WHEN d <= late AND e >= before THEN e - before END),
-                sum(CASE WHEN d <= late AND e >= before THEN d END),
-                avg(p)
+                sum(CASE WHEN e >= before THEN e - before END), sum(CASE WHEN e >= before THEN d END), avg(p)
             FROM (
                 SELECT node, gpu, {energy} AS e, {power} AS p, unix_s - lag(unix_s) OVER w AS d,
                     lag({energy}) OVER w AS before, {_LATE} * CAST(? AS MAP(INTEGER, DOUBLE))[node] AS late
@@ -61,14 +59,16 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
             GROUP BY node, gpu""",  # noqa: S608 - our own names and numbers
             [periods],
         ).fetchall()
-    if {(node, gpu) for node, gpu, *_ in rows} != expected:
+    rows = [row for row in rows if row[:2] in expected]
+    if len(rows) != len(expected):
         return None
-    if any((covered or 0.0) < COVERED * duration_s - 2 * max(periods.values()) for _, _, covered, *_ in rows):
+    enough_s = COVERED * duration_s - 2 * max(periods.values())
+    counted = all((counted_s or 0.0) >= enough_s for *_, counted_s, _ in rows)
+    if not counted and any((sampled_s or 0.0) < enough_s for _, _, sampled_s, *_ in rows):
         return None
-    counted = all(joules and counted_s for *_, joules, counted_s, _ in rows)
     watts = [joules / counted_s if counted else mean for *_, joules, counted_s, mean in rows]
     if any(value is None for value in watts):
         return None
     total = math.fsum(watts)
     source = "energy counters" if counted else "power readings"
-    return GpuEnergy(total * duration_s, total, len(rows), len(nodes), source)
+    return GpuEnergy(total * duration_s, total, len(rows), len({node for node, *_ in rows}), source)

@@ -107,6 +107,16 @@ def nodes(directory: Path) -> tuple[NodeTelemetry, ...]:
         raise InputError(f"{about}: damaged ({error}); the run counts, its telemetry does not") from error
 
 
+def gpus_once(of: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:
+    """(node, index) of every GPU, each once: pods of one machine may all have sampled the same ones."""
+    found: dict[object, tuple[int, int]] = {}
+    for node in of:
+        for gpu in node.header.gpus:
+            place = (node.node, gpu["index"])
+            found.setdefault(gpu.get("uuid") or place, place)
+    return set(found.values())
+
+
 @contextmanager
 def tables(directory: Path) -> Iterator[DuckDBPyConnection]:
     """A connection with the views `node` and `gpu`, whose rows are in no order; empty if nothing was sampled.

@@ -88,9 +88,8 @@ def _header(line: str) -> TelemetryHeader | None:
         said = json.loads(line.removeprefix(MARK))
         version = said["version"]
         node, gpu = (tuple(map(str, said[name])) for name in ("node", "gpu"))
-        found = TelemetryHeader(
-            float(said["started_at"]), float(said["period_s"]), node, gpu, tuple(said["gpus"])
-        )
+        gpus = tuple({**one, "index": int(one["index"])} for one in said["gpus"])
+        found = TelemetryHeader(float(said["started_at"]), float(said["period_s"]), node, gpu, gpus)
     except (ValueError, KeyError, TypeError):
         return None
     if version != VERSION:

@@ -12,12 +12,11 @@ tests by simulation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
-from assay.records import DEFAULT_MARGIN, NodeCounts, Result
+from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
+from assay.analyse.doubts.encounters import encounter, evidence
+from assay.records import NodeCounts, Result
 from assay.units import human
 
 # A count in steps of 10 ms, cut off at both ends, has an error of at most 8 ms in 95 % of cases; a CPU's
@@ -42,17 +41,6 @@ _VERDICT = (
 
 Share = Callable[[NodeCounts], float | None]
 """Share of a run that a problem may have cost on a node; None if the kernel does not count it."""
-
-
-@dataclass(frozen=True)
-class _Encounter:
-    """What affected one side's runs: the mean share over runs with a count, and the worst of them."""
-
-    name: str
-    share: float
-    runs: int
-    worst: NodeCounts
-    worst_trial: str
 
 
 def throttled(case: Case) -> str | None:
@@ -294,7 +282,7 @@ def lost_to_others(results: Sequence[Result], margin: float) -> float:
     """
     lost = 0.0
     for share, time in ((neighbours_share, time_to_neighbours), (stolen_share, time_stolen)):
-        taken, met = _met("", results, share), _met("", results, time)
+        taken, met = (encounter("", results, _nodes, one) for one in (share, time))
         if taken is not None and met is not None and taken.share >= margin / 2:
             lost += met.share
     return min(1.0, lost)
@@ -306,7 +294,7 @@ def lost_by_run(results: Sequence[Result]) -> list[float | None]:
 
 
 def _lost_by(result: Result) -> float | None:
-    met = [_met("", [result], time) for time in (time_to_neighbours, time_stolen)]
+    met = [encounter("", [result], _nodes, time) for time in (time_to_neighbours, time_stolen)]
     known = [one.share for one in met if one is not None]
     return min(1.0, math.fsum(known)) if known else None
 
@@ -341,51 +329,8 @@ def _swapped(node: NodeCounts) -> str:
 
 
 def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
-    """The share on each side, and whether both are affected; None if no side is affected enough to matter."""
-    matters = (case.margin or DEFAULT_MARGIN) / 2
-    sides = [met for side in case.sides if (met := _met(side.name, _results(side), share)) is not None]
-    if max((met.share for met in sides), default=0.0) < matters:
-        return None
-    told = [
-        f"{met.name}: {what.format(percent(met.share))} over {counted(met.runs, 'run')} "
-        f"(most in {met.worst_trial}: {words(met.worst)})"
-        for met in sides
-        if met.share >= matters
-    ]
-    told += [f"{met.name}: {percent(met.share)}" for met in sides if met.share < matters]
-    if len(case.sides) > 1:
-        told.append(_between(case, sides, matters))
-    return "; ".join(told)
+    return evidence(case, what, _nodes, share, words)
 
 
-def _between(case: Case, sides: list[_Encounter], matters: float) -> str:
-    """What it means for a comparison."""
-    unknown = {side.name for side in case.sides} - {met.name for met in sides}
-    if unknown:
-        return f"nothing was counted for {', '.join(sorted(unknown))}"
-    least, most = sorted(sides, key=lambda met: met.share)
-    if least.share >= matters or most.share - least.share <= matters:
-        return "both sides were affected, and either may have lost more"
-    return f"the effect on {least.name} hardly matters, the effect on {most.name} may have slowed it down"
-
-
-def _results(side: Side) -> list[Result]:
-    return [sample.result for sample in side.group.samples]
-
-
-def _met(name: str, results: Iterable[Result], share: Share) -> _Encounter | None:
-    """A side's runs by their worst nodes; None if none of them counted it."""
-    costs: list[float] = []
-    worst: tuple[float, NodeCounts, str] | None = None
-    for result in results:
-        run = result.run
-        known = [(cost, node) for node in run.nodes if (cost := share(node)) is not None]
-        if not known:
-            continue
-        cost, node = max(known, key=itemgetter(0))
-        costs.append(cost)
-        if worst is None or cost > worst[0]:
-            worst = (cost, node, run.trial.id)
-    if worst is None:
-        return None
-    return _Encounter(name, math.fsum(costs) / len(costs), len(costs), *worst[1:])
+def _nodes(result: Result) -> Sequence[NodeCounts]:
+    return result.run.nodes

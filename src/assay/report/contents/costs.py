@@ -6,33 +6,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from assay.analyse.spending import cost_of_a_result
+from assay.analyse.spending import JOULES_PER_KWH, cost_of_a_result, energy_cost_of_a_result
 from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents.contents import Contents, Summary
 from assay.report.tables import Table, TableBody, TableRow
-from assay.units import fixed, significant
+from assay.units import counted, fixed, significant
 
 
 @dataclass(frozen=True)
 class Cost:
     """One side's cost at one point of a primary metric.
 
-    held        accelerators or nodes that a run occupies
+    paid_for    what a run uses of what is paid for: `8 accelerators`, `0.42 kWh (GPUs)`
     run_s       mean time of a run
+    per_run     in the price's currency
     per_result  with its interval and the unit of a result; None for a metric that is no amount of work
     """
 
     summary: Summary
     price: Price
-    held: int
+    paid_for: str
     run_s: float
+    per_run: float
     per_result: tuple[Estimate, str] | None
-
-    @property
-    def per_run(self) -> float:
-        """In the price's currency."""
-        return self.run_s / 3600 * self.held * self.price.amount
 
 
 def costs(contents: Contents) -> list[Cost]:
@@ -46,10 +43,47 @@ def _costs(contents: Contents) -> Iterator[Cost]:
         if price is None or contents.primary.get(point.benchmark) != point.metric:
             continue
         runs = [r for r in contents.sides[summary.side] if r.run.id in summary.runs]
-        held, run_s = _held(runs, price, point.shape), _seconds(runs)
-        if held is not None and run_s is not None:
-            per = cost_of_a_result(summary.estimate, point.metric, point.unit, held, price.amount)
-            yield Cost(summary, price, held, run_s, per)
+        run_s = _seconds(runs)
+        if run_s is None:
+            continue
+        made = _of_energy if price.per == "kWh" else _of_time
+        found = made(contents, summary, price, runs, run_s)
+        if found is not None:
+            yield found
+
+
+def _of_time(_: Contents, summary: Summary, price: Price, runs: list[Result], run_s: float) -> Cost | None:
+    point, held = summary.point, _held(runs, price, summary.point.shape)
+    if held is None:
+        return None
+    per = cost_of_a_result(summary.estimate, point.metric, point.unit, held, price.amount)
+    return Cost(summary, price, counted(held, price.per), run_s, run_s / 3600 * held * price.amount, per)
+
+
+def _of_energy(
+    contents: Contents, summary: Summary, price: Price, runs: list[Result], run_s: float
+) -> Cost | None:
+    """At the measured energy of the runs' GPUs; None if a run has none."""
+    energies = [one.value for r in runs for one in r.reading.measurements if one.metric == "gpu_energy"]
+    if not energies or len(energies) != len(runs):
+        return None
+    kwh, point = fmean(energies) / JOULES_PER_KWH, summary.point
+    work = point.unit.removesuffix("/s") if point.unit.endswith("/s") else ""
+    of_result = _beside(contents, summary, "gpu_energy_per_work" if work else "gpu_energy")
+    per = None if of_result is None else energy_cost_of_a_result(of_result, point.metric, work, price.amount)
+    return Cost(summary, price, f"{significant(kwh, 2)} kWh (GPUs)", run_s, kwh * price.amount, per)
+
+
+def _beside(contents: Contents, summary: Summary, metric: str) -> Estimate | None:
+    """Another metric of the same runs."""
+    return next(
+        (
+            one.estimate
+            for one in contents.summaries
+            if one.side == summary.side and one.point.metric == metric and one.runs == summary.runs
+        ),
+        None,
+    )
 
 
 def _held(runs: list[Result], price: Price, shape: str) -> int | None:
@@ -92,7 +126,7 @@ def tables(contents: Contents) -> tuple[Table, ...]:
         "benchmark",
         "where",
         "price",
-        "held",
+        "used",
         "time of a run",
         "cost of a run",
         "cost of a result",
@@ -119,11 +153,10 @@ def _cells(cost: Cost) -> tuple[str, ...]:
             else f" ({_money(estimate.low)} to {_money(estimate.high)})"
         )
         result = f"{_money(estimate.value)}{ends} {currency} per {what}"
-    held = f"{cost.held} {cost.price.per}{'s' if cost.held > 1 else ''}"
     point = cost.summary.point
     return (
-        cost.summary.side, point.benchmark, figures.where(point), str(cost.price), held, f"{time} {unit}",
-        f"{_money(cost.per_run)} {currency}", result,
+        cost.summary.side, point.benchmark, figures.where(point), str(cost.price), cost.paid_for,
+        f"{time} {unit}", f"{_money(cost.per_run)} {currency}", result,
     )  # fmt: skip
 
 
