@@ -7,6 +7,7 @@ import importlib
 import click
 
 COMMANDS = {
+    "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
     "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
     "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
     "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
@@ -34,6 +35,7 @@ def command() -> None:
 
     \b
     Examples:
+      assay monitor up
       assay monitor export
       assay monitor export --textfile /var/lib/node_exporter/assay.prom
       assay monitor rules > assay-rules.yaml
