@@ -10,6 +10,8 @@ COMMANDS = {
     "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
     "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
     "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
+    "schedule": ("monitor_schedule", "Print what runs a short suite again and again."),
+    "idle": ("monitor_idle", "Check that nothing else uses this machine."),
     "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
 }
 
@@ -39,5 +41,6 @@ def command() -> None:
       assay monitor export
       assay monitor export --textfile /var/lib/node_exporter/assay.prom
       assay monitor rules > assay-rules.yaml
+      assay monitor schedule quick.yaml --system lab --every 1h
       assay monitor dashboards -o /var/lib/grafana/dashboards
     """
