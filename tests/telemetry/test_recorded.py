@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
 from assay.telemetry import recorded
+from assay.telemetry.gpu_use import gpu_uses
 from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample
 
 HEADER = {
@@ -90,6 +92,25 @@ def test_damaged_tables_are_a_clear_error(tmp_path: Path) -> None:
     (directory / "telemetry/about.json").write_text("{")
     with pytest.raises(InputError, match=r"about\.json: damaged"):
         recorded.nodes(directory)
+
+
+@pytest.mark.parametrize("hostile", ['"index": "0"', '"number": 0', '"index": null'])
+def test_a_description_that_names_gpus_in_another_way_is_a_clear_error(tmp_path: Path, hostile: str) -> None:
+    directory = attempt(tmp_path, FIRST + BODY)
+    recorded.store(directory)
+    about = directory / "telemetry/about.json"
+    about.write_text(about.read_text().replace('"index": 0', hostile))
+    with pytest.raises(InputError, match="not the sampler's"):
+        gpu_uses(directory)
+
+
+def test_columns_of_another_kind_are_a_clear_error(tmp_path: Path) -> None:
+    directory = attempt(tmp_path, FIRST + BODY)
+    recorded.store(directory)
+    words = "SELECT 'x' AS node, 'y' AS gpu, 'z' AS unix_s, 'w' AS power_watts"
+    duckdb.execute(f"COPY ({words}) TO '{directory / 'telemetry/gpu.parquet'}' (FORMAT parquet)")
+    with pytest.raises(InputError, match="telemetry: damaged"):
+        gpu_uses(directory)
 
 
 @pytest.mark.parametrize("name", ["a;drop", 'a"b', "", "node", "unix_s", "x" * 80])

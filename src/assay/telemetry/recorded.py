@@ -102,9 +102,12 @@ def nodes(directory: Path) -> tuple[NodeTelemetry, ...]:
     if not about.is_file():
         return ()
     try:
-        return from_json(_About, read_whole(about)).nodes
+        found = from_json(_About, read_whole(about)).nodes
     except ValueError as error:
         raise InputError(f"{about}: damaged ({error}); the run counts, its telemetry does not") from error
+    if not all(_is_sound(node.header) for node in found):
+        raise InputError(f"{about}: damaged (names or GPUs of a node are not the sampler's); the run counts")
+    return found
 
 
 def gpus_once(of: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:
@@ -137,7 +140,7 @@ def tables(directory: Path) -> Iterator[DuckDBPyConnection]:
                 source = f"read_parquet('{_quoted(path)}')" if path.is_file() else _nothing(name)
                 connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
             yield connection
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        except duckdb.Error as error:
             words = str(error).splitlines()[0]
             raise InputError(f"{directory / 'telemetry'}: damaged ({words}); the run counts") from error
 
@@ -190,7 +193,8 @@ def _nodes_of(logs: Mapping[int, Path]) -> tuple[NodeTelemetry, ...]:
 def _is_sound(header: TelemetryHeader) -> bool:
     """Whether its names can be columns: the lines may have come from a machine that nobody knows."""
     names = (*header.node, *header.gpu)
-    return all(map(_COLUMN.fullmatch, names)) and not {"node", "gpu", "unix_s"} & set(names)
+    numbered = all(isinstance(gpu.get("index"), int) for gpu in header.gpus)
+    return numbered and all(map(_COLUMN.fullmatch, names)) and not {"node", "gpu", "unix_s"} & set(names)
 
 
 def _counts(path: Path, header: TelemetryHeader) -> tuple[int, int]:
