@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from assay.errors import InputError
 from assay.telemetry import recorded
 from assay.telemetry.gpu_use import gpu_uses
+from assay.telemetry.lines import TABLES
 from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample
 
 HEADER = {
@@ -42,11 +43,11 @@ def rows(directory: Path, name: str) -> list[tuple[object, ...]]:
 
 def test_lines_and_tables_have_the_same_samples(tmp_path: Path) -> None:
     directory = attempt(tmp_path, FIRST + BODY, FIRST.replace("1000.0", "1000.5") + BODY)
-    before = {name: rows(directory, name) for name in recorded.TABLES}
+    before = {name: rows(directory, name) for name in TABLES}
     about = recorded.nodes(directory)
     recorded.store(directory)
     assert not list((directory / "logs").glob("telemetry-*"))
-    assert {name: rows(directory, name) for name in recorded.TABLES} == before
+    assert {name: rows(directory, name) for name in TABLES} == before
     assert recorded.nodes(directory) == about
     assert before["node"][0] == (0, 1001.0, 10.0, None)
     assert before["gpu"][0] == (0, 0, 1001.1, 300.0)

@@ -9,6 +9,7 @@ import click
 COMMANDS = {
     "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
     "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
+    "fetch": ("monitor_fetch", "Store what a Prometheus has about finished runs."),
     "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
     "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
 }
@@ -39,5 +40,6 @@ def command() -> None:
       assay monitor export
       assay monitor export --textfile /var/lib/node_exporter/assay.prom
       assay monitor rules > assay-rules.yaml
+      assay monitor fetch training --prometheus http://prometheus:9090
       assay monitor dashboards -o /var/lib/grafana/dashboards
     """
