@@ -40,7 +40,7 @@ OPERATORS = [
 
 @pytest.fixture(scope="module")
 def known() -> Iterator[None]:
-    with cluster.namespace(), custom_resources.brought():
+    with cluster.namespace(), custom_resources.brought(), cluster.openshift_namespaces():
         yield
 
 
@@ -97,6 +97,7 @@ def test_every_part_is_taken_by_the_server_and_taken_back(space: str, platform: 
 VARIANTS: list[tuple[Platform, str, dict[str, Any]]] = [
     ("openshift", "numa", {"isolated_cpus": "2-63,66-127", "reserved_memory": {}, "topology": "restricted"}),
     ("openshift", "hugepages", {"size": "2Mi", "count": 4096, "pool": "gpu"}),
+    ("kubernetes", "monitoring", {"scrape": "pods", "gpus": False, "interval": "1m30s"}),
     ("openshift", "nfd", {"vendors": ["mellanox"], "approval": "Manual", "channel": "4.20"}),
     ("openshift", "gpu-operator", {"driver": False, "toolkit": False, "mig": "mixed"}),
     ("kubernetes", "nfd", {"vendors": ["nvidia"]}),

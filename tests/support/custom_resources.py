@@ -88,6 +88,15 @@ MODULES = (
         "h1:JKB36ppE2JkMoa1Klqi+qDBfatdTx0gjSQILyv/awIc=",
         ("manifests/20-performance-profile.crd.yaml",),
     ),
+    Module(
+        "github.com/prometheus-operator/prometheus-operator",
+        "v0.85.0",
+        "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+        tuple(
+            f"example/prometheus-operator-crd/monitoring.coreos.com_{name}.yaml"
+            for name in ("servicemonitors", "podmonitors", "prometheusrules")
+        ),
+    ),
 )
 
 

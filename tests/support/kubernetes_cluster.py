@@ -74,6 +74,19 @@ def namespace(**labels: str) -> Iterator[str]:
             os.environ["KUBECONFIG"] = before
 
 
+@contextmanager
+def openshift_namespaces() -> Iterator[None]:
+    """OpenShift's own namespaces that hold its settings, without OpenShift; gone afterwards."""
+    names = [f"openshift-{name}" for name in ("monitoring", "config-managed")]
+    for name in names:
+        kubectl("create", "namespace", name)
+    try:
+        yield
+    finally:
+        for name in names:
+            kubectl("delete", "namespace", name, "--timeout=120s")
+
+
 def system(namespace: str, **options: Any) -> KubernetesSystem:
     """Options of a system in that namespace."""
     return KubernetesSystem(

@@ -29,6 +29,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         }
     },
     "kueue": {"quota": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "16"}},
+    # dashboards are long, and have tests of their own
+    "monitoring": {"labels": {"release": "prometheus"}, "user_workload": True, "dashboards": "none"},
     "chrony": {"servers": ["time1.lab", "time2.lab"]},
     "hugepages": {"size": "1Gi", "count": 32},
     "numa": {"reserved_cpus": "0-1,64-65", "reserved_memory": {"0": "1124Mi"}},
@@ -56,7 +58,9 @@ def part(name: str, **options: Any) -> Component:
 
 def everything(platform: Platform, namespace: str) -> Preparation:
     names = [name for name, of in PARTS.items() if platform in of.platforms]
-    return preparation(platform, namespace, *names, registry={"images": namespace})
+    return preparation(
+        platform, namespace, *names, registry={"images": namespace}, monitoring={"dashboards": None}
+    )
 
 
 def systems_file(folder: Path, namespace: str) -> Path:

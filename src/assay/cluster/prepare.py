@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from assay.cluster import marks
-from assay.cluster.components import KINDS, Preparation, objects, singletons
+from assay.cluster.components import KINDS, Preparation, embedded_settings, objects, singletons
 from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
@@ -109,6 +109,9 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> O
         return ObjectChange("refused", part, called, ("it is being deleted: apply again once it is gone",))
     if before is None and (instead := objects.first(cluster, obj)) is not None:
         return _beside(part, obj, instead)
+    if before is not None and embedded_settings.key_of(obj) is not None:
+        hints = embedded_settings.missing(obj, before)
+        return ObjectChange("conflict" if hints else "keep", part, called, hints)
     try:
         after, first = _tried(cluster, wanted, _marked(cluster, part, obj, before))
     except ConflictError as error:
@@ -201,6 +204,9 @@ def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
         name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
         return ObjectChange("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
     theirs = marks.others(obj)
+    if theirs and (key := embedded_settings.key_of(obj)) is not None:
+        words = f"{', '.join(theirs)} changed it: remove Assay's lines from .data.{key} yourself"
+        return ObjectChange("stays", part, called, (words,))
     about = (f"some fields belong to {', '.join(theirs)}",) if theirs else ()
     return ObjectChange("delete", part, called, about, restarted_pool(obj))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -136,7 +137,12 @@ RULES: Final = (
 )
 
 
-def groups() -> list[dict[str, Any]]:
+def of_dcgm(rule: AlertRule) -> bool:
+    """Whether the rule rests on metrics of the DCGM exporter, and not on Assay's."""
+    return "DCGM_" in rule.expression
+
+
+def groups(chosen: Iterable[AlertRule] = RULES) -> list[dict[str, Any]]:
     """The rules as Prometheus' groups."""
     rules = [
         {
@@ -146,7 +152,7 @@ def groups() -> list[dict[str, Any]]:
             "labels": {"severity": rule.severity},
             "annotations": {"summary": rule.summary, "runbook": rule.anchor},
         }
-        for rule in RULES
+        for rule in chosen
     ]
     return [{"name": "assay", "rules": rules}]
 

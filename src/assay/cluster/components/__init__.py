@@ -11,6 +11,7 @@ from assay.cluster.components.gpu_operator import GpuOperator
 from assay.cluster.components.job_operators import JobSet, MPIOperator, Trainer
 from assay.cluster.components.kueue import Kueue
 from assay.cluster.components.memory import HugePages, Memlock
+from assay.cluster.components.monitoring import Monitoring
 from assay.cluster.components.network_operator import NetworkOperator
 from assay.cluster.components.nfd import NodeFeatureDiscovery
 from assay.cluster.components.numa import Numa
@@ -30,6 +31,7 @@ _PARTS: tuple[type[Component], ...] = (
     JobSet,
     Trainer,
     Kueue,
+    Monitoring,
     Chrony,
     HugePages,
     Memlock,
@@ -56,6 +58,10 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"),
     ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
     ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
+    ("v1", "ConfigMap"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("monitoring.coreos.com/v1", "PodMonitor"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"),
     ("machineconfiguration.openshift.io/v1", "MachineConfig"),
     ("machineconfiguration.openshift.io/v1", "KubeletConfig"),
     ("performance.openshift.io/v2", "PerformanceProfile"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from importlib.resources import files
+from typing import Any
 
 SIDECAR_LABEL = ("grafana_dashboard", "1")  # by which Grafana's sidecar finds ConfigMaps
 
@@ -15,18 +16,13 @@ def dashboards() -> dict[str, str]:
     return {name.removesuffix(".json"): (folder / name).read_text(encoding="utf-8") for name in found}
 
 
-def config_maps(namespace: str) -> str:
-    """Each dashboard as a ConfigMap for Grafana's sidecar, as YAML documents.
+def config_map_objects(namespace: str = "") -> list[dict[str, Any]]:
+    """Each dashboard as a ConfigMap for Grafana's sidecar.
 
     namespace  "" for the one that kubectl uses
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.scalarstring import LiteralScalarString
-
-    yaml, text = YAML(pure=True), io.StringIO()
-    yaml.explicit_start = True
     label, value = SIDECAR_LABEL
-    made = [
+    return [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -35,9 +31,20 @@ def config_maps(namespace: str) -> str:
                 **({"namespace": namespace} if namespace else {}),
                 "labels": {label: value, "app.kubernetes.io/name": "assay"},
             },
-            "data": {f"assay-{name}.json": LiteralScalarString(content)},
+            "data": {f"assay-{name}.json": content},
         }
         for name, content in dashboards().items()
     ]
+
+
+def config_maps(namespace: str) -> str:
+    """The ConfigMaps as YAML documents."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.scalarstring import walk_tree
+
+    yaml, text = YAML(pure=True), io.StringIO()
+    yaml.explicit_start = True
+    made = config_map_objects(namespace)
+    walk_tree(made)  # the JSON as a block
     yaml.dump_all(made, text)
     return text.getvalue()
