@@ -94,7 +94,8 @@ def test_what_is_no_job_never_started_or_starts_later_is_left_out(tmp_path: Path
     service["metadata"]["labels"] = {"app": "web"}
     pending = pod(100, None, "Pending")
     del pending["spec"]["nodeName"]
-    assert read(tmp_path, service, pending, pod(UNTIL + 1, UNTIL + 5)) == []
+    without_image = pod(100, None, "Pending")
+    assert read(tmp_path, service, pending, without_image, pod(UNTIL + 1, UNTIL + 5)) == []
     assert read(tmp_path, pod(100, UNTIL + 5)) == [(100, UNTIL, "running", ("n1",), "")]
 
 

@@ -92,7 +92,7 @@ def _lives(pod: Mapping[str, Any], until: float) -> Iterator[PodLife]:
     about, status, labels = pod["metadata"], pod["status"], pod["metadata"].get("labels") or {}
     name = next((labels[label] for label in _JOB_LABELS if label in labels), None)
     node, started = pod["spec"].get("nodeName"), status.get("startTime")
-    if name is None or not node or not started or _time(started) >= until:
+    if name is None or not node or not started or status["phase"] == "Pending" or _time(started) >= until:
         return
     job, begin_at = f"{about.get('namespace', 'default')}/{name}", _time(started)
     containers = status.get("containerStatuses") or []
