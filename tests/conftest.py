@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import uuid
 from collections import Counter
@@ -44,6 +45,8 @@ CHROMIUM_ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+# `nohup` and a background job of a shell ignore Ctrl-C, and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 LEFT_OUT = frozenset(filter(None, os.environ.get("ASSAY_LEAVE_OUT", "").split(",")))  # tools/run_tests.py
 

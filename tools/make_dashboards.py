@@ -45,6 +45,14 @@ class Variable(NamedTuple):
     label: str
 
 
+class Annotation(NamedTuple):
+    """Marks in every graph, at the times for which an expression has a value."""
+
+    name: str
+    color: str
+    expression: str
+
+
 def gpu(name: str, title: str, unit: str) -> Panel:
     """A gauge of each GPU of the chosen runs."""
     return Panel(title, unit, [Query(f"assay_gpu_{name}{{{RUN}}}", "{{node}}/{{gpu}}")])
@@ -197,6 +205,12 @@ TWO_VARIABLES = (
     Variable("b", 'assay_trial_running{suite=~"$suite"}', "session"),
     Variable("trial", 'assay_trial_running{suite=~"$suite"}', "trial"),
 )
+ANNOTATIONS = {
+    "run": (
+        Annotation("Trial starts", "green", f"assay_trial_running_seconds{{{RUN}}} < 15"),
+        Annotation("Epoch begins", "blue", f'changes(assay_rank_epoch{{{RUN},rank="0"}}[{RATE}]) > 0'),
+    )
+}
 DASHBOARDS: dict[str, tuple[str, Sequence[Panel], Sequence[Variable]]] = {
     "gpus": ("Assay: GPUs", GPUS, RUN_VARIABLES),
     "run": ("Assay: one run", ONE_RUN, RUN_VARIABLES),
@@ -223,6 +237,15 @@ def text_of(name: str) -> str:
             .include_all(include_all=True)
             .all_value(".*")
             .multi(multi=True)
+        )
+    for mark in ANNOTATIONS.get(name, ()):
+        made = made.annotation(
+            dashboard.AnnotationQuery()
+            .name(mark.name)
+            .datasource(SOURCE)
+            .enable(enable=True)
+            .icon_color(mark.color)
+            .expr(mark.expression)
         )
     for panel in built(panels):
         made = made.with_panel(panel)

@@ -29,9 +29,11 @@ from assay.records import (
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
+from assay.telemetry.agreement import agreement
 from assay.telemetry.energy import GpuEnergy, gpu_energy
 from assay.telemetry.gpu_use import gpu_uses
-from assay.units import counted
+from assay.telemetry.recorded import FOLDERS
+from assay.units import counted, human
 from assay.workloads import WORKLOADS
 
 # Increased when a log would be read differently although its reader stayed the same.
@@ -48,7 +50,7 @@ GPU_ENERGY = Metric(
 GPU_POWER = Metric("gpu_power", "W", None, "Mean power of all GPUs of the run's nodes", scales=False)
 GPU_ENERGY_PER_WORK = "gpu_energy_per_work"
 _PER_WORK = "Mean power of all GPUs of the run's nodes, over the whole run, divided by the throughput"
-_TABLE = "telemetry/gpu.parquet"
+_TABLES = tuple(f"{folder}/gpu.parquet" for folder in FOLDERS.values())
 
 
 def read_by(workload: str) -> str:
@@ -166,10 +168,20 @@ def _with_telemetry(made: Reading, run: Run, attempt: Attempt) -> Reading:
     try:
         uses = gpu_uses(attempt.path)
         energy = gpu_energy(attempt.path, run.ended_at - run.started_at)
+        differences = tuple(_disagreements(attempt.path))
     except InputError:
         return made
-    made = replace(made, gpus=uses)
+    made = replace(made, gpus=uses, disagreements=differences)
     return made if energy is None else _with_energy(made, energy)
+
+
+def _disagreements(directory: Path) -> Iterator[str]:
+    """Each figure for which the sampler and a Prometheus differ; nothing if one of them is not there."""
+    if not all((directory / table).is_file() for table in _TABLES):
+        return
+    for found in agreement(directory).differences:
+        values = (human(value, found.unit) for value in (found.sampler, found.prometheus, found.tolerance))
+        yield "{}: sampler {}, Prometheus {}, tolerance {}".format(f"{found.what} of {found.place}", *values)
 
 
 def _with_energy(made: Reading, found: GpuEnergy) -> Reading:
@@ -178,7 +190,9 @@ def _with_energy(made: Reading, found: GpuEnergy) -> Reading:
     if len(of_all) == 1 and of_all[0].unit.endswith("/s") and of_all[0].value > 0:
         unit = f"J/{of_all[0].unit.removesuffix('/s')}"
         figures[GPU_ENERGY_PER_WORK] = (found.watts / of_all[0].value, unit)
-    added = tuple(Measurement(name, value, unit, {}, _TABLE, 0) for name, (value, unit) in figures.items())
+    added = tuple(
+        Measurement(name, value, unit, {}, _TABLES[0], 0) for name, (value, unit) in figures.items()
+    )
     includes = f"{counted(found.gpus, 'GPU')} on {counted(found.nodes, 'node')}, from {found.source}"
     facts = {**made.facts, "energy.includes": includes}
     return replace(made, measurements=(*made.measurements, *added), facts=facts)
@@ -188,8 +202,9 @@ def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
     reader = _reader(run.trial.workload)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
     version = reader.version if reader else None
-    tables = attempt.path / _TABLE
-    sampled = [tables.stat().st_size] if tables.is_file() else []
+    paths = [attempt.path / table for table in _TABLES]
+    sampled = [path.stat().st_size if path.is_file() else None for path in paths]
+    sampled = sampled if any(sampled) else []
     return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *sampled])
 
 

@@ -150,6 +150,7 @@ def test_the_command_shows_the_step_and_what_changed_there(nightly: Path) -> Non
     assert history["levels"][0]["sessions"] == 4
 
 
+@pytest.mark.long
 def test_the_command_writes_a_page_that_names_the_step_and_what_changed(
     nightly: Path, tmp_path: Path
 ) -> None:

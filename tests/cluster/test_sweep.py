@@ -141,6 +141,7 @@ def test_somebodys_own_suite_of_the_same_name_is_not_gone_on_with(tmp_path: Path
     assert swept(tmp_path, hosts=5)[1]["sessions"] != found["sessions"]
 
 
+@pytest.mark.long
 def test_a_thousand_nodes_with_long_names_and_a_secret_are_planned_and_gone_on_with(tmp_path: Path) -> None:
     secret = {"env": {"HF_TOKEN": "hf_secret", "NCCL_DEBUG": "INFO"}, "user": "u" * 100}
     _, found, said = swept(tmp_path, hosts=1_000, **secret)

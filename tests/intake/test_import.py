@@ -315,6 +315,9 @@ def finished_session(root: Path, state: RunState = RunState.FINISHED, **changes:
     session = rundir.create(root, header(**changes), plan(), {"suite.yaml": "suite: demo\n"})
     attempt, run = session.begin(trial(), "t0k3n", RenderedJob("train", {}, {}))
     attempt.append("rank-0", b"value 5\n")
+    for name in ("about.json", "node.parquet", "gpu.parquet"):
+        (attempt.path / "telemetry").mkdir(exist_ok=True)
+        (attempt.path / "telemetry" / name).write_bytes(b"sampled")
     attempt.settle(replace(run, state=state, job=JobState.SUCCEEDED))
     return session
 

@@ -41,6 +41,7 @@ def runs(results: Path) -> dict[str, InferenceRun]:
     return {run.name: run for run in found}
 
 
+@pytest.mark.long
 def test_every_run_is_named_by_submitter_system_model_and_scenario(runs: dict[str, InferenceRun]) -> None:
     assert len(runs) == 265
     assert "Dell/XE9680_H200_SXM_141GBx8_TRT/llama2-70b-99.9/Server" in runs

@@ -82,6 +82,7 @@ def stand_in(**env: str) -> dict[str, str]:
     return {"TF_CNN_BENCHMARKS": str(folder), "STAND_IN_RATE": "325.0", **env}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ground")
 def test_tf_cnn_benchmarks_is_run_five_times_and_its_total_is_the_throughput() -> None:
     place("tf-cnn-benchmarks", **stand_in())

@@ -101,6 +101,7 @@ def test_a_directory_that_a_shell_would_take_apart_is_refused(tmp_path: Path) ->
         made(tmp_path / "with space").render(job(python("")))
 
 
+@pytest.mark.long
 def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(
     tmp_path: Path,
     lsf: Cluster,
@@ -145,6 +146,7 @@ def test_what_lsf_itself_ends_has_its_cause(
     assert left_here(handle.token) == []
 
 
+@pytest.mark.long
 def test_lsfs_run_limit_ends_a_job_that_started_too_slowly(tmp_path: Path, lsf: Cluster) -> None:
     launcher = made(tmp_path, before=["sleep 60"])
     with lsf.changed() as state:
@@ -157,6 +159,7 @@ def test_lsfs_run_limit_ends_a_job_that_started_too_slowly(tmp_path: Path, lsf: 
 # Hosts that fail
 
 
+@pytest.mark.long
 def test_a_host_that_lsf_misses_for_a_while_is_told_and_no_failure(
     launcher: BATCH_LAUNCHER,
     lsf: Cluster,
@@ -178,6 +181,7 @@ def test_a_host_that_lsf_misses_for_a_while_is_told_and_no_failure(
     assert launcher.status(handle).state is JobState.SUCCEEDED
 
 
+@pytest.mark.long
 def test_a_lost_first_host_holds_a_trial_no_longer_than_its_limit(
     launcher: BATCH_LAUNCHER,
     lsf: Cluster,
@@ -196,6 +200,7 @@ def test_a_lost_first_host_holds_a_trial_no_longer_than_its_limit(
     assert job_of(lsf, handle.token)["stat"] == "ZOMBI", "it is ended when the host comes back"
 
 
+@pytest.mark.long
 def test_a_lost_second_host_is_named(launcher: BATCH_LAUNCHER, lsf: Cluster) -> None:
     handle = launcher.submit(job(python(SLEEP), 2))
     for rank in ("rank-0", "rank-1"):
@@ -231,6 +236,7 @@ def test_what_an_lsf_that_is_down_can_not_be_asked_is_no_answer(
     assert launcher.status(handle).state is JobState.CANCELLED
 
 
+@pytest.mark.long
 def test_a_slow_lsf_holds_no_output_up(launcher: BATCH_LAUNCHER, lsf: Cluster) -> None:
     handle = launcher.submit(
         job(python("import time\nfor i in range(30): print(i, flush=True); time.sleep(0.1)"))
@@ -261,6 +267,7 @@ def test_a_number_that_came_again_is_not_taken_for_the_job_and_not_killed(
     assert launcher.status(handle).state is JobState.RUNNING or left_here(handle.token)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("exit_code", "state"), [(0, "DONE"), (7, "EXIT")])
 def test_bhist_tells_of_a_job_that_bjobs_has_forgotten(
     tmp_path: Path,

@@ -45,10 +45,12 @@ def panels() -> list[tuple[str, str, str]]:
     """Dashboard, panel, and expression of each query, its variables replaced by what matches everything."""
     found = []
     for name, text in dashboards().items():
-        for panel in json.loads(text)["panels"]:
-            for target in panel["targets"]:
-                expression = target["expr"].replace("$__rate_interval", "3s")
-                found.append((name, panel["title"], re.sub(r"\$[a-z]+", ".*", expression)))
+        made = json.loads(text)
+        asked = [(panel["title"], target["expr"]) for panel in made["panels"] for target in panel["targets"]]
+        asked += [(mark["name"], mark["expr"]) for mark in made["annotations"].get("list", ())]
+        for title, expression in asked:
+            everything = re.sub(r"\$[a-z]+", ".*", expression.replace("$__rate_interval", "3s"))
+            found.append((name, title, everything))
     return found
 
 
@@ -59,7 +61,8 @@ def moving(live: LiveRun, started: float) -> LiveRun:
     for node in live.nodes:
         gpus = tuple(replace(gpu, values=dict.fromkeys(gpu.values, 64 + passed)) for gpu in node.gpus)
         nodes.append(replace(node, values=dict.fromkeys(node.values, 1 + passed), gpus=gpus))
-    return replace(live, nodes=tuple(nodes))
+    ranks = tuple(replace(rank, rank=0, figures={**rank.figures, "epoch": passed}) for rank in live.ranks)
+    return replace(live, nodes=tuple(nodes), ranks=ranks)
 
 
 @pytest.fixture

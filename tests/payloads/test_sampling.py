@@ -255,7 +255,8 @@ def test_ports_and_disks_are_summed_in_bytes(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    source = node.NodeSource(FileTree(str(tmp_path)), os.getpid())
+    tree = FileTree(str(tmp_path))
+    source = node.NodeSource(tree, node.JobProcesses(tree, os.getpid()))
     found = dict(zip(node.COLUMNS, source.values(), strict=True))
     assert found["infiniband_received_bytes_total"] == 4040
     assert found["infiniband_sent_bytes_total"] == 8000

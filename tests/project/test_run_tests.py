@@ -10,6 +10,8 @@ import sys
 from itertools import chain, combinations
 from pathlib import Path
 
+import pytest
+
 from conftest import ROOT
 
 TOOL = ROOT / "tools" / "run_tests.py"
@@ -53,6 +55,7 @@ def test_flaky(number):
 """
 
 
+@pytest.mark.long
 def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) -> None:
     code, said = run(tmp_path, FLAKY.format(flaky=2), **ALL_SERVICES)
     assert (code, said[-1]) == (0, "7 passed, 0 failed, 1 skipped")
@@ -91,6 +94,7 @@ def subsets(*names: str) -> chain[tuple[str, ...]]:
     return chain.from_iterable(combinations(names, size) for size in range(len(names) + 1))
 
 
+@pytest.mark.long
 def test_what_fails_alone_as_well_fails_the_run_and_only_all_runs_the_long_ones(tmp_path: Path) -> None:
     code, said = run(tmp_path, "\ndef test_other(): pass\n", "--all")
     assert (code, said[-1]) == (1, "6 passed, 1 failed, 1 skipped")

@@ -215,6 +215,7 @@ def test_what_the_terminal_can_not_show_is_replaced_and_ends_no_command(
         assert words not in help_of_each or ("Usage:" in output and not error), words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminal", long_but(1, ENCODINGS), ids=["latin-1", "ascii", "C"])
 def test_what_the_doctor_says_is_shown_on_any_terminal(terminal: dict[str, str]) -> None:
     _, output, error = said([ASSAY, "doctor"], terminal)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
 from assay.telemetry import recorded
+from assay.telemetry.gpu_use import gpu_uses
+from assay.telemetry.lines import TABLES
 from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample
 
 HEADER = {
@@ -40,11 +43,11 @@ def rows(directory: Path, name: str) -> list[tuple[object, ...]]:
 
 def test_lines_and_tables_have_the_same_samples(tmp_path: Path) -> None:
     directory = attempt(tmp_path, FIRST + BODY, FIRST.replace("1000.0", "1000.5") + BODY)
-    before = {name: rows(directory, name) for name in recorded.TABLES}
+    before = {name: rows(directory, name) for name in TABLES}
     about = recorded.nodes(directory)
     recorded.store(directory)
     assert not list((directory / "logs").glob("telemetry-*"))
-    assert {name: rows(directory, name) for name in recorded.TABLES} == before
+    assert {name: rows(directory, name) for name in TABLES} == before
     assert recorded.nodes(directory) == about
     assert before["node"][0] == (0, 1001.0, 10.0, None)
     assert before["gpu"][0] == (0, 0, 1001.1, 300.0)
@@ -90,6 +93,25 @@ def test_damaged_tables_are_a_clear_error(tmp_path: Path) -> None:
     (directory / "telemetry/about.json").write_text("{")
     with pytest.raises(InputError, match=r"about\.json: damaged"):
         recorded.nodes(directory)
+
+
+@pytest.mark.parametrize("hostile", ['"index": "0"', '"number": 0', '"index": null'])
+def test_a_description_that_names_gpus_in_another_way_is_a_clear_error(tmp_path: Path, hostile: str) -> None:
+    directory = attempt(tmp_path, FIRST + BODY)
+    recorded.store(directory)
+    about = directory / "telemetry/about.json"
+    about.write_text(about.read_text().replace('"index": 0', hostile))
+    with pytest.raises(InputError, match="not the sampler's"):
+        gpu_uses(directory)
+
+
+def test_columns_of_another_kind_are_a_clear_error(tmp_path: Path) -> None:
+    directory = attempt(tmp_path, FIRST + BODY)
+    recorded.store(directory)
+    words = "SELECT 'x' AS node, 'y' AS gpu, 'z' AS unix_s, 'w' AS power_watts"
+    duckdb.execute(f"COPY ({words}) TO '{directory / 'telemetry/gpu.parquet'}' (FORMAT parquet)")
+    with pytest.raises(InputError, match="telemetry: damaged"):
+        gpu_uses(directory)
 
 
 @pytest.mark.parametrize("name", ["a;drop", 'a"b', "", "node", "unix_s", "x" * 80])

@@ -45,6 +45,7 @@ def goodput(
     *,
     table: str | PathLike[str] | None = None,
     sacct: str | PathLike[str] | None = None,
+    pods: str | PathLike[str] | None = None,
     checkpoint_cost: str | float | None = None,
     until: str | float | None = None,
     runs: str | PathLike[str] | None = None,
@@ -53,6 +54,7 @@ def goodput(
 
     reference        a suite or a session of the runs directory; "" for all, if no other source is named
     table, sacct     a CSV file; the output of `sacct -D --json`
+    pods             the output of `kubectl get pods --all-namespaces -o json`
     checkpoint_cost  time that saving a checkpoint takes, `"60s"` or seconds
     until            end of the observation, `"2026-11-23T21:00"`, an age or seconds; None: now
     runs             directory of the runs; None means $ASSAY_RUNS, or else `runs` here
@@ -61,7 +63,7 @@ def goodput(
     """
     from assay.analyse.goodput import failures, shares
     from assay.analyse.goodput.checkpoints import checkpoint_interval
-    from assay.intake import job_attempts
+    from assay.intake import job_attempts, pod_attempts
 
     try:
         end = time.time() if until is None else moment(until)
@@ -75,7 +77,9 @@ def goodput(
         attempts += job_attempts.from_table(Path(table), end)
     if sacct is not None:
         attempts += job_attempts.from_sacct(Path(sacct), end)
-    if reference or (table is None and sacct is None):
+    if pods is not None:
+        attempts += pod_attempts.from_pods(Path(pods), end)
+    if reference or (table is None and sacct is None and pods is None):
         directory = runs_directory(runs)
         attempts += job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
     if not any(attempt.duration_s > 0 for attempt in attempts):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from assay.monitor.watching import Watching
+    from assay.monitor.watching_jobs import WatchedJob
 
 
 def watch(pid: int, *, every: str | float = 1.0, for_: str | float | None = None) -> Iterator[Watching]:
@@ -25,8 +26,40 @@ def watch(pid: int, *, every: str | float = 1.0, for_: str | float | None = None
     """
     from assay.monitor.watching import watch as watched
 
+    return watched(pid, *_times(every, for_))
+
+
+def watch_job(
+    *,
+    slurm_job: str | int | None = None,
+    kubernetes: str | None = None,
+    every: str | float = 1.0,
+    for_: str | float | None = None,
+    python: str = "python3",
+) -> Iterator[WatchedJob]:
+    """Samples of every node or pod of a running job, like `assay watch --slurm-job` and `--kubernetes`.
+
+    slurm_job    its number; the sampler is a step of its own that overlaps with the job's
+    kubernetes   NAMESPACE/JOB; the sampler is a process of its own in each pod's first container
+    every, for_  as for `watch`
+    python       an interpreter there, 3.9 or newer
+
+    Each sample updates and yields the same record. Raises InputError if there is no such running job;
+    HostError if no sampler could run there.
+    """
+    from assay.monitor.watching_jobs import of_kubernetes, of_slurm
+    from assay.monitor.watching_jobs import watch as watched
+
+    if (slurm_job is None) == (kubernetes is None):
+        raise InputError("found a job of both Slurm and Kubernetes, or of none; expected one")
+    period_s, for_s = _times(every, for_)
+    if kubernetes is not None:
+        return watched(kubernetes, of_kubernetes(kubernetes, period_s, python), for_s)
+    return watched(f"job {slurm_job}", of_slurm(str(slurm_job), period_s, python), for_s)
+
+
+def _times(every: str | float, for_: str | float | None) -> tuple[float, float | None]:
     try:
-        period_s, for_s = seconds(every), None if for_ is None else seconds(for_)
+        return seconds(every), None if for_ is None else seconds(for_)
     except ValueError as error:
         raise InputError(str(error)) from None
-    return watched(pid, period_s, for_s)

@@ -24,6 +24,7 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.argument("reference", required=False, default="")
 @click.option("--csv", "table", type=FILE, help="Jobs as a table; docs/how-to/goodput.md has its columns.")
 @click.option("--sacct", type=FILE, help="Output of `sacct -D --json`.")
+@click.option("--pods", type=FILE, help="Output of `kubectl get pods --all-namespaces -o json`.")
 @click.option("--checkpoint-cost", metavar="TIME", help="Time that saving a checkpoint takes: 60s.")
 @click.option("--until", metavar="TIME", help="End of the observation: a date or an age.  [default: now]")
 @RUNS
@@ -32,6 +33,7 @@ def command(
     reference: str,
     table: Path | None,
     sacct: Path | None,
+    pods: Path | None,
     checkpoint_cost: str | None,
     until: str | None,
     runs_dir: Path,
@@ -46,6 +48,7 @@ def command(
     Examples:
       assay goodput
       sacct -D --json -S 2026-11-01 > jobs.json && assay goodput --sacct jobs.json --checkpoint-cost 60s
+      kubectl get pods -A -o json > pods.json && assay goodput --pods pods.json
       assay goodput --csv jobs.csv --until 2026-11-23
 
     \b
@@ -54,7 +57,13 @@ def command(
     from assay.api.goodputs import goodput
 
     result = goodput(
-        reference, table=table, sacct=sacct, checkpoint_cost=checkpoint_cost, until=until, runs=runs_dir
+        reference,
+        table=table,
+        sacct=sacct,
+        pods=pods,
+        checkpoint_cost=checkpoint_cost,
+        until=until,
+        runs=runs_dir,
     )
     if as_json:
         from assay.documents.goodput import document

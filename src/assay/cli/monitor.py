@@ -9,6 +9,7 @@ import click
 COMMANDS = {
     "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
     "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
+    "fetch": ("monitor_fetch", "Store what a Prometheus has about finished runs."),
     "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
     "schedule": ("monitor_schedule", "Print what runs a short suite again and again."),
     "idle": ("monitor_idle", "Check that nothing else uses this machine."),
@@ -42,5 +43,6 @@ def command() -> None:
       assay monitor export --textfile /var/lib/node_exporter/assay.prom
       assay monitor rules > assay-rules.yaml
       assay monitor schedule quick.yaml --system lab --every 1h
+      assay monitor fetch training --prometheus http://prometheus:9090
       assay monitor dashboards -o /var/lib/grafana/dashboards
     """

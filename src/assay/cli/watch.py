@@ -21,27 +21,48 @@ UNKNOWN = "unknown"
 
 
 @click.command()
-@click.option("--pid", type=click.IntRange(min=1), required=True, help="Process to watch, with its children.")
+@click.option("--pid", type=click.IntRange(min=1), help="Process to watch, with its children.")
+@click.option("--slurm-job", metavar="ID", help="Running job of Slurm to watch, on all of its nodes.")
+@click.option("--kubernetes", metavar="NAMESPACE/JOB", help="Job to watch, in all of its running pods.")
 @click.option("--every", callback=duration, default="1s", show_default=True, help="Time between samples.")
 @click.option("--for", "for_", callback=duration, metavar="TIME", help="How long; else until it ends.")
+@click.option("--python", default="python3", show_default=True, help="Interpreter on the nodes, in the pods.")
 @JSON
-def command(pid: int, every: float, for_: float | None, as_json: bool) -> None:
-    """Watch a job that Assay did not start: its CPU time, memory and disk traffic, the node and its GPUs.
+def command(
+    pid: int | None,
+    slurm_job: str | None,
+    kubernetes: str | None,
+    every: float,
+    for_: float | None,
+    python: str,
+    as_json: bool,
+) -> None:
+    """Watch a job that Assay did not start: its CPU time, memory and disk traffic, its nodes and their GPUs.
 
-    The job is a process on this machine and everything below it. Assay reads what the kernel and NVIDIA's
-    driver count, and changes nothing of the job. The live table and the lines go to standard output; a
+    The job is a process on this machine and everything below it, a running job of Slurm, or the pods of a
+    Kubernetes job. Assay reads what the kernel and NVIDIA's driver count, and changes nothing of the job: in
+    Slurm it runs a step of its own that overlaps with the job's, in Kubernetes a process of its own in each
+    pod's first container, which needs Python 3.9 there. The live table and the lines go to standard output; a
     summary follows when the job ends, when the time is over, or after Ctrl-C.
 
     \b
     Examples:
       assay watch --pid 4711
-      assay watch --pid 4711 --every 5s --for 10min
+      assay watch --slurm-job 1234 --every 5s --for 10min
+      assay watch --kubernetes training/bert
       assay watch --pid 4711 --json > samples.jsonl     one JSON document per sample, then the summary
 
     \b
-    Exit codes: 0 watched to the end of the job or of the time; 4 there is no such process;
-    130 stopped by Ctrl-C.
+    Exit codes: 0 watched to the end of the job or of the time; 4 there is no such process or running job;
+    5 nothing could be sampled there; 130 stopped by Ctrl-C.
     """
+    if sum(one is not None for one in (pid, slurm_job, kubernetes)) != 1:
+        raise click.UsageError("name one job: --pid, --slurm-job, or --kubernetes")
+    if pid is None:
+        from assay.cli.watch_job import show
+
+        show(slurm_job, kubernetes, every, for_, python, as_json=as_json)
+        return
     from assay.api.watching import watch
 
     samples = watch(pid, every=every, for_=for_)
@@ -61,16 +82,16 @@ def _lines(samples: Iterator[Watching]) -> None:
     shown, last = 0, None
     for last in samples:
         at_s = last.latest[None].at_s
-        click.echo(f"{at_s:8.1f} s  {_row(_node(last))}")
-        for gpu, row in _gpus(last).items():
-            click.echo(f"            GPU {gpu}  {_row(row)}")
+        click.echo(f"{at_s:8.1f} s  {row_of(node_figures(last))}")
+        for gpu, row in gpu_figures(last).items():
+            click.echo(f"            GPU {gpu}  {row_of(row)}")
         for event in last.events[shown:]:
-            click.echo(f"{event.at_s:8.1f} s  ! {_words(event.gpu, event.words)}")
+            click.echo(f"{event.at_s:8.1f} s  ! {event_words(event.gpu, event.words)}")
         shown = len(last.events)
     _end(last)
 
 
-def _row(figures: Mapping[str, str]) -> str:
+def row_of(figures: Mapping[str, str]) -> str:
     """The figures that are known: at the first sample, no speed is."""
     known = {name: figure for name, figure in figures.items() if figure != UNKNOWN}
     return "  ".join(f"{name} {figure:<11}" for name, figure in known.items()).rstrip()
@@ -86,7 +107,7 @@ def _live(samples: Iterator[Watching]) -> None:
         for last in samples:
             live.update(_table(last), refresh=True)
     for event in last.events if last else ():
-        click.echo(f"{event.at_s:8.1f} s  ! {_words(event.gpu, event.words)}")
+        click.echo(f"{event.at_s:8.1f} s  ! {event_words(event.gpu, event.words)}")
     _end(last)
 
 
@@ -95,8 +116,8 @@ def _table(watching: Watching) -> Table:
 
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     table.add_column(f"process {watching.pid}")
-    gpus = _gpus(watching)
-    node = _node(watching)
+    gpus = gpu_figures(watching)
+    node = node_figures(watching)
     for name in node:
         table.add_column(name, justify="right")
     table.add_row(f"{watching.latest[None].at_s:.0f} s", *node.values())
@@ -114,7 +135,7 @@ def _table(watching: Watching) -> Table:
     return both
 
 
-def _node(watching: Watching) -> dict[str, str]:
+def node_figures(watching: Watching) -> dict[str, str]:
     """What the job and its node do, by name."""
     values, speeds = watching.latest[None].values, watching.speeds.get(None, {})
     return {
@@ -129,7 +150,7 @@ def _node(watching: Watching) -> dict[str, str]:
     }
 
 
-def _gpus(watching: Watching) -> dict[int, dict[str, str]]:
+def gpu_figures(watching: Watching) -> dict[int, dict[str, str]]:
     """What each GPU does, by index and name."""
     return {
         gpu: {
@@ -153,7 +174,8 @@ def _quantity(values: Mapping[str, float], name: str, unit: str) -> str:
     return human(values[name], unit) if name in values else UNKNOWN
 
 
-def _words(gpu: int | None, words: str) -> str:
+def event_words(gpu: int | None, words: str) -> str:
+    """An event, with its GPU."""
     return words if gpu is None else f"GPU {gpu}: {words}"
 
 

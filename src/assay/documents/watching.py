@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.monitor.watching import Watching
+from assay.monitor.watching_jobs import WatchedJob
 
 
 def document(watching: Watching) -> dict[str, Any]:
@@ -18,6 +19,20 @@ def document(watching: Watching) -> dict[str, Any]:
         "gpus": {gpu: {**one.values} for gpu, one in watching.latest.items() if gpu is not None},
         "events": [{"at_s": e.at_s, "gpu": e.gpu, "xid": e.xid, "words": e.words} for e in watching.events],
     }
+
+
+def job_document(watched: WatchedJob) -> dict[str, Any]:
+    """The newest samples of each node or pod, and why others have none."""
+    return {
+        "job": watched.job,
+        "places": {place: document(one) for place, one in watched.places.items() if None in one.latest},
+        "failed": dict(watched.failed),
+    }
+
+
+def job_summary(watched: WatchedJob | None) -> dict[str, Any]:
+    """What is known of the whole time, by node or pod."""
+    return {"summary": {place: one.summary() for place, one in (watched.places if watched else {}).items()}}
 
 
 def summary(watching: Watching | None) -> dict[str, Any]:

@@ -49,11 +49,11 @@ def from_table(path: Path, until: float) -> list[JobAttempt]:
     Raises InputError with every problem.
     """
     rows = csv.DictReader(io.StringIO(read_whole(path).decode(errors="replace")))
-    missing = [name for name in _NEEDED if name not in (rows.fieldnames or ())]
-    if missing:
-        raise InputError([Problem(f"{path}:1", f"the columns {', '.join(missing)} are missing")])
     found, problems = [], []
     try:
+        missing = [name for name in _NEEDED if name not in (rows.fieldnames or ())]
+        if missing:
+            raise InputError([Problem(f"{path}:1", f"the columns {', '.join(missing)} are missing")])
         for row in rows:
             where = f"{path}:{rows.line_num}"
             try:

@@ -30,9 +30,10 @@ LARGEST_SESSION_BYTES = 64 << 30
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._+=@-]*"
 _LAYOUT = re.compile(
     rf"(session|plan)\.json|(suite|systems)\.yaml"
-    rf"|{_NAME}/attempt-[1-9]\d*/((run|plan|provenance)\.json|logs/{_NAME}|outputs/.+)"
+    rf"|{_NAME}/attempt-[1-9]\d*/((run|plan|provenance)\.json|logs/{_NAME}|outputs/.+"
+    r"|telemetry(-prometheus)?/((about|source)\.json|(node|gpu)\.parquet))"
 )
-_PRINTED = re.compile(r"/attempt-[1-9]\d*/(logs|outputs)/")  # what jobs made: of any length
+_PRINTED = re.compile(r"/attempt-[1-9]\d*/(logs|outputs|telemetry(-prometheus)?)/")  # by jobs: of any length
 _LEFT_OUT = re.compile(r"lock|jobs(/.*)?|.*/reading\.json|(.*/)?\..*")  # Assay's own, useless elsewhere
 
 

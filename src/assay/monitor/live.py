@@ -17,7 +17,7 @@ from assay.logs.mllog import EventScanner, is_number
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt, Session
-from assay.telemetry.recorded import STREAM
+from assay.telemetry.lines import STREAM
 from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample, rates
 from assay.telemetry.stalls import THROTTLED
 

@@ -114,6 +114,7 @@ class Reading:
     confusion      of the last evaluation, if the program prints one
     links          how its ranks were connected, if the communication library reports it
     gpus           what each GPU of its nodes did, if they were sampled
+    disagreements  figures for which the sampler and a Prometheus differ, in words
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -126,6 +127,7 @@ class Reading:
     confusion: ConfusionMatrix | None = None
     links: tuple[Links, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
+    disagreements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
+from assay.telemetry.lines import STREAM
 from assay.units import counted, human
 
 FLOOD_SLACK_BYTES = 1 << 30  # a keeper checks four times a second, and disks write up to 2 GB per second
@@ -243,7 +244,7 @@ def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:
     return tuple(
         words
         for name, end in sorted(status.streams.items())
-        if not name.startswith(recorded.STREAM)
+        if not name.startswith(STREAM)
         and (words := _difference(name, logs.get(f"{name}.log"), end)) is not None
     )
 

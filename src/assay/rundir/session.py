@@ -107,6 +107,10 @@ class Attempt:
             return f"{self.number}-gone"
         return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
 
+    def renew_stamp(self) -> None:
+        """Say that something next to the record has changed, so that the index takes it in again."""
+        os.utime(self.path / "run.json")
+
     def secret_places(self) -> tuple[SecretPlace, ...]:
         """Where its logs first contain each secret that this process knows."""
         found = (

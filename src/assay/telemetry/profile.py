@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from assay.telemetry import recorded
+from assay.telemetry.lines import TABLES
 from assay.telemetry.recorded import TelemetryGap
 from assay.telemetry.samples import COUNTER, TelemetryEvent
 
@@ -143,7 +144,7 @@ def _panels(
     tables: DuckDBPyConnection, begin_at: float, end_at: float, period_s: float
 ) -> Iterator[TelemetryPanel]:
     bucket_s = max(period_s, (end_at - begin_at) / MOST_BUCKETS)
-    known = {name: recorded.columns(tables, name) for name in recorded.TABLES}
+    known = {name: recorded.columns(tables, name) for name in TABLES}
     for source in _SOURCES:
         lines = [
             TelemetryLine(name, points)

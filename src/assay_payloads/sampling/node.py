@@ -58,8 +58,8 @@ class NodeSource:
 
     columns = COLUMNS
 
-    def __init__(self, tree: FileTree, pid: int) -> None:
-        self._tree, self._job = tree, JobProcesses(tree, pid)
+    def __init__(self, tree: FileTree, job: JobProcesses) -> None:
+        self._tree, self._job = tree, job
         self._groups = [path for path in cgroups.directories(tree, "cpu") if cgroups.quota_cores(tree, path)]
         self._interfaces = interfaces(tree)
         self._disks = {name for name in tree.names("/sys/block") if tree.has(f"/sys/block/{name}/device")}
@@ -168,7 +168,7 @@ class JobProcesses:
     def __init__(self, tree: FileTree, pid: int) -> None:
         self._tree, self._first, self._sample = tree, pid, 0
         self._started = self._start_ticks()
-        self._below: set[int] = set()
+        self._below: set[int] = set()  # all others of the job
         self._transferred: dict[int, tuple[int, int]] = {}  # bytes, also of processes that have ended
 
     def runs(self) -> bool:
@@ -216,7 +216,11 @@ class JobProcesses:
             fields = self._stat(int(name))
             if fields:
                 parents.setdefault(int(fields[1]), []).append(int(name))
-        return self._closed(lambda pid: parents.get(pid, []), ())
+        return self._closed(lambda pid: parents.get(pid, []), self._roots())
+
+    def _roots(self) -> Iterable[int]:
+        """Processes of the job that are not below the first one."""
+        return ()
 
     def _children_too(self) -> set[int]:
         def children(pid: int) -> list[int]:
@@ -232,4 +236,4 @@ class JobProcesses:
                 if child not in found and child != os.getpid():
                     found.add(child)
                     todo.append(child)
-        return found
+        return found - {self._first}

@@ -33,7 +33,7 @@ if __name__ == "__main__":  # otherwise the importer has found the package
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.sampling.gpus import GPU_COLUMNS, GpuError, Gpus
-from assay_payloads.sampling.node import NodeSource
+from assay_payloads.sampling.node import JobProcesses, NodeSource
 
 VERSION = 1
 MARK = ":::ASSAY-TELEMETRY "
@@ -49,9 +49,17 @@ def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
     """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     time.sleep(SETTLE_S)
+    tree = FileTree()
+    sample(NodeSource(tree, JobProcesses(tree, pid)), period_s, library)
+
+
+def sample(node: NodeSource, period_s: float, library: str = LIBRARY, problem: str = "") -> None:
+    """Print samples until the job has ended.
+
+    problem  that is noted first; "" for none
+    """
     lines = Lines(1)
-    node = NodeSource(FileTree(), pid)
-    gpus, problem = opened(library)
+    gpus, without = opened(library)
     header = {
         "version": VERSION,
         "started_at": time.time(),
@@ -62,8 +70,8 @@ def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
     }
     lines.began = time.monotonic()
     lines.write(MARK + json.dumps(header))
-    if problem:
-        lines.write(f"! 0 {problem}")
+    for words in filter(None, (problem, without)):
+        lines.write(f"! 0 {words}")
     if gpus is not None:
         watchers = [partial(sample_gpu, gpus, index) for index in range(len(gpus.names))]
         for watch in (*watchers, partial(report_xids, gpus)):

@@ -334,6 +334,7 @@ def test_no_difference_is_called_faster_or_slower_in_at_most_55_of_1000(n: int) 
     assert called, "a test at 5 % that never errs is not one at 5 %"
 
 
+@pytest.mark.long
 def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_55_of_1000() -> None:
     rng, sets, wrong = np.random.default_rng(3), 1500, 0
     for values in (rng.normal(0, 0.004, (sets, 2, 5))).tolist():

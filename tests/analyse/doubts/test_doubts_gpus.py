@@ -146,3 +146,18 @@ def test_what_the_driver_does_not_say_is_unknown(tmp_path: Path) -> None:
     (use,) = sampled(tmp_path, ("power_watts",), [f"g {t} 0 - ." for t in range(60)])
     assert use == GpuUse(0, 0, 59.0)
     assert gpu_uses(tmp_path / "nothing") == ()
+
+
+def test_two_sources_that_differ_are_doubted() -> None:
+    made = [
+        replace(one, reading=replace(one.reading, disagreements=("power of GPU 0 of node 0: …", "more")))
+        for one in runs(GPU)
+    ]
+    found = []
+    [at] = group(made, metrics()).values()
+    found = [
+        d for d in of(Case((Side("A", at),), Estimate(1.0, None, None, 3, ""), None)) if "telemetry" in d.code
+    ]
+    (doubt,) = found
+    assert doubt.code == "telemetry-disagrees"
+    assert doubt.evidence.endswith("power of GPU 0 of node 0: … and 1 more")

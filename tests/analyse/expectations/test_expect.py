@@ -128,6 +128,7 @@ def test_a_plan_of_one_look_needs_no_surer_bounds() -> None:
     assert [doubt.code for doubt in looked.doubts] == [doubt.code for doubt in not_looked.doubts]
 
 
+@pytest.mark.long
 def test_a_system_at_the_requirement_is_passed_or_failed_at_any_look_in_at_most_5_of_100_sequences() -> None:
     rng, sets = np.random.default_rng(12), 250
     called = {"looked at": 0, "as if not": 0}

@@ -39,6 +39,7 @@ def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: f
     assert hits / runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / runs)
 
 
+@pytest.mark.long
 def test_healthy_nodes_are_named_in_at_most_5_of_100_clusters_and_a_bad_one_in_most() -> None:
     rng, runs = np.random.default_rng(6), 300
     named = found = 0

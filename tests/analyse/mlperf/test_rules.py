@@ -555,6 +555,7 @@ def accepted_here(path: Path, round_: str) -> bool:
     return not any(c.state == "fail" for c in check_log(run, outline(path), rules_of(run.benchmark, round_)))
 
 
+@pytest.mark.long
 @pytest.mark.mlperf_logs
 def test_the_same_real_logs_are_accepted_by_mlperf_logging(mlperf_logs: Path, tmp_path: Path) -> None:
     differing = {}

@@ -733,6 +733,7 @@ def wait_for_health(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
     pytest.fail(log.read_text())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(

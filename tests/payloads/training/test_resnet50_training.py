@@ -56,6 +56,7 @@ class TestResNet50Training(TrainingContract):
         return str(victim)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.torch
 def test_a_training_that_diverges_ends_its_log_as_aborted_and_its_trial_as_failed(

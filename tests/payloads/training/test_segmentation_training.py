@@ -170,6 +170,7 @@ def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_the
 # The playbook for eight and sixteen GPUs -------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_playbook_asks_for_as_many_pods_and_gpus_as_its_shapes_say() -> None:
     suite = ROOT / "examples" / "a2d2" / "suite.yaml"
     listed = CliRunner().invoke(assay, ["plan", str(suite), "--json"])

@@ -50,7 +50,10 @@ STEPS = {"device": "cpu", "steps": 3, "warmup": 1, "window": 2}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.long if n in ("unet3d", "segmentation") else ()) for n in SMALL],
+)
 def test_a_training_on_one_synthetic_batch_gives_its_figures(name: str, tmp_path: Path, forks: Forks) -> None:
     workload, params = WORKLOADS[name], SMALL[name] | STEPS
     reading = run_workload(tmp_path, name, 1, 1, params, forks.start)

@@ -147,6 +147,41 @@ POWER_LIMITS_DIFFER = CaseDoubtKind(
 )
 
 
+def disagree(case: Case) -> str | None:
+    """The sampler and a Prometheus say different things about a run."""
+    for side in case.sides:
+        for sample in side.group.samples:
+            found = sample.result.reading.disagreements
+            if found:
+                more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+                return f"{side.name}, {sample.result.run.trial.id}: {found[0]}{more}"
+    return None
+
+
+TELEMETRY_DISAGREES = CaseDoubtKind(
+    code="telemetry-disagrees",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "Assay's sampler and the Prometheus from which `assay monitor fetch` took the same run's telemetry "
+        "differ by more than 5 % plus four standard errors of the difference: in the mean power, use or "
+        "memory of a GPU, or in the CPUs used or memory available on a node."
+    ),
+    effect=(
+        "One of the two is wrong: another node under the same name, clocks that differ, a sensor or an "
+        "exporter that lags. Energy and the doubts about GPUs may rest on the wrong one; they use the "
+        "sampler's."
+    ),
+    remedy="Compare the two over time (`assay report`, the Prometheus' own graph), and the nodes' clocks.",
+    rates=(
+        "Two healthy sources of the same signal were told apart in 0 of 400 simulated runs of 10 minutes "
+        "(noise of 10 %, correlated over 20 s, scraped every 15 s). A difference of 15 % was found in all."
+    ),
+    evidence=disagree,
+    looks_at="runs",
+)
+
+
 def slowed_share(gpu: GpuUse) -> float | None:
     """The share of the sampled time at lowered clocks; None if the driver does not say."""
     return None if gpu.slowed_s is None or not gpu.sampled_s else min(1.0, gpu.slowed_s / gpu.sampled_s)

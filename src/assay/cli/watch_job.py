@@ -1,0 +1,134 @@
+"""`assay watch --slurm-job` and `--kubernetes`: every node or pod of a job, live."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import echo_json
+from assay.cli.watch import event_words, gpu_figures, node_figures, row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from assay.monitor.watching_jobs import WatchedJob
+
+MOST_ROWS = 24  # of a live table
+
+
+def show(
+    slurm_job: str | None,
+    kubernetes: str | None,
+    every: float,
+    for_: float | None,
+    python: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print samples as they arrive, then the summary."""
+    from assay.api.watching import watch_job
+
+    watched = watch_job(slurm_job=slurm_job, kubernetes=kubernetes, every=every, for_=for_, python=python)
+    paced = _paced(watched, every)
+    if as_json:
+        from assay.documents.watching import job_document, job_summary
+
+        last = None
+        for last in paced:
+            echo_json(job_document(last))
+        echo_json(job_summary(last))
+        return
+    (_live if sys.stdout.isatty() else _lines)(paced)
+
+
+def _paced(samples: Iterator[WatchedJob], every: float) -> Iterator[WatchedJob]:
+    """Once per period, although every node has a sample in it; and the last."""
+    last, due = None, 0.0
+    for last in samples:
+        if time.monotonic() >= due:
+            due = time.monotonic() + every
+            yield last
+    if last is not None:
+        yield last
+
+
+def _lines(samples: Iterator[WatchedJob]) -> None:
+    last, shown = None, dict[str, int]()
+    for last in samples:
+        for place, one in last.places.items():
+            if None not in one.latest:
+                continue
+            click.echo(f"{one.latest[None].at_s:8.1f} s  {place}  {row_of(node_figures(one))}")
+            for gpu, row in gpu_figures(one).items():
+                click.echo(f"            {place} GPU {gpu}  {row_of(row)}")
+            for event in one.events[shown.get(place, 0) :]:
+                click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_words(event.gpu, event.words)}")
+            shown[place] = len(one.events)
+    _end(last)
+
+
+def _live(samples: Iterator[WatchedJob]) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    last = None
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        for last in samples:
+            live.update(_table(last), refresh=True)
+    for place, one in last.places.items() if last else ():
+        for event in one.events:
+            click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_words(event.gpu, event.words)}")
+    _end(last)
+
+
+def _table(watched: WatchedJob) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+
+    sampled = [(place, one) for place, one in watched.places.items() if None in one.latest]
+    nodes = Table(box=None, pad_edge=False, header_style="dim")
+    nodes.add_column(f"{watched.job}: {len(sampled)} of {len(watched.places)}")
+    for name in node_figures(sampled[0][1]) if sampled else ():
+        nodes.add_column(name, justify="right", no_wrap=True)
+    for place, one in sampled[:MOST_ROWS]:
+        nodes.add_row(place, *node_figures(one).values())
+    if len(sampled) > MOST_ROWS:
+        nodes.add_row(f"and {len(sampled) - MOST_ROWS} more")
+    rows = [(f"{place} {gpu}", row) for place, one in sampled for gpu, row in gpu_figures(one).items()]
+    if not rows:
+        return nodes
+    gpus = Table(box=None, pad_edge=False, header_style="dim")
+    gpus.add_column("GPU")
+    for name in rows[0][1]:
+        gpus.add_column(name, justify="right", no_wrap=True)
+    for name, row in rows[:MOST_ROWS]:
+        gpus.add_row(name, *row.values())
+    if len(rows) > MOST_ROWS:
+        gpus.add_row(f"and {len(rows) - MOST_ROWS} more")
+    return Group(nodes, gpus)
+
+
+def _end(last: WatchedJob | None) -> None:
+    from assay.units import counted, human, human_seconds
+
+    if last is None:
+        click.echo("It ended before the first sample.")
+        return
+    for place, one in last.places.items():
+        summary = one.summary()
+        if "watched_seconds" not in summary:
+            click.echo(f"{place}: not sampled: {last.failed.get(place, 'it ended before the first sample')}")
+            continue
+        said = [f"{place}: watched for {human_seconds(summary['watched_seconds'])}"]
+        if "job_mean_cpu_cores" in summary:
+            said.append(f"{summary['job_mean_cpu_cores']:.2f} cores on average")
+        if "job_peak_memory_bytes" in summary:
+            said.append(f"at most {human(summary['job_peak_memory_bytes'], 'B')} of memory")
+        click.echo("; ".join(said))
+    if last.failed:
+        click.echo(f"{counted(len(last.failed), 'place')} could not be sampled")

@@ -1,0 +1,1 @@
+"""Telemetry of runs from a Prometheus that has scraped their machines."""

@@ -1,0 +1,162 @@
+"""Prometheus' HTTP API, as Prometheus, Thanos and OpenShift's querier offer it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import HostError, InputError
+
+TIMEOUT_S: Final = 60.0
+MOST_BYTES: Final = 256 << 20  # of one answer
+WINDOW_S: Final = 3600.0  # of samples per request
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_SHOWN: Final = 200  # characters of an unexpected answer
+
+
+@dataclass(frozen=True)
+class PrometheusSeries:
+    """The samples of one series, as they were scraped.
+
+    at     seconds since 1970, increasing, shape (n,)
+    value  shape (n,), finite
+    """
+
+    labels: Mapping[str, str]
+    at: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
+class PrometheusClient:
+    """Asks one server. Raises HostError for what the server or the network is to blame for.
+
+    url      with a path if the API is below one; InputError if it has a user, a query, or no host
+    token    a bearer token; "" for none. It is sent over TLS or to this machine only, never after a redirect
+    ca_file  certificates that vouch for the server, in PEM; None: the system's
+    """
+
+    def __init__(self, url: str, token: str = "", ca_file: Path | None = None) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"{url!r} is no address of a Prometheus; write it as https://prometheus.example")
+        if parts.username or parts.password:
+            raise InputError("the address has a user or a password, which would be stored; use a token file")
+        if parts.query or parts.fragment:
+            raise InputError(f"{url!r} has a query; give the address that ends before /api/v1")
+        if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            raise InputError(f"{url!r} isn't encrypted, so anyone on the way could read the token; use https")
+        self.url, self._token = url.rstrip("/"), token
+        try:
+            tls = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+        except OSError as error:  # ssl.SSLError is one
+            raise InputError(f"{ca_file}: can't be read as certificates in PEM ({error})") from error
+        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirect())
+
+    def samples(self, selector: str, begin_at: float, end_at: float) -> Iterator[PrometheusSeries]:
+        """The scraped samples of every series that matches, from begin to end, seconds since 1970.
+
+        It asks for ranges of raw samples and not through query_range, which repeats a sample for up to five
+        minutes and so hides what is missing. Samples that are NaN or infinite are left out.
+        """
+        found: dict[str, tuple[Mapping[str, str], dict[float, float]]] = {}
+        begin = begin_at
+        while begin < end_at:
+            end = min(end_at, begin + WINDOW_S)
+            asked = {"query": f"{selector}[{math.ceil(end - begin) + 1}s]", "time": f"{end:.3f}"}
+            answer = self._ask("/api/v1/query", asked)
+            for one in answer.get("result", ()):
+                labels = {str(name): str(value) for name, value in one["metric"].items()}
+                _, values = found.setdefault(json.dumps(labels, sort_keys=True), (labels, {}))
+                values |= {float(at): float(value) for at, value in one["values"]}
+            begin = end
+        for about, samples in found.values():
+            kept = sorted(
+                one for one in samples.items() if begin_at <= one[0] <= end_at and math.isfinite(one[1])
+            )
+            if kept:
+                at, value = np.array(kept).T
+                yield PrometheusSeries(about, at, value)
+
+    def version(self) -> str:
+        """The server's version, "" if it does not say; shows that the server answers and takes the token."""
+        self._ask("/api/v1/query", {"query": "vector(1)"})
+        try:
+            return str(self._ask("/api/v1/status/buildinfo", {}).get("version", ""))
+        except HostError:  # Thanos and restricted queriers have no such page
+            return ""
+
+    def _ask(self, path: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
+        request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+            self.url + path, data=urllib.parse.urlencode(fields).encode()
+        )
+        if self._token:
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                body = answer.read(MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            raise HostError(self._refusal(error)) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise HostError(f"{self.url}: no answer ({reason or type(error).__name__})") from error
+        if len(body) > MOST_BYTES:
+            raise HostError(f"{self.url}: an answer of more than {MOST_BYTES >> 20} MiB; fetch fewer runs")
+        return self._data(body)
+
+    def _data(self, body: bytes) -> Mapping[str, Any]:
+        try:
+            answer = json.loads(body)
+            if answer["status"] == "success" and isinstance(answer["data"], dict):
+                self._check(answer["data"])
+                return answer["data"]
+            words = answer.get("error") or answer
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            words = body.decode(errors="replace")
+        raise HostError(f"{self.url}: not an answer of Prometheus: {_shown(words)}")
+
+    def _check(self, data: Mapping[str, Any]) -> None:
+        """Raises one of the errors above for a result of another form."""
+        result = data.get("result")
+        if data.get("resultType") == "matrix":
+            for one in result or ():
+                dict(one["metric"])
+                for at, value in one["values"]:
+                    float(at), float(value)
+
+    def _refusal(self, error: urllib.error.HTTPError) -> str:
+        """What an HTTP status means for the user."""
+        try:
+            said = _shown(error.read(1 << 16).decode(errors="replace"))
+        except (OSError, http.client.HTTPException):
+            said = ""
+        if error.code in (301, 302, 303, 307, 308):
+            to = urllib.parse.urlsplit(error.headers.get("Location", "")).netloc
+            return f"{self.url}: redirects to {to or 'another page'}; give the address of the API itself"
+        if error.code in (401, 403):
+            what = "refuses the token" if self._token else "requires a token: see --token-file"
+            return f"{self.url}: {what} (HTTP {error.code})"
+        return f"{self.url}: HTTP {error.code} {error.reason}: {said}"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token must not follow a redirect, and a POST would become a GET."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Refuse."""
+
+
+def _shown(words: object) -> str:
+    text = "".join(c if c.isprintable() else " " for c in str(words))
+    return " ".join(text.split())[:_SHOWN]
