@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
+import kubernetes_cluster as cluster
 from assay import api, cli
 from assay.api.schedules import schedule
 from assay.errors import HostError, InputError
@@ -35,6 +39,9 @@ here: {launcher: local}
 lab: {launcher: kubernetes, namespace: bench, context: mine, image: python:3}
 batch: {launcher: slurm, partition: batch}
 """
+
+
+PERIODS = [300, 360, 600, 720, 900, 1200, 1800, *(hours * 3600 for hours in (1, 2, 3, 4, 6, 8, 12, 24, 168))]
 
 
 @pytest.fixture
@@ -74,6 +81,19 @@ def test_a_period_is_the_same_for_cron_and_systemd(
     monkeypatch.setattr("assay.monitor.schedule.period.crc32", lambda _name: 77)
     made = schedule_period(every, "quick")
     assert (made.cron(), made.calendar()) == (cron, calendar)
+
+
+@pytest.mark.parametrize("seconds", PERIODS)
+def test_systemd_reads_a_calendar_as_its_period(seconds: int) -> None:
+    analyze = shutil.which("systemd-analyze")
+    require("systemd", analyze is not None, "systemd-analyze is not on the path")
+    calendar = schedule_period(seconds, "quick").calendar()
+    asked = [str(analyze), "calendar", "--iterations=9", calendar]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True, env={"TZ": "UTC"}).stdout
+    found = re.findall(r"(?:Next elapse|Iter\. #\d+|Iteration #\d+): \w+ ([\d-]+ [\d:]+) UTC", said)
+    times = [datetime.fromisoformat(time).timestamp() for time in found]
+    assert len(times) == 9, said
+    assert {after - before for before, after in pairwise(times)} == {seconds}
 
 
 @pytest.mark.parametrize("every", ["7min", "45min", "5h", "2d", "1s", "90s", "0", "soon"])
@@ -208,6 +228,9 @@ def test_a_cron_job_runs_the_suite_and_its_exporter_serves_the_result(quick: Pat
         metrics = scheduled_pods.metrics(space, "assay-quick-lab-exporter")
         assert 'assay_result{benchmark="disk"' in metrics
         assert "assay_exporter_read_errors_total 0.0" in metrics
+        for seconds in PERIODS:
+            cron = f"--schedule={schedule_period(seconds, 'quick').cron()}"
+            cluster.kubectl("create", "cronjob", "any", cron, "--image=any", "--dry-run=server")
 
 
 # systemd

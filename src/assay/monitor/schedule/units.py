@@ -25,7 +25,6 @@ IOSchedulingClass=idle
 TimeoutStartSec={limit_s}
 KillMode=mixed
 NoNewPrivileges=yes
-PrivateTmp=no
 """
 _TIMER = """\
 [Unit]
