@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 import kubernetes_cluster as cluster
+import nvml_stand_in
 from assay import api, cli
 from assay.api.schedules import schedule
 from assay.errors import HostError, InputError
@@ -102,7 +103,7 @@ def test_a_period_that_cron_can_not_express_is_refused_with_those_that_it_can(
 ) -> None:
     said = assay("schedule", quick, "--system", "here", "--every", every)
     assert isinstance(said.exception, InputError)
-    assert f"--every {every}" in str(said.exception)
+    assert f"every {every}" in str(said.exception)
 
 
 # What is scheduled
@@ -342,6 +343,17 @@ def test_an_idle_machine_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_gpu_is_idle_only_if_it_says_so(values: dict[str, float] | None, reasons: int) -> None:
     assert len(idleness._gpu(values)) == reasons
+
+
+def test_a_real_sampler_sees_a_gpu_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml_stand_in.library(tmp_path)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("NVML_STAND_IN", nvml_stand_in.table(tmp_path, gpus=1))
+    said = assay("idle", "--for", "1s", "--json")
+    assert said.exit_code == 1
+    found = json.loads(said.stdout)
+    assert found["gpus"] == 1
+    assert "GPU 0 is used at 97 %; idle is at most 5 %" in found["reasons"]
 
 
 def test_an_unknown_load_is_an_error_and_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 import assay
 import kubernetes_cluster as cluster
 from assay.api.schedules import schedule
+from assay.cluster.scheduled_suite import priority_class
 
 CODE = {
     "/code/assay": str(Path(assay.__file__).parents[1]),
@@ -47,7 +48,7 @@ def applied(suite: Path) -> Iterator[str]:
         finally:
             cluster.kubectl("delete", "namespace", space, "--timeout=180s")
             cluster.kubectl("delete", "pv", volume)
-            cluster.kubectl("delete", "priorityclass", "assay-idle")
+            cluster.kubectl("delete", "priorityclass", priority_class(space))
             cluster.kubectl("create", "namespace", space)  # which its own context deletes
 
 

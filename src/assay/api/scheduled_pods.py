@@ -6,11 +6,15 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from assay.api.schedules import ScheduleRequest, run_arguments
+from assay.api.schedules import ScheduleRequest, run_arguments, schedule_request
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from assay.cluster.components.schedule import QuickSuite
+    from assay.launch.kubernetes.order import Manifest
 
 _LABEL = re.compile(r"[^a-z0-9]+")
 
@@ -22,9 +26,39 @@ def cron_job(request: ScheduleRequest, *, namespace: str | None, image: str | No
 
     Raises InputError for a system that is not on Kubernetes, and for what must not be in a ConfigMap.
     """
+    from assay.launch.kubernetes.manifests import as_yaml
+
+    if image is None:
+        raise InputError(
+            "--image: name the image with Assay that the CronJob runs; the Containerfile of Assay's "
+            "repository makes one. The system's image is that of the trials"
+        )
+    return as_yaml(_objects(request, namespace, image, claim))
+
+
+def part_objects(part: QuickSuite, system: str, systems: Path, namespace: str) -> list[Manifest]:
+    """The objects of the part `schedule` of a prepared cluster.
+
+    systems  the file; the part's suite is relative to it
+
+    Raises InputError as `assay.api.schedules.schedule` does.
+    """
+    request, _ = schedule_request(
+        systems.parent / part.suite,
+        system,
+        systems,
+        every=part.every,
+        baseline=part.baseline,
+        max_trial=part.max_trial,
+    )
+    return _objects(request, namespace, part.image, part.claim)
+
+
+def _objects(
+    request: ScheduleRequest, namespace: str | None, image: str, claim: str | None
+) -> list[Manifest]:
     from assay.cluster import scheduled_suite as scheduled
     from assay.launch.kubernetes.connection import connect
-    from assay.launch.kubernetes.manifests import as_yaml
     from assay.launch.kubernetes.options import KubernetesSystem
 
     options = request.system.options
@@ -32,11 +66,6 @@ def cron_job(request: ScheduleRequest, *, namespace: str | None, image: str | No
         raise InputError(
             f"{request.system.name} uses the launcher {request.system.launcher}, but a CronJob is for "
             "Kubernetes; choose --as systemd"
-        )
-    if image is None:
-        raise InputError(
-            "--image: name the image with Assay that the CronJob runs; the Containerfile of Assay's "
-            "repository makes one. The system's image is that of the trials"
         )
     space = namespace or options.namespace or connect(options.context).namespace
     files = {scheduled.SUITE_FILE: _suite_text(request), scheduled.SYSTEMS_FILE: _system_text(request, space)}
@@ -52,7 +81,7 @@ def cron_job(request: ScheduleRequest, *, namespace: str | None, image: str | No
         claim=claim,
         options=options,
     )
-    return as_yaml(made.objects())
+    return made.objects()
 
 
 def _object_name(suite: str, system: str) -> str:
@@ -77,13 +106,13 @@ def _suite_text(request: ScheduleRequest) -> str:
 
 def _system_text(request: ScheduleRequest, namespace: str) -> str:
     """The system's entry, for a pod: no kubeconfig's context, and the lowest priority."""
-    from assay.cluster.scheduled_suite import PRIORITY_CLASS
+    from assay.cluster.scheduled_suite import priority_class
     from assay.launch.kubernetes.manifests import as_yaml
 
     source = request.plan.run.systems.source
     written: Mapping[str, Any] = source.data[request.system.name]
     entry = {key: value for key, value in written.items() if key not in ("context", "prepare")}
-    entry = {"priorityClassName": PRIORITY_CLASS, **entry, "namespace": namespace}
+    entry = {"priorityClassName": priority_class(namespace), **entry, "namespace": namespace}
     return _public(as_yaml([deepcopy({request.system.name: entry})]), source.file)
 
 

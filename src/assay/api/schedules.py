@@ -84,17 +84,17 @@ def schedule(
 
     Raises InputError for what can't be run as written, and for a suite that is too long for this.
     """
-    from assay.api.plans import plan
-    from assay.monitor.schedule.period import schedule_period
-
-    planned = plan(suite, systems=systems, system=[system], runs=runs)
-    found = planned.run.systems.by_name[system]
-    chosen = form or FORMS.get(found.launcher, "systemd")
-    try:
-        period = schedule_period(seconds(every), planned.plan.suite)
-        longest_s = seconds(max_trial)
-    except ValueError as error:
-        raise InputError(f"--every {every}, --max-trial {max_trial}: {error}") from None
+    request, notes = schedule_request(
+        suite,
+        system,
+        systems,
+        every=every,
+        baseline=baseline,
+        max_trial=max_trial,
+        textfile=textfile,
+        runs=runs,
+    )
+    chosen = form or FORMS.get(request.system.launcher, "systemd")
     for option, value in (("--namespace", namespace), ("--image", image), ("--claim", claim)):
         if value is not None and chosen != "cronjob":
             raise InputError(
@@ -102,11 +102,6 @@ def schedule(
             )
     if textfile is not None and chosen == "cronjob":
         raise InputError("--textfile is not for a CronJob, which comes with an exporter; leave it out")
-    file = None if systems is None else Path(systems)
-    request = ScheduleRequest(
-        Path(suite), file, found, planned, period, baseline, None if textfile is None else Path(textfile)
-    )
-    notes = _long_trials(request, longest_s)
     try:
         if chosen == "cronjob":
             from assay.api.scheduled_pods import cron_job
@@ -116,6 +111,39 @@ def schedule(
         return _timer(request, notes) if chosen == "systemd" else _scrontab(request, notes)
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def schedule_request(
+    suite: str | PathLike[str],
+    system: str,
+    systems: str | PathLike[str] | None,
+    *,
+    every: str | float,
+    baseline: str | None,
+    max_trial: str | float,
+    textfile: str | PathLike[str] | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> tuple[ScheduleRequest, list[str]]:
+    """The checked request, and what is unknown about its length. Arguments and errors as for `schedule`."""
+    from assay.api.plans import plan
+    from assay.monitor.schedule.period import schedule_period
+
+    planned = plan(suite, systems=systems, system=[system], runs=runs)
+    try:
+        period = schedule_period(seconds(every), planned.plan.suite)
+        longest_s = seconds(max_trial)
+    except ValueError as error:
+        raise InputError(f"every {every}, longest trial {max_trial}: {error}") from None
+    request = ScheduleRequest(
+        Path(suite),
+        None if systems is None else Path(systems),
+        planned.run.systems.by_name[system],
+        planned,
+        period,
+        baseline,
+        None if textfile is None else Path(textfile),
+    )
+    return request, _long_trials(request, longest_s)
 
 
 def idleness(*, for_: str | float = 2.0) -> NodeIdleness:

@@ -15,7 +15,6 @@ from assay.launch.kubernetes import rbac, security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import MANAGED_BY, Manifest
 
-PRIORITY_CLASS: Final = "assay-idle"
 LOWEST_PRIORITY: Final = -(2**31)
 METRICS_PORT: Final = 9850
 FILES, RUNS, HOME = "/assay/files", "/assay/runs", "/assay/home"
@@ -23,6 +22,11 @@ SUITE_FILE, SYSTEMS_FILE = "suite.yaml", "systems.yaml"
 LONGEST_NAME: Final = 52  # of a CronJob: its Jobs' names are 11 characters longer
 DEFAULT_USER: Final = 1000
 _NEW_CLAIM_SIZE: Final = "10Gi"
+
+
+def priority_class(namespace: str) -> str:
+    """The name of the PriorityClass: each namespace has its own, since one removes it with its suite."""
+    return f"assay-idle-{namespace}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class ScheduledSuite:
 
     def _priority(self) -> Manifest:
         return {
-            **rbac.head("scheduling.k8s.io/v1", "PriorityClass", PRIORITY_CLASS),
+            **rbac.head("scheduling.k8s.io/v1", "PriorityClass", priority_class(self.namespace)),
             "value": LOWEST_PRIORITY,
             "preemptionPolicy": "Never",
             "globalDefault": False,
@@ -97,7 +101,7 @@ class ScheduledSuite:
         pod = {
             **self._pod(container, files),
             "restartPolicy": "Never",
-            "priorityClassName": PRIORITY_CLASS,
+            "priorityClassName": priority_class(self.namespace),
             "terminationGracePeriodSeconds": 60,  # Assay ends the trials' jobs first
             "serviceAccountName": rbac.RUNNER,
             "automountServiceAccountToken": True,  # it creates the trials' jobs
