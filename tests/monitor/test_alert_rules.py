@@ -57,6 +57,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {f'assay_rank_off{{{NODE},rank="1"}}': "1x40"},
         {f'assay_rank_off{{{NODE},rank="1"}}': "0 1 1 0 0 1 0x34"},
     ),
+    "AssayTrialStopped": (
+        {f"assay_trial_stopped{{{MINE}}}": "1x40"},
+        {f"assay_trial_stopped{{{MINE}}}": "0x40"},
+    ),
     "AssayNoSample": (
         {f"assay_node_last_sample_timestamp_seconds{{{NODE}}}": "600x40"},
         {f"assay_node_last_sample_timestamp_seconds{{{NODE}}}": "0+60x40"},

@@ -148,10 +148,7 @@ def test_the_sampler_arrives_through_its_input_and_ends_when_that_is_closed(tmp_
 def test_places_that_fail_are_named_and_the_others_are_sampled() -> None:
     broken = SamplerCommand((sys.executable, "-c", "import sys; sys.exit('no python here')"), ("n2",))
     works = SamplerCommand((*HERE, "container", "job", "0.1"), ("n1",))
-    last = None
-    for last in watch("job", [works, broken], 3.0):
-        pass
-    assert last is not None
+    *_, last = watch("job", [works, broken], 3.0)
     assert last.failed == {"n2": "no python here"}
     assert None in last.places["n1"].latest
     with pytest.raises(HostError, match="nothing could be sampled; n2: no python here"):
@@ -169,10 +166,7 @@ def test_numbered_lines_go_to_their_place() -> None:
         "print('slurmstepd: what', flush=True)\n"
     )
     command = SamplerCommand((sys.executable, "-c", program), ("n0", "n1"), numbered=True)
-    last = None
-    for last in watch("job", [command]):
-        pass
-    assert last is not None
+    *_, last = watch("job", [command])
     assert {place: one.latest[None].values for place, one in last.places.items()} == {
         "n0": {"v": 5.0},
         "n1": {"v": 6.0},

@@ -86,6 +86,8 @@ def _parts(live: LiveRun) -> list[RenderableType]:
         f"running for {human_seconds(live.running_s)}{said}",
     )
     parts: list[RenderableType] = [head]
+    if live.stopped:
+        parts.append(Text(f"! it may have stopped: {live.stopped}", style="red"))
     if live.nodes:
         parts.append(_nodes(live.nodes))
     if any(node.gpus for node in live.nodes):

@@ -20,6 +20,7 @@ def document(live: LiveRun) -> dict[str, Any]:
         "running_s": live.running_s,
         "done": live.done,
         "trials": live.trials,
+        "stopped": live.stopped,
         "nodes": [asdict(node) for node in live.nodes],
         "ranks": [asdict(rank) for rank in live.ranks],
     }

@@ -179,6 +179,7 @@ def running_metrics(lives: Iterable[LiveRun]) -> Iterable[Family]:
         found.add(
             "assay_trial_running_seconds", "Time since the trial's ranks started", labels, live.running_s
         )
+        found.add("assay_trial_stopped", "1 if no rank takes a step any more", labels, bool(live.stopped))
         session = {name: labels[name] for name in ("suite", "session")}
         for state, count in (("settled", live.done), ("planned", live.trials)):
             about = "Trials of a running session, by state"

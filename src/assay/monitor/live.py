@@ -14,6 +14,7 @@ from typing import Any, Final
 from assay.errors import InputError
 from assay.inputs import open_plain
 from assay.logs.mllog import EventScanner, is_number
+from assay.monitor.stragglers import stop, stragglers
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt, Session
@@ -74,6 +75,7 @@ class LiveRun:
     """A running trial; what is off comes first everywhere.
 
     done, trials  settled trials of the session, and all of them
+    stopped       why the job may have stopped, "" if it takes steps
     """
 
     run: Run
@@ -83,6 +85,7 @@ class LiveRun:
     running_s: float
     nodes: tuple[LiveNode, ...]
     ranks: tuple[LiveRank, ...]
+    stopped: str = ""
 
 
 def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> list[LiveRun]:
@@ -128,6 +131,7 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
         for name, path in logs.items()
         if name.startswith("rank-") and path.stem.removeprefix("rank-").isdecimal()
     ]
+    judged, stopped = _judged_ranks(ranks, at)
     running_s = at - (run.started_at or run.created_at)
     return LiveRun(
         run,
@@ -136,7 +140,8 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
         trials,
         running_s,
         tuple(sorted(_judged_nodes(nodes), key=lambda node: (not node.off, node.node))),
-        tuple(sorted(_judged_ranks(ranks), key=lambda rank: (not rank.off, rank.rank))),
+        tuple(sorted(judged, key=lambda rank: (not rank.off, rank.rank))),
+        stopped,
     )
 
 
@@ -249,24 +254,46 @@ def _node_off(node: LiveNode) -> str:
 # Ranks ---------------------------------------------------------------------------------------------------
 
 
-def _rank(number: int, log: Path, at: float) -> LiveRank:
+@dataclass(frozen=True)
+class _RankSteps:
+    """A rank with its newest steps: seconds by step, and (step, time of day) in their order."""
+
+    rank: LiveRank
+    seconds: Mapping[int, float]
+    taken: Sequence[tuple[int, float]]
+
+
+def _rank(number: int, log: Path, at: float) -> _RankSteps:
     figures: dict[str, float] = {}
+    seconds: dict[int, float] = {}
+    taken: dict[int, float] = {}
     lines = "".join(_ends(log)).encode()
     for event in EventScanner().scan(lines if lines.endswith(b"\n") else b""):
         stated = event.value if event.key == "tracked_stats" else {event.key: event.value}
         known = {**event.metadata, **stated} if isinstance(stated, dict) else event.metadata
         figures |= {name: float(known[name]) for name in _FIGURES if is_number(known.get(name))}
-    return LiveRank(number, max(0.0, at - log.stat().st_mtime), figures)
+        if not is_number(known.get("step")) or event.time_ms is None:
+            continue
+        step, when = int(known["step"]), event.time_ms / 1e3
+        taken.setdefault(step, when)
+        if is_number(known.get("step_time")):
+            seconds[step] = float(known["step_time"])
+        elif step - 1 in taken:
+            seconds.setdefault(step, when - taken[step - 1])
+    rank = LiveRank(number, max(0.0, at - log.stat().st_mtime), figures)
+    return _RankSteps(rank, seconds, sorted(taken.items()))
 
 
-def _judged_ranks(ranks: Sequence[LiveRank]) -> Iterator[LiveRank]:
-    """Ranks that are behind the others' steps, if each prints its own."""
-    steps = [rank.figures["step"] for rank in ranks if "step" in rank.figures]
-    times = [rank.figures["step_time"] for rank in ranks if "step_time" in rank.figures]
-    for rank in ranks:
-        off = ""
-        if len(steps) > 1 and rank.figures.get("step", math.inf) < median(steps):
-            off = f"at step {rank.figures['step']:.0f}, others at {median(steps):.0f}"
-        elif len(times) > 2 and rank.figures.get("step_time", 0) > (1 + FAR_SHARE) * median(times):
-            off = f"{rank.figures['step_time']:.3g} s per step, others {median(times):.3g} s"
-        yield LiveRank(rank.rank, rank.silent_s, rank.figures, off)
+def _judged_ranks(ranks: Sequence[_RankSteps], at: float) -> tuple[list[LiveRank], str]:
+    """The ranks with what is off, and why the whole job may have stopped; "" if it has not."""
+    off = {
+        slow.rank: f"{slow.ratio:.2f} times the others' step time ({slow.low:.2f} to {slow.high:.2f}, "
+        f"{slow.steps} steps)"
+        for slow in stragglers({one.rank.rank: one.seconds for one in ranks if one.seconds})
+    }
+    found = stop({one.rank.rank: one.taken for one in ranks if one.taken}, at)
+    stopped = ""
+    if found is not None:
+        stopped = f"no step for {found.silent_s:.0f} s, before at most {found.longest_gap_s:.3g} s"
+        off |= dict.fromkeys(found.behind, f"behind step {found.step}, where the others wait")
+    return [replace(one.rank, off=off.get(one.rank.rank, "")) for one in ranks], stopped

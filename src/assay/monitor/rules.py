@@ -88,7 +88,14 @@ RULES: Final = (
         "assay_rank_off == 1",
         "3m",
         "warning",
-        "rank {{ $labels.rank }} of {{ $labels.trial }} is behind the others",
+        "rank {{ $labels.rank }} of {{ $labels.trial }} is slower than the others, or behind",
+    ),
+    AlertRule(
+        "AssayTrialStopped",
+        "assay_trial_stopped == 1",
+        "1m",
+        "critical",
+        "{{ $labels.trial }} takes no steps any more",
     ),
     AlertRule(
         "AssayNoSample",

@@ -244,7 +244,7 @@ def of_kubernetes(place: str, period_s: float, python: str = PYTHON) -> list[Sam
                 f"--container={container}",
                 "--",
                 *_program(python, "container", job, period_s),
-            ),  # fmt: skip
+            ),
             (pod,),
         )
         for pod, container in pods.items()
