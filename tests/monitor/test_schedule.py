@@ -208,6 +208,27 @@ def test_an_existing_claim_is_used_and_none_made(quick: Path) -> None:
     assert {obj["metadata"].get("namespace", "other") for obj in made.values()} == {"other"}
 
 
+@pytest.mark.parametrize("files", [["./more.py"], ["{folder}/more.py"]])
+def test_a_suite_that_names_files_is_refused(quick: Path, tmp_path: Path, files: list[str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (other, quick.parent):
+        (folder / "more.py").write_text("")
+    metric = {"pattern": "rate (?P<value>[0-9.]+)", "unit": "x/s", "better": "higher"}
+    named = [name.replace("{folder}", str(other)) for name in files]
+    params = {"argv": ["{python}", "more.py"], "files": named, "metrics": {"rate": metric}}
+    suite = {"suite": "quick", "workload": "command", "params": params, "systems": ["lab"]}
+    quick.write_text(json.dumps(suite))
+    with pytest.raises(InputError, match=r"more\.py: a CronJob's pod has no other files"):
+        objects(quick)
+
+
+def test_a_directory_relative_to_the_suite_is_refused(quick: Path) -> None:
+    quick.write_text(SUITE.replace("/tmp", str(quick.parent / "data")))
+    with pytest.raises(InputError, match="by an absolute path"):
+        objects(quick)
+
+
 def test_a_secret_is_never_put_into_a_config_map(quick: Path) -> None:
     secret = "hf_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7"
     (quick.parent / "systems.yaml").write_text(

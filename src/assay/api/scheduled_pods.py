@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,13 @@ from assay.api.schedules import ScheduleRequest, run_arguments, schedule_request
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from assay.cluster.components.schedule import QuickSuite
     from assay.launch.kubernetes.order import Manifest
 
+PAYLOADS = "assay_payloads/"  # where Assay's own programs are in a job
 _LABEL = re.compile(r"[^a-z0-9]+")
 
 
@@ -92,16 +94,35 @@ def _object_name(suite: str, system: str) -> str:
 
 def _suite_text(request: ScheduleRequest) -> str:
     """The suite's file. Raises InputError for one that needs other files, or contains a secret."""
-    if named := request.plan.plan.named_files:
+    if named := [*dict.fromkeys(_files(request))]:
         raise InputError(
-            f"{request.suite}: {', '.join(named)}: a CronJob's pod lacks the files that a suite names; put "
-            "them into the image of the trials, and name them there"
+            f"{request.suite}: {', '.join(named)}: a CronJob's pod has no other files than the "
+            "suite's own; put them into the image of the trials, and name them there by an absolute path"
         )
     from assay.launch.kubernetes.manifests import as_yaml
 
     source = request.plan.run.suite.source
     content = {key: value for key, value in source.data.items() if key not in ("systems", "baseline")}
     return _public(as_yaml([deepcopy({**content, "systems": [request.system.name]})]), source.file)
+
+
+def _files(request: ScheduleRequest) -> Iterator[str]:
+    """Files that Assay would send with a trial, and paths that are relative to the suite."""
+    from assay.plan import task_of
+
+    below = f"{request.plan.run.suite.directory}{os.sep}"
+    for trial in request.plan.plan.trials:
+        sent = (file.name for file in task_of(trial).files)
+        yield from (name for name in sent if not name.startswith(PAYLOADS))
+        yield from (text for text in _texts(trial.params) if text.startswith(below))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 def _system_text(request: ScheduleRequest, namespace: str) -> str:
