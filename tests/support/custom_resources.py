@@ -6,11 +6,13 @@ what is sent to it against the real schema, and that is all.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +104,19 @@ MODULES = (
 
 @contextmanager
 def brought() -> Iterator[None]:
-    """The definitions on the cluster; those that it did not have are gone afterwards."""
+    """The definitions on the cluster; those that it did not have are gone afterwards.
+
+    One process at a time: another one's tests must not lose them meanwhile.
+    """
     files = [directory / name for directory, names in fetched() for name in names]
+    with (Path(tempfile.gettempdir()) / "assay-test-definitions.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _applied(files):
+            yield
+
+
+@contextmanager
+def _applied(files: Sequence[Path]) -> Iterator[None]:
     before = set(kubectl("get", "crd", "-o", "name").split())
     try:
         for file in files:

@@ -77,7 +77,9 @@ def namespace(**labels: str) -> Iterator[str]:
 @contextmanager
 def openshift_namespaces() -> Iterator[None]:
     """OpenShift's own namespaces that hold its settings, without OpenShift; gone afterwards."""
-    names = [f"openshift-{name}" for name in ("monitoring", "config-managed")]
+    there = kubectl("get", "namespaces", "-o", "name").split()
+    wanted = [f"openshift-{name}" for name in ("monitoring", "config-managed")]
+    names = [name for name in wanted if f"namespace/{name}" not in there]
     for name in names:
         kubectl("create", "namespace", name)
     try:
