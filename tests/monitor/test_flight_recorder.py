@@ -65,10 +65,17 @@ def test_a_dump_of_the_real_recorder_names_the_rank_that_never_came(tmp_path: Pa
 
 def entry(number: int, created_s: float, **changes: Any) -> dict[str, Any]:
     return {
-        "process_group": ("0", "default_pg"), "collective_seq_id": number,
-        "profiling_name": "nccl:all_reduce", "input_sizes": [[8]], "state": "completed", "retired": True, "time_created_ns": int(created_s * 1e9),
-        "duration_ms": None, "is_p2p": False, **changes,
-    }  # fmt: skip
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": number,
+        "profiling_name": "nccl:all_reduce",
+        "input_sizes": [[8]],
+        "state": "completed",
+        "retired": True,
+        "time_created_ns": int(created_s * 1e9),
+        "duration_ms": None,
+        "is_p2p": False,
+        **changes,
+    }
 
 
 def write(folder: Path, rank: int, entries: list[dict[str, Any]]) -> None:
