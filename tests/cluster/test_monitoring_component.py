@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 import custom_resources
 import kubernetes_cluster as cluster
 from assay.cluster import prepare
-from assay.cluster.components import Preparation, embedded_settings
+from assay.cluster.components import KINDS, Preparation, embedded_settings
 from assay.cluster.components.component import Platform
+from assay.errors import InputError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
 from assay.monitor import rules
@@ -189,6 +191,60 @@ def test_the_command_shows_validates_applies_checks_and_reverts_it(space: str, t
     assert run(file, *asked, "--revert", "--yes").exit_code == 0
     assert cluster.objects(space, "servicemonitors,podmonitors,prometheusrules") == []
     assert cluster.objects(space, "configmaps", "grafana_dashboard") == []
+
+
+QUICK = """\
+suite: quick
+workload: disk
+params: {directory: /tmp, size_bytes: 16777216, min_time_s: 0.2}
+"""
+
+
+def scheduled(folder: Path, space: str, suite: str = QUICK) -> Path:
+    """A systems file whose system has the part `schedule`; beside it, the suite."""
+    (folder / "quick.yaml").write_text(suite)
+    file = folder / "systems.yaml"
+    file.write_text(
+        f"lab:\n  launcher: kubernetes\n  namespace: {space}\n  image: python:3\n"
+        "  prepare:\n    schedule: {suite: quick.yaml, image: 'assay:1', every: 6h}\n"
+    )
+    return file
+
+
+def test_a_scheduled_suite_is_read_beside_the_systems_file_and_printed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    file = scheduled(tmp_path / "folder", "bench")
+    said = run(file, "lab", "--for", "kubernetes", "--part", "schedule", "--print")
+    assert said.exit_code == 0, said.exception
+    found = {obj["kind"]: obj for obj in YAML(typ="safe", pure=True).load_all(said.output)}
+    assert found["CronJob"]["spec"]["schedule"].endswith(" */6 * * *")
+    assert found["PriorityClass"]["metadata"]["name"] == "assay-idle-bench"
+    for obj in found.values():
+        assert (obj["apiVersion"], obj["kind"]) in KINDS
+
+
+def test_a_suite_that_is_too_long_is_no_part_of_a_cluster(tmp_path: Path) -> None:
+    file = scheduled(tmp_path, "bench", QUICK.replace("0.2", "300"))
+    said = run(file, "lab", "--for", "kubernetes", "--print")
+    assert isinstance(said.exception, InputError)
+    assert "disk on lab takes about 10 min" in str(said.exception)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+def test_a_scheduled_suite_is_applied_and_reverted(space: str, tmp_path: Path) -> None:
+    file = scheduled(tmp_path, space)
+    asked = ("lab", "--for", "kubernetes", "--part", "schedule")
+    assert run(file, *asked, "--validate").exit_code == 0
+    assert run(file, *asked, "--apply", "--yes").exit_code == 0
+    assert [one["spec"]["suspend"] for one in cluster.objects(space, "cronjobs")] == [False]
+    assert "keep     CronJob assay-quick-lab" in run(file, *asked).output
+    checked = run(file, *asked, "--check")
+    assert checked.exit_code == 1  # no node has the image
+    assert "0 of 1 replicas are ready" in checked.output
+    assert run(file, *asked, "--revert", "--yes").exit_code == 0
+    assert cluster.objects(space, "cronjobs,deployments,services,roles") == []
+    assert f"assay-idle-{space}" not in cluster.kubectl("get", "priorityclasses", "-o", "name")
 
 
 @pytest.mark.kubernetes

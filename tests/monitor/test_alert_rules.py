@@ -69,6 +69,13 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {'assay_verdict{suite="s",system="b",baseline="a",benchmark="c",verdict="slower"}': "1x40"},
         {'assay_verdict{suite="s",system="b",baseline="a",benchmark="c",verdict="undecided"}': "1x40"},
     ),
+    "AssayStepped": (
+        {'assay_step_timestamp_seconds{suite="s",system="b",metric="m",way="worse"}': "0x40"},
+        {
+            'assay_step_timestamp_seconds{suite="s",system="b",metric="m",way="better"}': "0x40",
+            'assay_step_timestamp_seconds{suite="s",system="a",metric="m",way="worse"}': "-700000x40",
+        },
+    ),
     "AssayUnreadable": (
         {"assay_exporter_read_errors_total": "0x30 1x10"},
         {"assay_exporter_read_errors_total": "3x40"},

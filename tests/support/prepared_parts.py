@@ -31,6 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kueue": {"quota": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "16"}},
     # dashboards are long, and have tests of their own
     "monitoring": {"labels": {"release": "prometheus"}, "user_workload": True, "dashboards": "none"},
+    "schedule": {"suite": "quick.yaml", "image": "assay:1"},
     "chrony": {"servers": ["time1.lab", "time2.lab"]},
     "hugepages": {"size": "1Gi", "count": 32},
     "numa": {"reserved_cpus": "0-1,64-65", "reserved_memory": {"0": "1124Mi"}},

@@ -10,15 +10,17 @@ from assay.api.evidence import runs_directory
 from assay.errors import HostError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client import CollectorRegistry
 
-    from assay.monitor.exporter import NewestResults
+    from assay.monitor.exporter import NewestResults, NewestStep
+    from assay.records import Comparison, Point
     from assay.rundir.session import Session
 
+MOST_BYTES = 4096  # of a reference in a file
 MOST_SUITES = 200  # of which the newest results are exported, the newest suites
 
 
@@ -95,7 +97,7 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
             key = session.id, tuple(attempt.stamp() for attempt in session.last_attempts().values())
             if key not in known:
                 try:
-                    known[key] = _of_session(session)
+                    known[key] = _of_session(session, runs_dir)
                 except InputError:  # counted in the metrics, and reported by `assay show`
                     errors += 1
                     continue
@@ -104,13 +106,14 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
             [one for each in found for one in each.results],
             [one for each in found for one in each.verdicts],
             {name: count for each in found for name, count in (each.doubts or {}).items()},
-            errors,
+            errors + sum(each.errors for each in found),
+            [one for each in found for one in each.steps],
         )
 
     return read
 
 
-def _of_session(session: Session) -> NewestResults:
+def _of_session(session: Session, runs_dir: Path) -> NewestResults:
     from assay import read
     from assay.analyse.comparison.sides import led_by
     from assay.monitor.exporter import NewestResult, NewestResults, NewestVerdict
@@ -137,27 +140,86 @@ def _of_session(session: Session) -> NewestResults:
             one.estimate.low,
             one.estimate.high,
             len(one.values),
+            _labels(one.point),
         )
         for one in contents.summaries
-        if contents.primary.get(one.point.benchmark) == one.point.metric and not one.point.labels
+        if contents.primary.get(one.point.benchmark) == one.point.metric
     ]
+    compared = [(one, one.b) for question in contents.questions for one in question.comparisons]
+    steps: list[NewestStep] = []
+    errors = 0
+    try:
+        compared += _with_baseline(session, runs_dir, [*sides])
+        steps = _steps(suite, contents.primary, runs_dir)
+    except InputError:  # the baseline is gone, or older runs can't be read: what is known is served
+        errors = 1
     verdicts = [
         NewestVerdict(
             suite,
             session.name,
-            one.b,
+            system,
             one.a,
             one.point.benchmark,
             str(one.point.shape),
             one.point.metric,
             one.verdict,
             one.ratio.value,
+            _labels(one.point),
         )
-        for question in contents.questions
-        for one in question.comparisons
+        for one, system in compared
         if one.ratio.value == one.ratio.value
     ]
-    return NewestResults(values, verdicts, {(suite, session.name): len(contents.doubts)})
+    return NewestResults(values, verdicts, {(suite, session.name): len(contents.doubts)}, errors, steps)
+
+
+def _with_baseline(session: Session, runs_dir: Path, systems: Sequence[str]) -> list[tuple[Comparison, str]]:
+    """Primary comparisons with the runs that `assay run --baseline` named, each with the system's name."""
+    from assay.api.gates import gate
+    from assay.api.runs import BASELINE_FILE
+    from assay.inputs import open_plain
+
+    file = session.path / BASELINE_FILE
+    if not file.exists():
+        return []
+    with open_plain(file) as stream:
+        baseline = stream.read(MOST_BYTES).decode(errors="replace").strip()
+    found = gate(session.id, baseline=baseline, runs=runs_dir)
+    only = systems[0] if len(systems) == 1 else None  # a pair's names are sessions if systems are the same
+    return [(one.comparison, only or one.comparison.b) for one in found.judged]
+
+
+def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[NewestStep]:
+    """The newest step of each primary metric."""
+    from assay.api.histories import history
+    from assay.monitor.exporter import NewestStep
+
+    found = []
+    for benchmark, metric in primary.items():
+        for one in history(metric, suite=suite, benchmark=benchmark, runs=runs_dir):
+            past = one.history
+            if not past.steps:
+                continue
+            step = past.steps[-1]
+            way = {True: "better", False: "worse", None: "neither"}[step.better]
+            shape, at = str(past.point.shape), past.entries[step.before].at
+            found.append(
+                NewestStep(
+                    suite,
+                    past.system,
+                    benchmark,
+                    shape,
+                    metric,
+                    way,
+                    step.ratio.value,
+                    at,
+                    _labels(past.point),
+                )
+            )
+    return found
+
+
+def _labels(point: Point) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(point.labels.items()))
 
 
 def write_textfile(path: Path, *, runs: str | PathLike[str] | None = None) -> None:

@@ -60,6 +60,12 @@ class SuitePlan:
 
         return duration.estimates(self.plan, self.plan.trials, self.runs_dir)
 
+    def durations_of_trials(self) -> list[tuple[Trial, float | None]]:
+        """Each trial with the seconds that it takes, by earlier runs or its parameters; None if unknown."""
+        from assay.run import duration
+
+        return duration.of_each(self.plan.trials, self.runs_dir)
+
     def trial(self, name: str) -> Trial:
         """The trial with this id. Raises InputError with the nearest one if there is none."""
         from assay.suite.findings import suggestion

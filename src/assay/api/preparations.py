@@ -98,7 +98,9 @@ def prepare(
 
     written = kubernetes_options(system, systems)
     chosen = openshift.with_rdma(written) if rdma else written
-    wanted = Preparation(_target(chosen, platform), _parts(chosen, part, system, systems), not part)
+    target = _target(chosen, platform)
+    parts = tuple(_completed(one, target, system, systems) for one in _parts(chosen, part, system, systems))
+    wanted = Preparation(target, parts, not part)
     _refuse_strangers(wanted)
     podded = wanted.target.is_openshift and "pods" in wanted.names()
     lacks = openshift.lacks(written, chosen) if podded else ""
@@ -142,6 +144,20 @@ def _parts(
     if problems:
         raise InputError(problems)
     return tuple(made)
+
+
+def _completed(
+    part: Component, target: PreparationTarget, system: str, file: str | PathLike[str] | None
+) -> Component:
+    """The part with what its options name in files: only a scheduled suite names one."""
+    from assay.api.scheduled_pods import part_objects
+    from assay.cluster.components.schedule import QuickSuite
+    from assay.suite.systems import FILE_NAME
+
+    if not isinstance(part, QuickSuite):
+        return part
+    path = Path(file or FILE_NAME)
+    return part.completed(lambda options: part_objects(options, system, path, target.namespace))
 
 
 def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationTarget:

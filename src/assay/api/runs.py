@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from assay.api.evidence import RunSet, reindex, runs_directory
+from assay.api.evidence import RunSet, reindex, run_set, runs_directory
+from assay.api.gates import gate
 from assay.api.plans import limits_of
 from assay.errors import InterruptedRun
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
+    from assay.api.gates import GateResult
     from assay.records import Comparison, Doubt
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from assay.suite import Suite, Systems
 
 Outcome = Literal["good", "worse", "undecided", "left"]
+BASELINE_FILE = "baseline.txt"  # in a session's directory: the reference that it is compared with
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,12 @@ class RunResult:
 
     completed  the session, its plan, the last result of each trial, and what remains
     contents   the contents of its report, without provenance and recipe
+    gate       the session compared with a baseline; None if there is none, or nothing to compare yet
     """
 
     completed: CompletedSession
     contents: Contents
+    gate: GateResult | None = None
 
     @property
     def primary(self) -> list[Comparison]:
@@ -55,16 +60,18 @@ class RunResult:
         """The overall answer.
 
         `left`: a platform or a system can't be used, and its trials remain; else `worse`: a trial failed or
-        a requirement does not hold; else `undecided`: a requirement is, or a comparison of a run until
-        decided; else `good`.
+        a requirement does not hold, or the session is worse than its baseline; else `undecided`: a
+        requirement is, or a comparison of a run until decided, or with the baseline; else `good`.
         """
+        answer = None if self.gate is None else self.gate.answer
         verdicts = {requirement.verdict for requirement in self.contents.requirements}
         if self.completed.left:
             return "left"
-        if self.completed.failures or "fails" in verdicts:
+        if self.completed.failures or "fails" in verdicts or answer == "worse":
             return "worse"
         look = self.completed.look
-        return "undecided" if "undecided" in verdicts or (look is not None and look.open) else "good"
+        is_open = "undecided" in verdicts or (look is not None and look.open) or answer == "undecided"
+        return "undecided" if is_open else "good"
 
 
 def run(
@@ -77,6 +84,7 @@ def run(
     until: Literal["decided"] | None = None,
     max_repeats: int | None = None,
     max_time: str | float | None = None,
+    baseline: str | None = None,
     runs: str | PathLike[str] | None = None,
     progress: Tell | None = None,
     command_line: Sequence[str] = (),
@@ -91,6 +99,7 @@ def run(
     until         "decided": continue, block by block, until every primary comparison is decided
     max_repeats   with it: maximum number of blocks; another number is another test; None means 20
     max_time      with it: start no block once the trials have taken this long, `"90min"` or seconds
+    baseline      runs that the session is compared with at its end, like `assay gate`, and in its metrics
     runs          directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     progress      creates the receiver of the session's events; None: nobody
     command_line  as typed, recorded in the session
@@ -114,7 +123,10 @@ def run(
         failed=failed,
         until=limits_of(until, max_repeats, max_time),
         command_line=command_line,
+        beside={} if baseline is None else {BASELINE_FILE: f"{baseline}\n"},
     )
+    if baseline is not None:
+        run_set(request.runs_dir, baseline)  # before hours of runs, not after them
     try:
         completed = run_suite(request, progress or Silence)
     except KeyboardInterrupt:
@@ -123,4 +135,8 @@ def run(
         ) from None
     reindex(request.runs_dir)
     found = RunSet(completed.session.id, completed.results, completed.plan)
-    return RunResult(completed, gather(found.by_system(), found.metrics(), plan=completed.plan))
+    contents = gather(found.by_system(), found.metrics(), plan=completed.plan)
+    compared = None
+    if baseline is not None and not completed.left and any(result.counts for result in completed.results):
+        compared = gate(completed.session.id, baseline=baseline, runs=request.runs_dir)
+    return RunResult(completed, contents, compared)

@@ -67,7 +67,7 @@ def command(
 
         echo_json(document(found))
     else:
-        _show(found)
+        show(found)
     sys.exit(EXIT_CODES[found.answer])
 
 
@@ -78,7 +78,8 @@ def _write(file: Path, name: str, found: GateResult) -> None:
     deliver(file, junit(name, found.judged, found.missing, found.open).encode(), option="--junit")
 
 
-def _show(found: GateResult) -> None:
+def show(found: GateResult) -> None:
+    """Each comparison with its answer, then the overall one."""
     from assay.report import figures
     from assay.report.sentences import sentences
 

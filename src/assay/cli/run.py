@@ -50,6 +50,7 @@ EXIT_CODES: dict[Outcome, int] = {
     "--failed", is_flag=True, help="Repeat the failed trials of the newest session in that session."
 )
 @until_options
+@click.option("--baseline", metavar="B", help="Compare the session with these runs, like `assay gate`.")
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @click.option(
     "--report",
@@ -68,6 +69,7 @@ def command(
     until: str | None,
     max_repeats: int | None,
     max_time: float | None,
+    baseline: str | None,
     quiet: bool,
     report_file: Path | None,
     runs_dir: Path,
@@ -88,6 +90,7 @@ def command(
       assay run suite.yaml --report page.html
       assay run suite.yaml --json > results.json
       assay run suite.yaml --until decided --max-repeats 32 --max-time 8h
+      assay run suite.yaml --baseline suite/2026-03-01T021500Z
 
     Until decided, the number of runs is not the suite's `repeats`: blocks are added until each primary
     comparison is equivalent, faster or slower. Assay looks only after 3, 5, 8, 12, 20, … blocks, and every
@@ -95,8 +98,9 @@ def command(
     does not mislead more often. A larger --max-repeats later is a new test that starts without runs.
 
     \b
-    Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
-    requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
+    Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed, a
+    requirement does not hold, or the session is worse than its baseline; 3 a requirement is undecided, or
+    with --until a comparison is, or the one with the baseline;
     5 a platform or a system can't be used: its trials remain and don't count as failed; fix it and run again;
     130 stopped by Ctrl-C; run again to resume.
     """
@@ -116,6 +120,7 @@ def command(
         until="decided" if until else None,
         max_repeats=max_repeats,
         max_time=max_time,
+        baseline=baseline,
         runs=runs_dir,
         progress=teller(quiet),
         command_line=("assay", *sys.argv[1:]),
@@ -174,6 +179,10 @@ def _show(found: RunResult) -> None:
         console.print(words, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
+    if found.gate is not None:
+        from assay.cli.gate import show as show_gate
+
+        show_gate(found.gate)
     session = completed.session
     console.print(f"\nStored in {terminal.printable(str(session.path))}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):

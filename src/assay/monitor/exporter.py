@@ -42,7 +42,10 @@ THROTTLE_REASONS: Final = {  # bits of NVML's clock reasons that cost speed
 
 @dataclass(frozen=True)
 class NewestResult:
-    """A mean of the newest session of a suite, with its 95 % interval; low and high None: too few runs."""
+    """A mean of the newest session of a suite, with its 95 % interval; low and high None: too few runs.
+
+    point  swept parameters and the measurement's own labels, like `size=256,dtype=fp32`; "" if none
+    """
 
     suite: str
     session: str
@@ -55,6 +58,7 @@ class NewestResult:
     low: float | None
     high: float | None
     runs: int
+    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,27 @@ class NewestVerdict:
     metric: str
     verdict: str
     ratio: float
+    point: str = ""
+
+
+@dataclass(frozen=True)
+class NewestStep:
+    """The newest step in the history of a metric of a suite.
+
+    way    worse, better, or neither: a metric without a direction
+    ratio  new level relative to the old one
+    at     when the first session of the new level began, seconds since 1970
+    """
+
+    suite: str
+    system: str
+    benchmark: str
+    shape: str
+    metric: str
+    way: str
+    ratio: float
+    at: float
+    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +105,7 @@ class NewestResults:
     verdicts: Sequence[NewestVerdict] = ()
     doubts: Mapping[tuple[str, str], int] | None = None
     errors: int = 0
+    steps: Sequence[NewestStep] = ()
 
 
 class MetricsCollector:
@@ -218,6 +244,7 @@ def result_metrics(newest: NewestResults) -> Iterable[Family]:
             "system": one.system,
             "benchmark": one.benchmark,
             "shape": one.shape,
+            "point": one.point,
             "metric": one.metric,
             "unit": one.unit,
         }
@@ -234,10 +261,25 @@ def result_metrics(newest: NewestResults) -> Iterable[Family]:
             "baseline": verdict.baseline,
             "benchmark": verdict.benchmark,
             "shape": verdict.shape,
+            "point": verdict.point,
             "metric": verdict.metric,
         }
         found.add("assay_verdict_ratio", "Speed relative to the baseline", labels, verdict.ratio)
         found.add("assay_verdict", "1 for the newest verdict", {**labels, "verdict": verdict.verdict}, 1)
+    for step in newest.steps:
+        labels = {
+            "suite": step.suite,
+            "system": step.system,
+            "benchmark": step.benchmark,
+            "shape": step.shape,
+            "point": step.point,
+            "metric": step.metric,
+            "way": step.way,
+        }
+        about = "Newest step of the metric over sessions: new level relative to the old one"
+        found.add("assay_step_ratio", about, labels, step.ratio)
+        about = "When the first session after the metric's newest step began"
+        found.add("assay_step_timestamp_seconds", about, labels, step.at)
     for (suite, session), count in (newest.doubts or {}).items():
         about = "Doubts about the newest results of a suite"
         found.add("assay_doubts", about, {"suite": suite, "session": session}, count)

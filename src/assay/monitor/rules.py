@@ -113,6 +113,14 @@ RULES: Final = (
         "{{ $labels.benchmark }}, by more than the interval allows",
     ),
     AlertRule(
+        "AssayStepped",
+        'time() - assay_step_timestamp_seconds{way="worse"} < 7 * 86400',
+        "0s",
+        "warning",
+        "{{ $labels.benchmark }} of {{ $labels.suite }} on {{ $labels.system }} has become worse: a step in "
+        "{{ $labels.metric }}",
+    ),
+    AlertRule(
         "AssayUnreadable",
         "increase(assay_exporter_read_errors_total[15m]) > 0",
         "0s",

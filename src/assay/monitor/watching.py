@@ -60,6 +60,11 @@ class Watching:
             total, count = self._busy_percent.get(found.gpu, [0.0, 0.0])
             self._busy_percent[found.gpu] = [total + use, count + 1]
 
+    def mean_speeds(self, gpu: int | None) -> dict[str, float]:
+        """Counters of a GPU, or of the node (None), as change per second over the whole time."""
+        first, last = self._first.get(gpu), self.latest.get(gpu)
+        return {} if first is None or last is None or first is last else rates(first, last)
+
     def summary(self) -> dict[str, float]:
         """What is known of the whole time: mean cores, peak memory, and per GPU use and energy."""
         found: dict[str, float] = {}

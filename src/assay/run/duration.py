@@ -80,6 +80,16 @@ def estimates(planned: Plan, trials: Collection[Trial], runs_dir: Path) -> dict[
     return {name: estimate(own, earlier) for name, own in of_systems.items() if own}
 
 
+def of_each(trials: Sequence[Trial], runs_dir: Path) -> list[tuple[Trial, float | None]]:
+    """Each trial with the seconds that it will take; None if neither runs nor parameters show that."""
+    earlier = answered(runs_dir, lambda: store.durations(runs_dir, {trial.digest for trial in trials}))
+    return [(trial, _expected_s(estimate([trial], earlier))) for trial in trials]
+
+
+def _expected_s(of_trial: DurationEstimate) -> float | None:
+    return None if of_trial.unknown else of_trial.seen_s + of_trial.timed_s
+
+
 def lines(planned: Plan, of_systems: Mapping[str, DurationEstimate]) -> Iterator[str]:
     """The total estimate as text, followed by a line for each system if there are several."""
     if not of_systems:

@@ -17,6 +17,7 @@ from assay.cluster.components.nfd import NodeFeatureDiscovery
 from assay.cluster.components.numa import Numa
 from assay.cluster.components.pods import Pods
 from assay.cluster.components.registry import Registry
+from assay.cluster.components.schedule import QuickSuite
 from assay.cluster.components.storage import Storage
 from assay.launch.kubernetes.order import Manifest
 
@@ -32,6 +33,7 @@ _PARTS: tuple[type[Component], ...] = (
     Trainer,
     Kueue,
     Monitoring,
+    QuickSuite,
     Chrony,
     HugePages,
     Memlock,
@@ -58,7 +60,11 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"),
     ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
     ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
     ("v1", "ConfigMap"),
+    ("batch/v1", "CronJob"),
+    ("apps/v1", "Deployment"),
+    ("v1", "Service"),
     ("monitoring.coreos.com/v1", "ServiceMonitor"),
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("monitoring.coreos.com/v1", "PrometheusRule"),

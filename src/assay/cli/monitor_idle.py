@@ -1,0 +1,42 @@
+"""`assay monitor idle`: whether anything else needs this machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from assay.cli.options import JSON, duration, echo_json
+from assay.errors import EXIT_OK, EXIT_WORSE
+
+
+@click.command("idle")
+@click.option("--for", "for_s", callback=duration, default="2s", show_default=True, help="How long to look.")
+@JSON
+def command(for_s: float, as_json: bool) -> None:
+    """Check by exit code that nothing else uses this machine: CPUs, and use and memory of NVIDIA GPUs.
+
+    A service of systemd starts a scheduled suite only if this succeeds.
+
+    \b
+    Examples:
+      assay monitor idle
+      assay monitor idle --for 10s --json
+
+    \b
+    Exit codes: 0 idle; 1 something else uses it; 4 the time is invalid; 5 this can't be found out.
+    """
+    from assay.api.schedules import idleness
+    from assay.units import counted
+
+    found = idleness(for_=for_s)
+    if as_json:
+        from assay.documents.schedules import idleness_document
+
+        echo_json(idleness_document(found))
+    elif found.is_idle:
+        machine = f"{found.busy_cores:.1f} of {found.cores} CPUs busy, {counted(found.gpus, 'GPU')}"
+        click.echo(f"idle: {machine}")
+    else:
+        click.echo("\n".join(f"busy: {reason}" for reason in found.reasons))
+    sys.exit(EXIT_OK if found.is_idle else EXIT_WORSE)
