@@ -9,7 +9,9 @@ from assay.units import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from os import PathLike
 
+    from assay.monitor.flight_recorder import FlightRecord
     from assay.monitor.watching import Watching
     from assay.monitor.watching_jobs import WatchedJob
 
@@ -56,6 +58,20 @@ def watch_job(
     if kubernetes is not None:
         return watched(kubernetes, of_kubernetes(kubernetes, period_s, python), for_s)
     return watched(f"job {slurm_job}", of_slurm(str(slurm_job), period_s, python), for_s)
+
+
+def flight_record(directory: str | PathLike[str]) -> FlightRecord:
+    """What dumps of torch's flight recorder say, like `assay watch --flight-recorder`.
+
+    directory  with a file per rank, whose name ends with the rank's number
+
+    Raises InputError with every file that is no dump; nothing in a dump is run.
+    """
+    from pathlib import Path
+
+    from assay.monitor.flight_recorder import flight_record as judged
+
+    return judged(Path(directory))
 
 
 def _times(every: str | float, for_: str | float | None) -> tuple[float, float | None]:

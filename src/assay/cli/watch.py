@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +25,12 @@ UNKNOWN = "unknown"
 @click.option("--pid", type=click.IntRange(min=1), help="Process to watch, with its children.")
 @click.option("--slurm-job", metavar="ID", help="Running job of Slurm to watch, on all of its nodes.")
 @click.option("--kubernetes", metavar="NAMESPACE/JOB", help="Job to watch, in all of its running pods.")
+@click.option(
+    "--flight-recorder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Dumps of torch's flight recorder to judge instead.",
+)
 @click.option("--every", callback=duration, default="1s", show_default=True, help="Time between samples.")
 @click.option("--for", "for_", callback=duration, metavar="TIME", help="How long; else until it ends.")
 @click.option("--python", default="python3", show_default=True, help="Interpreter on the nodes, in the pods.")
@@ -32,6 +39,7 @@ def command(
     pid: int | None,
     slurm_job: str | None,
     kubernetes: str | None,
+    flight_recorder: Path | None,
     every: float,
     for_: float | None,
     python: str,
@@ -45,19 +53,28 @@ def command(
     pod's first container, which needs Python 3.9 there. The live table and the lines go to standard output; a
     summary follows when the job ends, when the time is over, or after Ctrl-C.
 
+    From dumps of torch's flight recorder (TORCH_FR_BUFFER_SIZE), it names the ranks that are missing in a
+    collective in which others wait, and those that others wait for.
+
     \b
     Examples:
       assay watch --pid 4711
       assay watch --slurm-job 1234 --every 5s --for 10min
       assay watch --kubernetes training/bert
+      assay watch --flight-recorder traces
       assay watch --pid 4711 --json > samples.jsonl     one JSON document per sample, then the summary
 
     \b
-    Exit codes: 0 watched to the end of the job or of the time; 4 there is no such process or running job;
-    5 nothing could be sampled there; 130 stopped by Ctrl-C.
+    Exit codes: 0 watched to the end of the job or of the time; 1 dumps name a rank; 4 there is no such
+    process, running job or dump; 5 nothing could be sampled there; 130 stopped by Ctrl-C.
     """
-    if sum(one is not None for one in (pid, slurm_job, kubernetes)) != 1:
-        raise click.UsageError("name one job: --pid, --slurm-job, or --kubernetes")
+    if sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder)) != 1:
+        raise click.UsageError("name one job: --pid, --slurm-job, --kubernetes, or --flight-recorder")
+    if flight_recorder is not None:
+        from assay.cli.watch_dumps import show as show_dumps
+
+        show_dumps(flight_recorder, as_json=as_json)
+        return
     if pid is None:
         from assay.cli.watch_job import show
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from assay.monitor.flight_recorder import FlightRecord
 from assay.monitor.watching import Watching
 from assay.monitor.watching_jobs import WatchedJob
 
@@ -33,6 +35,11 @@ def job_document(watched: WatchedJob) -> dict[str, Any]:
 def job_summary(watched: WatchedJob | None) -> dict[str, Any]:
     """What is known of the whole time, by node or pod."""
     return {"summary": {place: one.summary() for place, one in (watched.places if watched else {}).items()}}
+
+
+def flight_document(found: FlightRecord) -> dict[str, Any]:
+    """What dumps of the flight recorder say."""
+    return asdict(found)
 
 
 def summary(watching: Watching | None) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""`assay watch --flight-recorder`: what dumps of torch's flight recorder say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import echo_json
+
+if TYPE_CHECKING:
+    from assay.monitor.flight_recorder import CollectiveStop, FlightRecord
+
+MOST_NAMED = 8  # ranks in a sentence
+
+
+def show(directory: Path, *, as_json: bool) -> None:
+    """Print it, and exit with 1 if a rank is named."""
+    from assay.api.watching import flight_record
+
+    found = flight_record(directory)
+    if as_json:
+        from assay.documents.watching import flight_document
+
+        echo_json(flight_document(found))
+    else:
+        for line in _lines(found):
+            click.echo(line)
+    if found.stops or found.stragglers:
+        click.get_current_context().exit(1)
+
+
+def _lines(found: FlightRecord) -> Iterator[str]:
+    from assay.units import counted
+
+    yield f"Dumps of {counted(len(found.ranks), 'rank')}."
+    for stop in found.stops:
+        yield from _stop(stop)
+    if not found.stops:
+        yield "No collective is open: every rank had completed what it called."
+    for slow in found.stragglers:
+        yield (
+            f"! rank {slow.rank} takes {slow.ratio:.2f} times as long from one collective to the next as the "
+            f"others ({slow.low:.2f} to {slow.high:.2f}, {slow.steps} collectives)"
+        )
+    if not found.timed:
+        yield "Collectives were not timed, so nobody can be named as slow: set TORCH_NCCL_ENABLE_TIMING=1."
+
+
+def _stop(stop: CollectiveStop) -> Iterator[str]:
+    where = f"collective {stop.number} ({stop.name}) of group {stop.group}"
+    if stop.missing:
+        has = "has" if len(stop.missing) == 1 else "have"
+        yield f"! {_ranks(stop.missing)} {has} not reached {where}; {_named(stop.waiting)} wait in it"
+    elif not stop.different:
+        yield f"! every rank is in {where}, and it does not complete: look at the network and the GPUs"
+    for rank, call in list(stop.different.items())[:MOST_NAMED]:
+        yield f"! rank {rank} called {call} as {where}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {_named(ranks)}"
+
+
+def _named(ranks: Sequence[int]) -> str:
+    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return ", ".join(map(str, ranks[:MOST_NAMED])) + more
