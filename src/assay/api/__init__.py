@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.api.differences import diff
     from assay.api.explanations import explain
     from assay.api.exports import export
+    from assay.api.fetching import fetch_telemetry
     from assay.api.gates import gate
     from assay.api.goodputs import goodput
     from assay.api.grants import rbac, smoke
@@ -32,18 +33,20 @@ if TYPE_CHECKING:
     from assay.api.listings import list_
     from assay.api.machines import openstack
     from assay.api.monitoring import monitor_metrics, monitor_server
+    from assay.api.monitoring_stacks import monitoring_stack
     from assay.api.plans import plan
     from assay.api.preparations import prepare
     from assay.api.reports import report
     from assay.api.running import top
     from assay.api.runs import run
+    from assay.api.schedules import idleness, schedule
     from assay.api.schemas import schema
     from assay.api.scores import score
     from assay.api.starters import init
     from assay.api.submissions import submit
     from assay.api.sweeps import sweep
     from assay.api.systems import every_system, system_named
-    from assay.api.watching import watch
+    from assay.api.watching import flight_record, watch, watch_job
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
@@ -55,17 +58,21 @@ _MODULES = {
     "every_system": "assay.api.systems",
     "explain": "assay.api.explanations",
     "export": "assay.api.exports",
+    "fetch_telemetry": "assay.api.fetching",
+    "flight_record": "assay.api.watching",
     "gate": "assay.api.gates",
     "goodput": "assay.api.goodputs",
     "history": "assay.api.histories",
+    "idleness": "assay.api.schedules",
     "import_": "assay.api.imports",
     "index": "assay.api.indexes",
     "init": "assay.api.starters",
     "list_": "assay.api.listings",
     "make_suite": "assay.run.request",
-    "openstack": "assay.api.machines",
     "monitor_metrics": "assay.api.monitoring",
     "monitor_server": "assay.api.monitoring",
+    "monitoring_stack": "assay.api.monitoring_stacks",
+    "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
     "rank": "assay.api.comparisons",
@@ -74,6 +81,7 @@ _MODULES = {
     "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
+    "schedule": "assay.api.schedules",
     "schema": "assay.api.schemas",
     "score": "assay.api.scores",
     "show": "assay.api.details",
@@ -83,6 +91,7 @@ _MODULES = {
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
     "watch": "assay.api.watching",
+    "watch_job": "assay.api.watching",
 }
 __all__ = [
     "clean",
@@ -93,9 +102,12 @@ __all__ = [
     "every_system",
     "explain",
     "export",
+    "fetch_telemetry",
+    "flight_record",
     "gate",
     "goodput",
     "history",
+    "idleness",
     "import_",
     "index",
     "init",
@@ -103,6 +115,7 @@ __all__ = [
     "make_suite",
     "monitor_metrics",
     "monitor_server",
+    "monitoring_stack",
     "openstack",
     "plan",
     "prepare",
@@ -112,6 +125,7 @@ __all__ = [
     "report",
     "run",
     "scale",
+    "schedule",
     "schema",
     "score",
     "show",
@@ -121,6 +135,7 @@ __all__ = [
     "system_named",
     "top",
     "watch",
+    "watch_job",
 ]
 
 logging.getLogger("assay").addHandler(logging.NullHandler())
