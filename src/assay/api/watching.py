@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.monitor.flight_recorder import FlightRecord
+    from assay.monitor.nccl_ras import RasWatch
     from assay.monitor.watching import Watching
     from assay.monitor.watching_jobs import WatchedJob
 
@@ -72,6 +73,22 @@ def flight_record(directory: str | PathLike[str]) -> FlightRecord:
     from assay.monitor.flight_recorder import flight_record as judged
 
     return judged(Path(directory))
+
+
+def watch_nccl(
+    address: str, *, every: str | float = 10.0, for_: str | float | None = None
+) -> Iterator[RasWatch]:
+    """What NCCL itself reports of a running job, like `assay watch --nccl-ras HOST:PORT`.
+
+    address      where a process of the job answers, usually `localhost:28028` on one of its nodes
+    every, for_  as for `watch`
+
+    Each answer updates and yields the same record. Raises InputError if no NCCL answers there; HostError if
+    an answer takes too long.
+    """
+    from assay.monitor.nccl_ras import watch as watched
+
+    return watched(address, *_times(every, for_))
 
 
 def _times(every: str | float, for_: str | float | None) -> tuple[float, float | None]:

@@ -31,6 +31,7 @@ UNKNOWN = "unknown"
     metavar="DIR",
     help="Dumps of torch's flight recorder to judge instead.",
 )
+@click.option("--nccl-ras", metavar="HOST:PORT", help="Where NCCL of the job answers: localhost:28028.")
 @click.option("--every", callback=duration, default="1s", show_default=True, help="Time between samples.")
 @click.option("--for", "for_", callback=duration, metavar="TIME", help="How long; else until it ends.")
 @click.option("--python", default="python3", show_default=True, help="Interpreter on the nodes, in the pods.")
@@ -40,6 +41,7 @@ def command(
     slurm_job: str | None,
     kubernetes: str | None,
     flight_recorder: Path | None,
+    nccl_ras: str | None,
     every: float,
     for_: float | None,
     python: str,
@@ -54,7 +56,8 @@ def command(
     summary follows when the job ends, when the time is over, or after Ctrl-C.
 
     From dumps of torch's flight recorder (TORCH_FR_BUFFER_SIZE), it names the ranks that are missing in a
-    collective in which others wait, and those that others wait for.
+    collective in which others wait, and those that others wait for. NCCL 2.28.7 or newer answers the same
+    while the job runs, on its nodes at localhost:28028.
 
     \b
     Examples:
@@ -62,14 +65,21 @@ def command(
       assay watch --slurm-job 1234 --every 5s --for 10min
       assay watch --kubernetes training/bert
       assay watch --flight-recorder traces
+      assay watch --nccl-ras localhost:28028 --every 10s
       assay watch --pid 4711 --json > samples.jsonl     one JSON document per sample, then the summary
 
     \b
-    Exit codes: 0 watched to the end of the job or of the time; 1 dumps name a rank; 4 there is no such
-    process, running job or dump; 5 nothing could be sampled there; 130 stopped by Ctrl-C.
+    Exit codes: 0 watched to the end of the job or of the time; 1 dumps or NCCL name a rank; 4 there is no
+    such process, running job or dump, or no NCCL answers; 5 nothing could be sampled there; 130 stopped by
+    Ctrl-C.
     """
-    if sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder)) != 1:
-        raise click.UsageError("name one job: --pid, --slurm-job, --kubernetes, or --flight-recorder")
+    if sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder, nccl_ras)) != 1:
+        raise click.UsageError("name one: --pid, --slurm-job, --kubernetes, --flight-recorder, or --nccl-ras")
+    if nccl_ras is not None:
+        from assay.cli.watch_nccl import show as show_nccl
+
+        show_nccl(nccl_ras, every, for_, as_json=as_json)
+        return
     if flight_recorder is not None:
         from assay.cli.watch_dumps import show as show_dumps
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.monitor.flight_recorder import FlightRecord
+from assay.monitor.nccl_ras import RasWatch
 from assay.monitor.watching import Watching
 from assay.monitor.watching_jobs import WatchedJob
 
@@ -40,6 +41,17 @@ def job_summary(watched: WatchedJob | None) -> dict[str, Any]:
 def flight_document(found: FlightRecord) -> dict[str, Any]:
     """What dumps of the flight recorder say."""
     return asdict(found)
+
+
+def ras_document(watched: RasWatch) -> dict[str, Any]:
+    """What NCCL reports of its communicators, and which ranks need a look."""
+    return {
+        "at_s": watched.at_s,
+        "communicators": [asdict(one) for one in watched.communicators],
+        "stalls": [asdict(one) for one in watched.stalls],
+        "lost": {name: [asdict(rank) for rank in ranks] for name, ranks in watched.lost.items()},
+        "failed": {name: [asdict(rank) for rank in ranks] for name, ranks in watched.failed.items()},
+    }
 
 
 def summary(watching: Watching | None) -> dict[str, Any]:
