@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from assay.errors import InputError
-from assay.monitor import nccl_ras
-from assay.monitor.nccl_ras import RasCommunicator, RasRank, RasWatch, parse, watch
+from assay.monitor import nccl_ras_answers
+from assay.monitor.nccl_ras import RasWatch, watch
+from assay.monitor.nccl_ras_answers import RasCommunicator, RasRank, parse
 from command_line import assay as typed
 
 
@@ -215,6 +216,6 @@ def test_what_is_not_the_answer_of_nccl_is_an_error(text: bytes) -> None:
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nccl_ras, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr(nccl_ras_answers, "LARGEST_BYTES", 1000)
     with served([b"x" * 10_000]) as address, pytest.raises(InputError, match="more than 1000 bytes"):
         next(watch(address, 1.0))

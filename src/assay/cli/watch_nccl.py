@@ -10,7 +10,8 @@ import click
 from assay.cli.options import echo_json
 
 if TYPE_CHECKING:
-    from assay.monitor.nccl_ras import RasRank, RasStall, RasWatch
+    from assay.monitor.nccl_ras import RasStall, RasWatch
+    from assay.monitor.nccl_ras_answers import RasRank
 
 MOST_NAMED = 8  # ranks in a sentence
 

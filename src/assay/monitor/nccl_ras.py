@@ -6,56 +6,20 @@ the state of all. Since 2.28.7 it does so as JSON. Asking changes nothing of the
 
 from __future__ import annotations
 
-import json
-import re
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from assay.errors import HostError, InputError
+from assay.monitor.nccl_ras_answers import ANSWER_S, RasCommunicator, RasRank, ask, host_and_port, parse
 from assay.monitor.stragglers import SILENT_GAPS, SILENT_S, WARM_UP
 from assay.monitor.watching import LONGEST_S, SHORTEST_S
 
-ADDRESS: Final = "localhost:28028"
-LARGEST_BYTES: Final = 64 << 20  # 100,000 ranks in one communicator take half of it
-ANSWER_S: Final = 30.0  # for a whole answer; NCCL waits up to 10 s for the job's other processes
-COLLECT_S: Final = 10
 COLD_SILENT_S: Final = (
     600.0  # silence that counts while too few changes are known to judge the job's own pauses
 )
 IN_PROGRESS: Final = 7  # ncclInProgress: no error
-_LINE: Final = 4096
-_HOST: Final = re.compile(r"[\w.:%-]{1,64}")
-_OPERATION: Final = re.compile(r"\w{1,32}")
-
-
-@dataclass(frozen=True)
-class RasRank:
-    """A rank of a communicator.
-
-    rank    in the communicator, not in the job
-    counts  collectives that it has called so far, by operation; {} if it did not answer
-    error   asynchronous error of NCCL (ncclResult_t), 0 if there is none
-    is_lost NCCL got no answer from its process, or considers it dead
-    """
-
-    rank: int
-    host: str
-    pid: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    error: int = 0
-    is_lost: bool = False
-
-
-@dataclass(frozen=True)
-class RasCommunicator:
-    """A communicator; ranks are in order, those that did not answer included."""
-
-    name: str
-    size: int
-    ranks: tuple[RasRank, ...]
 
 
 @dataclass(frozen=True)
@@ -180,13 +144,13 @@ def watch(address: str, period_s: float, for_s: float | None = None) -> Iterator
     It yields the same object after each answer. Raises InputError if nobody answers at first, or something
     that isn't NCCL does; HostError if an answer takes too long.
     """
-    host, port = _host_and_port(address)
+    host, port = host_and_port(address)
     if not SHORTEST_S <= period_s <= LONGEST_S:
         raise InputError(f"every {period_s:g} s: choose between {SHORTEST_S:g} s and {LONGEST_S:g} s")
     watched, begin = RasWatch(), None
     while True:
         try:
-            text = _ask(host, port)
+            text = ask(host, port)
         except TimeoutError:
             raise HostError(
                 f"{address}: NCCL did not answer completely within {ANSWER_S:g} s; try again"
@@ -209,116 +173,3 @@ def watch(address: str, period_s: float, for_s: float | None = None) -> Iterator
         if left_s <= 0:
             return
         time.sleep(left_s)
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port[:6]) < 1 << 16:
-        raise InputError(f'found the address "{address[:80]}"; expected HOST:PORT, like {ADDRESS}')
-    return host.strip("[]"), int(port)
-
-
-def _ask(host: str, port: int) -> bytes:
-    """The JSON text of an answer. Raises OSError, or InputError for an answer of something else."""
-    until = time.monotonic() + ANSWER_S
-    with socket.create_connection((host, port), timeout=ANSWER_S) as connection:
-        for line, expected in (
-            ("CLIENT PROTOCOL 2", b"SERVER PROTOCOL "),
-            (f"TIMEOUT {COLLECT_S}", b"OK"),
-            ("SET FORMAT json", b"OK"),
-        ):
-            connection.sendall(line.encode() + b"\n")
-            answer = _receive(connection, until, _LINE, to_newline=True)
-            if not answer:
-                raise ConnectionError("the connection was closed")
-            if not answer.startswith(expected):
-                raise InputError(
-                    f"{host}:{port}: found the answer {answer[:80].decode(errors='replace')!a} to "
-                    f'"{line}", expected "{expected.decode().strip()}"; NCCL answers as JSON from 2.28.7 on'
-                )
-        connection.sendall(b"VERBOSE STATUS\n")
-        text = _receive(connection, until, LARGEST_BYTES, to_newline=False)
-    if not text:
-        raise ConnectionError("the connection was closed")
-    return text
-
-
-def _receive(connection: socket.socket, until: float, most_bytes: int, *, to_newline: bool) -> bytes:
-    """A line, or everything up to the end of the connection."""
-    received = bytearray()
-    while not (to_newline and received.endswith(b"\n")):
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        connection.settimeout(left_s)
-        block = connection.recv(1 << 16)
-        if not block:
-            break
-        received += block
-        if len(received) > most_bytes:
-            raise InputError(f"found an answer of more than {most_bytes} bytes; expected that of NCCL")
-    return bytes(received)
-
-
-# The answer ----------------------------------------------------------------------------------------------
-
-
-def parse(text: bytes) -> list[RasCommunicator]:
-    """The communicators in an answer. Raises ValueError if it is not one."""
-    try:
-        answer = json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return [_communicator(one) for one in _list(answer, "communicators")]
-
-
-def _communicator(one: Any) -> RasCommunicator:
-    ranks = [_rank(each, is_missing=False) for each in _list(one, "ranks")]
-    ranks += [_rank(each, is_missing=True) for each in _list(one, "missing_ranks")]
-    if len({rank.rank for rank in ranks}) < len(ranks):
-        raise ValueError("a rank is in a communicator twice")
-    # two communicators can have the same hash: the second one tells them apart
-    name = f"{_text(one, 'hash', _HOST)}/{_text(one, 'secondary_hash', _HOST)}"
-    return RasCommunicator(name, _whole(one, "size"), tuple(sorted(ranks, key=lambda rank: rank.rank)))
-
-
-def _rank(each: Any, *, is_missing: bool) -> RasRank:
-    status = _mapping(each, "status")
-    rank, host, pid = _whole(each, "rank"), _text(each, "host", _HOST), _whole(each, "pid")
-    if is_missing:
-        lost = status.get("unresponsive") is True or status.get("considered_dead") is True
-        return RasRank(rank, host, pid, is_lost=lost)
-    called = _mapping(each, "collective_counts")
-    if not all(_OPERATION.fullmatch(name) for name in called):
-        raise ValueError("collective_counts: not a name of an operation")
-    return RasRank(
-        rank, host, pid, {name: _whole(called, name) for name in called}, _whole(status, "async_error")
-    )
-
-
-def _mapping(value: Any, key: str) -> Mapping[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, dict):
-        raise ValueError(f"{key}: missing, or not an object")  # noqa: TRY004 - bad content
-    return found
-
-
-def _list(value: Any, key: str) -> list[Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list):
-        raise ValueError(f"{key}: missing, or not a list")  # noqa: TRY004 - bad content
-    return found
-
-
-def _whole(value: Mapping[str, Any], key: str) -> int:
-    found = value.get(key)
-    if type(found) is not int or not -1 <= found < 1 << 64:
-        raise ValueError(f"{key}: missing, or not a count")
-    return found
-
-
-def _text(value: Mapping[str, Any], key: str, form: re.Pattern[str]) -> str:
-    found = value.get(key)
-    if not isinstance(found, str) or not form.fullmatch(found):
-        raise ValueError(f"{key}: missing, or not a name")
-    return found
