@@ -29,7 +29,6 @@ from assay.records import (
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
-from assay.telemetry.agreement import agreement
 from assay.telemetry.energy import GpuEnergy, gpu_energy
 from assay.telemetry.gpu_use import gpu_uses
 from assay.telemetry.recorded import FOLDERS
@@ -179,6 +178,8 @@ def _disagreements(directory: Path) -> Iterator[str]:
     """Each figure for which the sampler and a Prometheus differ; nothing if one of them is not there."""
     if not all((directory / table).is_file() for table in _TABLES):
         return
+    from assay.telemetry.agreement import agreement  # imports an array library, which few runs need
+
     for found in agreement(directory).differences:
         values = (human(value, found.unit) for value in (found.sampler, found.prometheus, found.tolerance))
         yield "{}: sampler {}, Prometheus {}, tolerance {}".format(f"{found.what} of {found.place}", *values)

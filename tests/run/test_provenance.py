@@ -276,6 +276,10 @@ def test_infiniband_and_network_interfaces_are_listed_without_container_ends(tmp
             "/sys/class/net/eth1/speed": "-1\n",
             "/sys/class/net/lo/mtu": "65536\n",
             "/sys/class/net/veth12ab/mtu": "1450\n",
+            "/sys/class/net/docker0/lower_veth12ab/mtu": "1450\n",
+            "/sys/class/net/as4711/mtu": "1500\n",
+            "/sys/class/net/br-lan/mtu": "8000\n",
+            "/sys/class/net/br-lan/lower_eth0/mtu": "9000\n",
         },
     )
     facts = {name: value for name, value in node_hardware.networks(machine) if value is not None}
@@ -283,6 +287,7 @@ def test_infiniband_and_network_interfaces_are_listed_without_container_ends(tmp
         "infiniband.mlx5_0.firmware": "28.39.1002",
         "infiniband.mlx5_0.port1.rate": "400 Gb/sec (4X NDR)",
         "infiniband.mlx5_0.port1.link_layer": "InfiniBand",
+        "net.br-lan.mtu_bytes": 8000,
         "net.eth0.bits_per_s": 100 * 10**9,
         "net.eth0.mtu_bytes": 9000,
     }

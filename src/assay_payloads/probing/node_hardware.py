@@ -125,16 +125,34 @@ def memory(tree: FileTree) -> Iterator[tuple[str, Any]]:
     yield "shm.free_bytes", shm.f_bavail * shm.f_frsize
 
 
+# What runtimes name the interfaces of a container: eth0 by Kubernetes and Docker, net1 by Multus, ib0
+CONTAINERS_OWN = re.compile(r"(eth|net|ib)\d+")
+
+
+def _own(tree: FileTree, name: str, physical: set[str]) -> bool:
+    place = f"/sys/class/net/{name}"
+    if tree.has(f"{place}/bonding") or CONTAINERS_OWN.fullmatch(name):
+        return True
+    below = {entry.partition("_")[2] for entry in tree.names(place, "lower_")}
+    return any(one in physical or tree.has(f"/sys/class/net/{one}/bonding") for one in below)
+
+
 def networks(tree: FileTree) -> Iterator[tuple[str, Any]]:
-    """Network interfaces and InfiniBand or RoCE devices, without a host's per-container interfaces."""
-    for name in tree.names("/sys/class/net", r"(?!lo$|veth|cali|lxc|tap|br-|docker|virbr)")[:64]:
+    """Network interfaces and InfiniBand or RoCE devices, without those that a host makes for its guests.
+
+    A host's containers and virtual machines come and go, and their bridges and pairs with them. Kept are
+    interfaces with a device, those made of them (bonds, VLANs, bridges), and what a container calls its own.
+    """
+    every = tree.names("/sys/class/net")
+    physical = {name for name in every if tree.has(f"/sys/class/net/{name}/device")}
+    for name in [name for name in every if name in physical or _own(tree, name, physical)][:64]:
         place = f"/sys/class/net/{name}"
+        bond = tree.has(f"{place}/bonding")
         yield f"net.{name}.state", tree.text(f"{place}/operstate")
         yield f"net.{name}.mtu_bytes", tree.number(f"{place}/mtu")
-        real = tree.has(f"{place}/device") or tree.has(
-            f"{place}/bonding"
-        )  # a pod's eth0 reports an invented speed
-        megabits = tree.number(f"{place}/speed") if real else None
+        megabits = None  # a pod's eth0 reports an invented speed
+        if bond or name in physical:
+            megabits = tree.number(f"{place}/speed")
         yield f"net.{name}.bits_per_s", megabits * 10**6 if megabits is not None and megabits > 0 else None
     for name in tree.names("/sys/class/infiniband"):
         place = f"/sys/class/infiniband/{name}"
