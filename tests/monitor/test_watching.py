@@ -43,12 +43,7 @@ def test_json_has_a_document_per_sample_and_the_summary(
     monkeypatch.setenv("NVML_STAND_IN", nvml_stand_in.table(tmp_path, "0.5 0 field83 623456", gpus=1))
     said = typed(tmp_path, "watch", "--pid", str(busy.pid), "--every", "0.2", "--for", "1.5", "--json")
     assert said.returncode == 0, said.stderr
-    decoder, documents, rest = json.JSONDecoder(), [], said.stdout.strip()
-    while rest:
-        document, end = decoder.raw_decode(rest)
-        documents.append(document)
-        rest = rest[end:].strip()
-    *samples, last = documents
+    *samples, last = map(json.loads, said.stdout.splitlines())
     assert samples[-1]["gpus"]["0"]["utilization_percent"] == 97
     assert samples[-1]["per_second"]["job_cpu_seconds"] > 0
     assert last["summary"]["gpu_0_energy_joules"] == pytest.approx(500, rel=0.01)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from assay.api.submissions import submit
     from assay.api.sweeps import sweep
     from assay.api.systems import every_system, system_named
-    from assay.api.watching import flight_record, watch, watch_job
+    from assay.api.watching import flight_record, watch, watch_job, watch_logs, watch_nccl
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
@@ -92,6 +92,8 @@ _MODULES = {
     "top": "assay.api.running",
     "watch": "assay.api.watching",
     "watch_job": "assay.api.watching",
+    "watch_logs": "assay.api.watching",
+    "watch_nccl": "assay.api.watching",
 }
 __all__ = [
     "clean",
@@ -136,6 +138,8 @@ __all__ = [
     "top",
     "watch",
     "watch_job",
+    "watch_logs",
+    "watch_nccl",
 ]
 
 logging.getLogger("assay").addHandler(logging.NullHandler())

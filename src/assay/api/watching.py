@@ -8,13 +8,14 @@ from assay.errors import InputError
 from assay.units import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
     from assay.monitor.flight_recorder import FlightRecord
     from assay.monitor.nccl_ras import RasWatch
     from assay.monitor.watching import Watching
     from assay.monitor.watching_jobs import WatchedJob
+    from assay.monitor.watching_logs import WatchedLogs
 
 
 def watch(pid: int, *, every: str | float = 1.0, for_: str | float | None = None) -> Iterator[Watching]:
@@ -59,6 +60,31 @@ def watch_job(
     if kubernetes is not None:
         return watched(kubernetes, of_kubernetes(kubernetes, period_s, python), for_s)
     return watched(f"job {slurm_job}", of_slurm(str(slurm_job), period_s, python), for_s)
+
+
+def watch_logs(
+    paths: Sequence[str | PathLike[str]],
+    *,
+    step_pattern: str | None = None,
+    every: str | float = 1.0,
+    for_: str | float | None = None,
+) -> Iterator[WatchedLogs]:
+    """What growing logs of a running job say, like `assay watch --log`.
+
+    paths         one log of the whole job, or one per rank
+    step_pattern  what a step looks like if its program is unknown: named groups `step`, which is needed,
+                  `seconds` or `milliseconds`, and figures
+    every, for_   as for `watch`
+
+    Each look updates and yields the same record. Raises InputError if a log can't be read, or for a pattern
+    that is not one of a step.
+    """
+    from pathlib import Path
+
+    from assay.monitor.watching_logs import watch as watched
+    from assay.monitor.watching_logs import watched_logs
+
+    return watched(watched_logs([Path(path) for path in paths], step_pattern), *_times(every, for_))
 
 
 def flight_record(directory: str | PathLike[str]) -> FlightRecord:

@@ -79,5 +79,14 @@ SINCE = click.option(
 
 def echo_json(value: Any) -> None:
     """One JSON document on standard output; plain data only. Unencodable characters are escaped, not lost."""
+    _echo_json(value, indent=2)
+
+
+def echo_json_line(value: Any) -> None:
+    """The same in a line of its own, for one of many documents: JSON Lines."""
+    _echo_json(value, indent=None)
+
+
+def _echo_json(value: Any, indent: int | None) -> None:
     whole = sys.stdout.encoding.lower().startswith("utf")
-    click.echo(json.dumps(value, indent=2, ensure_ascii=not whole, allow_nan=False))
+    click.echo(json.dumps(value, indent=indent, ensure_ascii=not whole, allow_nan=False))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import JSON, duration, echo_json
+from assay.cli.options import JSON, duration, echo_json_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +32,15 @@ UNKNOWN = "unknown"
     help="Dumps of torch's flight recorder to judge instead.",
 )
 @click.option("--nccl-ras", metavar="HOST:PORT", help="Where NCCL of the job answers: localhost:28028.")
+@click.option(
+    "--log",
+    "logs",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Log of the job that grows, or one per rank: its steps, alone or with a job above.",
+)
+@click.option("--step-pattern", metavar="REGEX", help="A step in logs of an unknown program; see below.")
 @click.option("--every", callback=duration, default="1s", show_default=True, help="Time between samples.")
 @click.option("--for", "for_", callback=duration, metavar="TIME", help="How long; else until it ends.")
 @click.option("--python", default="python3", show_default=True, help="Interpreter on the nodes, in the pods.")
@@ -42,6 +51,8 @@ def command(
     kubernetes: str | None,
     flight_recorder: Path | None,
     nccl_ras: str | None,
+    logs: tuple[Path, ...],
+    step_pattern: str | None,
     every: float,
     for_: float | None,
     python: str,
@@ -59,6 +70,11 @@ def command(
     collective in which others wait, and those that others wait for. NCCL 2.28.7 or newer answers the same
     while the job runs, on its nodes at localhost:28028.
 
+    From logs that grow, it shows the newest step and figures, in every format that `assay import` knows, and
+    says when steps stop. --step-pattern describes a step of another program: `(?P<step>[0-9]+)` stands for
+    its number, `(?P<seconds>…)` or `(?P<milliseconds>…)` for the time that it took, any other named group for
+    a figure. From one log per rank with times of the rank's own, it names the rank that is slower.
+
     \b
     Examples:
       assay watch --pid 4711
@@ -66,15 +82,24 @@ def command(
       assay watch --kubernetes training/bert
       assay watch --flight-recorder traces
       assay watch --nccl-ras localhost:28028 --every 10s
-      assay watch --pid 4711 --json > samples.jsonl     one JSON document per sample, then the summary
+      assay watch --pid 4711 --log train.log
+      assay watch --log rank0.log --log rank1.log --step-pattern 'it (?P<step>\\d+) (?P<seconds>\\S+) s'
+      assay watch --pid 4711 --json > samples.jsonl     a line per sample, then the summary
 
     \b
-    Exit codes: 0 watched to the end of the job or of the time; 1 dumps or NCCL name a rank; 4 there is no
-    such process, running job or dump, or no NCCL answers; 5 nothing could be sampled there; 130 stopped by
-    Ctrl-C.
+    Exit codes: 0 watched to the end of the job or of the time; 1 dumps, NCCL or logs name a rank or
+    a stop; 4 there is no such process, running job, dump or log, or no NCCL answers; 5 nothing could be
+    sampled there; 130 stopped by Ctrl-C.
     """
-    if sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder, nccl_ras)) != 1:
-        raise click.UsageError("name one: --pid, --slurm-job, --kubernetes, --flight-recorder, or --nccl-ras")
+    named = sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder, nccl_ras))
+    if named > 1 or not (named or logs):
+        raise click.UsageError(
+            "name one: --pid, --slurm-job, --kubernetes, --flight-recorder, --nccl-ras, or --log"
+        )
+    if step_pattern is not None and not logs:
+        raise click.UsageError("--step-pattern describes what --log names; name a log")
+    if logs and (flight_recorder is not None or nccl_ras is not None):
+        raise click.UsageError("--log goes with --pid, --slurm-job or --kubernetes, or stands alone")
     if nccl_ras is not None:
         from assay.cli.watch_nccl import show as show_nccl
 
@@ -85,21 +110,36 @@ def command(
 
         show_dumps(flight_recorder, as_json=as_json)
         return
-    if pid is None:
+    steps = None
+    if logs:
+        from assay.monitor.watching_logs import watched_logs
+
+        steps = watched_logs(logs, step_pattern)
+    from assay.cli.watch_logs import beside, ended
+
+    if slurm_job is not None or kubernetes is not None:
         from assay.cli.watch_job import show
 
-        show(slurm_job, kubernetes, every, for_, python, as_json=as_json)
-        return
-    from assay.api.watching import watch
+        show(slurm_job, kubernetes, every, for_, python, steps, as_json=as_json)
+    elif pid is not None:
+        from assay.api.watching import watch
 
-    samples = watch(pid, every=every, for_=for_)
+        _show(beside(watch(pid, every=every, for_=for_), steps, as_json=as_json), as_json=as_json)
+    elif steps is not None:
+        from assay.cli.watch_logs import show as show_logs
+
+        show_logs(steps, every, for_, as_json=as_json)
+    ended(steps)
+
+
+def _show(samples: Iterator[Watching], *, as_json: bool) -> None:
     if as_json:
         from assay.documents.watching import document, summary
 
         last = None
         for last in samples:
-            echo_json(document(last))
-        echo_json(summary(last))
+            echo_json_line(document(last))
+        echo_json_line(summary(last))
         return
     (_live if sys.stdout.isatty() else _lines)(samples)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import echo_json
+from assay.cli.options import echo_json_line
 from assay.cli.watch import event_words, gpu_figures, node_figures, row_of
+from assay.cli.watch_logs import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.monitor.watching_jobs import WatchedJob
+    from assay.monitor.watching_logs import WatchedLogs
 
 MOST_ROWS = 24  # of a live table
 
@@ -27,6 +29,7 @@ def show(
     every: float,
     for_: float | None,
     python: str,
+    logs: WatchedLogs | None,
     *,
     as_json: bool,
 ) -> None:
@@ -34,14 +37,14 @@ def show(
     from assay.api.watching import watch_job
 
     watched = watch_job(slurm_job=slurm_job, kubernetes=kubernetes, every=every, for_=for_, python=python)
-    paced = _paced(watched, every)
+    paced = beside(_paced(watched, every), logs, as_json=as_json)
     if as_json:
         from assay.documents.watching import job_document, job_summary
 
         last = None
         for last in paced:
-            echo_json(job_document(last))
-        echo_json(job_summary(last))
+            echo_json_line(job_document(last))
+        echo_json_line(job_summary(last))
         return
     (_live if sys.stdout.isatty() else _lines)(paced)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import echo_json
+from assay.cli.options import echo_json_line
 
 if TYPE_CHECKING:
     from assay.monitor.nccl_ras import RasStall, RasWatch
@@ -25,7 +25,7 @@ def show(address: str, every: float, for_: float | None, *, as_json: bool) -> No
         if as_json:
             from assay.documents.watching import ras_document
 
-            echo_json(ras_document(last))
+            echo_json_line(ras_document(last))
             continue
         for line in _lines(last):
             click.echo(line)

@@ -1,4 +1,4 @@
-"""`assay watch --json`: a document per sample, then one with the summary."""
+"""`assay watch --json`: a line per sample, then one with the summary."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from assay.monitor.flight_recorder import FlightRecord
 from assay.monitor.nccl_ras import RasWatch
 from assay.monitor.watching import Watching
 from assay.monitor.watching_jobs import WatchedJob
+from assay.monitor.watching_logs import WatchedLogs
 
 
 def document(watching: Watching) -> dict[str, Any]:
@@ -57,3 +58,24 @@ def ras_document(watched: RasWatch) -> dict[str, Any]:
 def summary(watching: Watching | None) -> dict[str, Any]:
     """What is known of the whole time; nothing if it ended before the first sample."""
     return {"summary": watching.summary() if watching else {}}
+
+
+def logs_document(logs: WatchedLogs) -> dict[str, Any]:
+    """What a job's logs have said so far, and which of them need a look."""
+    return {
+        "at": logs.at,
+        "logs": [
+            {
+                "path": str(log.path),
+                "format": log.format or None,
+                "step": log.steps.newest,
+                "figures": {**log.steps.figures},
+                "units": {**log.units},
+                "silent_s": log.grown_s,
+                "off": log.off or None,
+            }
+            for log in logs.logs
+        ],
+        "stop": None if logs.stop is None else asdict(logs.stop),
+        "stragglers": [asdict(one) for one in logs.stragglers],
+    }

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from assay.errors import InputError
 from assay.inputs import open_plain
-from assay.logs.mllog import EventScanner, is_number
+from assay.logs.mllog import EventScanner
+from assay.monitor.steps import Steps
 from assay.monitor.stragglers import stop, stragglers
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
@@ -27,7 +28,6 @@ LATE_PERIODS = 5.0  # without a sample, from which on a node counts as silent
 FAR_SHARE = 0.25  # from the median of all GPUs: one of them is off
 IDLE_PERCENT = 5.0  # of a GPU's use while others work
 STUCK_POWER_SHARE = 0.5  # of the highest power seen at full use: busy without work, like a stuck collective
-_FIGURES: Final = ("throughput", "step_time", "loss", "accuracy", "eval_accuracy", "step", "epoch")
 
 
 @dataclass(frozen=True)
@@ -254,46 +254,24 @@ def _node_off(node: LiveNode) -> str:
 # Ranks ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _RankSteps:
-    """A rank with its newest steps: seconds by step, and (step, time of day) in their order."""
-
-    rank: LiveRank
-    seconds: Mapping[int, float]
-    taken: Sequence[tuple[int, float]]
-
-
-def _rank(number: int, log: Path, at: float) -> _RankSteps:
-    figures: dict[str, float] = {}
-    seconds: dict[int, float] = {}
-    taken: dict[int, float] = {}
+def _rank(number: int, log: Path, at: float) -> tuple[LiveRank, Steps]:
+    steps = Steps()
     lines = "".join(_ends(log)).encode()
     for event in EventScanner().scan(lines if lines.endswith(b"\n") else b""):
-        stated = event.value if event.key == "tracked_stats" else {event.key: event.value}
-        known = {**event.metadata, **stated} if isinstance(stated, dict) else event.metadata
-        figures |= {name: float(known[name]) for name in _FIGURES if is_number(known.get(name))}
-        if not is_number(known.get("step")) or event.time_ms is None:
-            continue
-        step, when = int(known["step"]), event.time_ms / 1e3
-        taken.setdefault(step, when)
-        if is_number(known.get("step_time")):
-            seconds[step] = float(known["step_time"])
-        elif step - 1 in taken:
-            seconds.setdefault(step, when - taken[step - 1])
-    rank = LiveRank(number, max(0.0, at - log.stat().st_mtime), figures)
-    return _RankSteps(rank, seconds, sorted(taken.items()))
+        steps.take_event(event)
+    return LiveRank(number, max(0.0, at - log.stat().st_mtime), steps.figures), steps
 
 
-def _judged_ranks(ranks: Sequence[_RankSteps], at: float) -> tuple[list[LiveRank], str]:
+def _judged_ranks(ranks: Sequence[tuple[LiveRank, Steps]], at: float) -> tuple[list[LiveRank], str]:
     """The ranks with what is off, and why the whole job may have stopped; "" if it has not."""
     off = {
         slow.rank: f"{slow.ratio:.2f} times the others' step time ({slow.low:.2f} to {slow.high:.2f}, "
         f"{slow.steps} steps)"
-        for slow in stragglers({one.rank.rank: one.seconds for one in ranks if one.seconds})
+        for slow in stragglers({one.rank: steps.seconds for one, steps in ranks if steps.seconds})
     }
-    found = stop({one.rank.rank: one.taken for one in ranks if one.taken}, at)
+    found = stop({one.rank: sorted(steps.taken.items()) for one, steps in ranks if steps.taken}, at)
     stopped = ""
     if found is not None:
         stopped = f"no step for {found.silent_s:.0f} s, before at most {found.longest_gap_s:.3g} s"
         off |= dict.fromkeys(found.behind, f"behind step {found.step}, where the others wait")
-    return [replace(one.rank, off=off.get(one.rank.rank, "")) for one in ranks], stopped
+    return [replace(one, off=off.get(one.rank, "")) for one, _ in ranks], stopped
