@@ -86,6 +86,7 @@ def alive(pids: set[int], within_s: float = 20.0) -> set[int]:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_an_xid_of_a_running_trial_reaches_a_webhook(running: Path) -> None:  # noqa: F811
     live = shown(running)
     log = running / live.run.id / "attempt-1/logs/telemetry-7.log"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import ROOT, require
+from conftest import ROOT, long_but, require
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -105,7 +105,7 @@ def test_a_broken_link_a_missing_picture_and_a_page_outside_the_menu_fail_the_bu
 
 @pytest.mark.slow
 @pytest.mark.browser
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", long_but(1, WIDTHS))
 def test_a_page_opened_as_a_file_fits_its_window_and_can_be_searched(
     site: Path, browser: Browser, width: int
 ) -> None:

@@ -257,10 +257,9 @@ def fits_and_reads_well(opened: Opened, path: Path) -> None:
     ("width", "scheme"),
     [
         (375, "dark"),
-        (1280, "light"),
         *(
             pytest.param(*other, marks=pytest.mark.long)
-            for other in ((375, "light"), (768, "light"), (1280, "dark"))
+            for other in ((375, "light"), (768, "light"), (1280, "light"), (1280, "dark"))
         ),
     ],
 )

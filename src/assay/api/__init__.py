@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from assay.api.comparisons import compare, rank
     from assay.api.container_files import containerfile
     from assay.api.curves import scale
+    from assay.api.datasets import (
+        class_shares,
+        classes_together,
+        query_data,
+        query_data_sql,
+        scan_data,
+        scene_drift,
+        split_data,
+    )
     from assay.api.details import show
     from assay.api.differences import diff
     from assay.api.explanations import explain
@@ -50,6 +59,8 @@ if TYPE_CHECKING:
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
+    "class_shares": "assay.api.datasets",
+    "classes_together": "assay.api.datasets",
     "clean": "assay.api.leftovers",
     "compare": "assay.api.comparisons",
     "containerfile": "assay.api.container_files",
@@ -75,17 +86,22 @@ _MODULES = {
     "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
+    "query_data": "assay.api.datasets",
+    "query_data_sql": "assay.api.datasets",
     "rank": "assay.api.comparisons",
     "rbac": "assay.api.grants",
     "read_suite": "assay.run.request",
     "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
+    "scan_data": "assay.api.datasets",
+    "scene_drift": "assay.api.datasets",
     "schedule": "assay.api.schedules",
     "schema": "assay.api.schemas",
     "score": "assay.api.scores",
     "show": "assay.api.details",
     "smoke": "assay.api.grants",
+    "split_data": "assay.api.datasets",
     "submit": "assay.api.submissions",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
@@ -96,6 +112,8 @@ _MODULES = {
     "watch_nccl": "assay.api.watching",
 }
 __all__ = [
+    "class_shares",
+    "classes_together",
     "clean",
     "compare",
     "containerfile",
@@ -121,17 +139,22 @@ __all__ = [
     "openstack",
     "plan",
     "prepare",
+    "query_data",
+    "query_data_sql",
     "rank",
     "rbac",
     "read_suite",
     "report",
     "run",
     "scale",
+    "scan_data",
+    "scene_drift",
     "schedule",
     "schema",
     "score",
     "show",
     "smoke",
+    "split_data",
     "submit",
     "sweep",
     "system_named",

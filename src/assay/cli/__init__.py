@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "Show a metric over sessions, and where it stepped."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
     "goodput": ("goodput", "Show useful time, time between failures, and the best checkpoint interval."),
+    "data": ("data", "Catalog labelled frames, and choose subsets by what is on them."),
     "stack": ("stack", "Write a container file with the software that a workload needs."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),

@@ -136,6 +136,7 @@ def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:
 
     connection = duckdb.connect(":memory:")
     try:
+        connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
         mode = "READ_ONLY" if read_only else "READ_WRITE"
         quoted = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{quoted}' AS index_file (TYPE duckdb, {mode})")

@@ -140,6 +140,7 @@ def connected() -> Iterator[DuckDBPyConnection]:
     import duckdb
 
     connection = duckdb.connect(":memory:", config={"memory_limit": "1GB"})
+    connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
     try:
         yield connection
     finally:

@@ -51,6 +51,10 @@ PERFORMANCE: Mapping[str, Mapping[str, Any]] = {
     "onnx-offline": {"scenario": "Offline", "backend": "onnxruntime", "batch_size": 8, "min_queries": 100},
     "two": {"scenario": "Offline", "batch_size": 8, "min_queries": 1, "instances": 2, "seeds": "round"},
 }
+FURTHER = {"onnx-single", "onnx-multi", "onnx-server"}  # by `make test-all` only
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in FURTHER else name for name in PERFORMANCE]
+)
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "invalid": {"scenario": "Server", **SERVER, "latency_bound_s": 1e-6},
     "sleeping": {  # a capacity of 500 queries/s
@@ -103,12 +107,19 @@ def _installed() -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(_installed: None, forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ran(
+    request: pytest.FixtureRequest,
+    _installed: None,
+    forks: Forks,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """A folder a run, with what it left behind."""
+    left_out = FURTHER if "not long" in request.config.getoption("markexpr") else set()
     root = tmp_path_factory.mktemp("inference")
     images = 3 * np.random.default_rng(5).standard_normal((16, 3, 8, 8), dtype=np.float32)
     np.savez(root / "labelled.npz", images=images, labels=np.zeros(16))
     asked = PERFORMANCE | OTHERS | {"labelled": accuracy_of(root)}
+    asked = {name: params for name, params in asked.items() if name not in left_out}
     for name, params in asked.items():
         directory(root / name, params)
     run(forks, *(root / name for name in asked))
@@ -120,7 +131,7 @@ def ran(_installed: None, forks: Forks, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PERFORMANCE)
+@EACH
 def test_each_scenario_is_valid_in_short_form_on_both_backends(ran: Path, name: str) -> None:
     params = PERFORMANCE[name]
     reading = read(ran / name, params)
@@ -135,7 +146,7 @@ def test_each_scenario_is_valid_in_short_form_on_both_backends(ran: Path, name: 
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PERFORMANCE)
+@EACH
 def test_what_is_printed_says_what_loadgens_own_logs_say(ran: Path, name: str) -> None:
     own = inference_run(logs_of(ran / name), name=name)
     assert (own.problem, own.contradictions) == ("", ())

@@ -1,0 +1,154 @@
+"""Labelled data: a catalog of its frames, questions to it, and manifests of chosen frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+
+    from assay.data.manifest import Manifest
+    from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
+    from assay.data.scanning import Scan
+
+
+def scan_data(
+    root: str | PathLike[str],
+    *,
+    catalog: str | PathLike[str] = "catalog.duckdb",
+    processes: int | None = None,
+    parquet: str | PathLike[str] | None = None,
+    tell: Callable[[Scan], None] | None = None,
+) -> Scan:
+    """Bring a catalog up to date with a directory of labelled frames, like `assay data scan`.
+
+    catalog    a DuckDB file, made if it isn't there
+    processes  that count pixels; None: one per CPU that this process may use
+    parquet    a file that then gets all frames, sorted by label
+    tell       is called as it goes on
+
+    Raises InputError if the directory is of no known layout, or the catalog is of another data set.
+    """
+    from pathlib import Path
+
+    from assay.data.scanning import export, scan
+
+    done = scan(Path(root), Path(catalog), processes=processes, tell=tell or (lambda _: None))
+    if parquet is not None:
+        export(Path(catalog), Path(parquet))
+    return done
+
+
+def query_data(
+    where: str = "",
+    *,
+    catalog: str | PathLike[str] = "catalog.duckdb",
+    limit: int | None = None,
+    seed: int = 0,
+    balance: str | None = None,
+) -> Manifest:
+    """Frames that satisfy a condition, like `assay data query`.
+
+    where    such as `road_blocks > 1% and camera = cam_front_center`; "" for all
+    limit    take so many at random; the same ones for the same seed
+    balance  a class: take as many frames without it as with it
+
+    Raises InputError for a wrong condition, or if there are fewer frames than the limit.
+    """
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.manifest import made
+    from assay.data.queries import chosen
+
+    with reading(Path(catalog)) as opened:
+        frames = chosen(opened, where, limit=limit, seed=seed, balance=balance)
+        words = [where or "all frames"]
+        words += [] if balance is None else [f"as many without {balance} as with it"]
+        words += [] if limit is None else [f"{limit} of them at random"]
+        words += [f"seed {seed}"] if len(words) > 1 else []
+        return made(opened.about.root, opened.about.layout, "; ".join(words), frames)
+
+
+def split_data(manifest: Manifest, percents: Sequence[float], *, seed: int = 0) -> list[Manifest]:
+    """Parts of a manifest with these percentages of each scene, at random; each frame is in one part.
+
+    Raises InputError unless the percentages are above 0.
+    """
+    from assay.data.manifest import made
+    from assay.data.queries import split
+
+    if not percents or any(not 0 < percent <= 100 for percent in percents):
+        raise InputError(
+            f"the parts {'/'.join(map(str, percents))}: expected percentages above 0, like 80/10/10"
+        )
+    words = f"{manifest.query}; split by scene into {'/'.join(f'{percent:g}' for percent in percents)}"
+    return [
+        made(manifest.root, manifest.layout, f"{words}, part {number}, seed {seed}", part)
+        for number, part in enumerate(split(manifest.frames, percents, seed), 1)
+    ]
+
+
+def class_shares(
+    where: str = "", *, catalog: str | PathLike[str] = "catalog.duckdb"
+) -> tuple[int, list[ClassShare]]:
+    """The number of frames that satisfy a condition, and each class over them, like `assay data classes`.
+
+    Raises InputError for a wrong condition.
+    """
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.queries import shares
+
+    with reading(Path(catalog)) as opened:
+        return shares(opened, where)
+
+
+def classes_together(
+    classes: Sequence[str], where: str = "", *, catalog: str | PathLike[str] = "catalog.duckdb"
+) -> list[list[int]]:
+    """How many frames show both of two classes, for each pair of the given ones.
+
+    Raises InputError for a class that the catalog does not have, or a wrong condition.
+    """
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.queries import together
+
+    with reading(Path(catalog)) as opened:
+        return together(opened, classes, where)
+
+
+def scene_drift(where: str = "", *, catalog: str | PathLike[str] = "catalog.duckdb") -> list[SceneDrift]:
+    """How far each scene's classes are from those of all frames, like `assay data classes --scenes`.
+
+    Raises InputError for a wrong condition.
+    """
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.queries import drift
+
+    with reading(Path(catalog)) as opened:
+        return drift(opened, where)
+
+
+def query_data_sql(
+    text: str, *, catalog: str | PathLike[str] = "catalog.duckdb", timeout_s: float = 60.0
+) -> SqlAnswer:
+    """The answer to SQL on the tables `frames` and `damaged`, like `assay data query --sql`.
+
+    Raises InputError for a wrong query, one that takes longer, or an answer of more than a million rows.
+    """
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.queries import sql
+
+    with reading(Path(catalog)) as opened:
+        return sql(opened, text, timeout_s)

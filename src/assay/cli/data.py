@@ -1,0 +1,49 @@
+"""`assay data`: labelled data sets: a catalog of their frames, and subsets chosen from it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+import click
+
+COMMANDS = {
+    "scan": ("data_scan", "Bring a catalog of labelled frames up to date."),
+    "query": ("data_query", "Choose frames by what is on them."),
+    "classes": ("data_classes", "Show how much of each class there is."),
+}
+CATALOG = click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=lambda: Path(os.environ.get("ASSAY_CATALOG") or "catalog.duckdb"),
+    show_default="$ASSAY_CATALOG or ./catalog.duckdb",
+    help="File of the catalog.",
+)
+
+
+class DataGroup(click.Group):
+    """Its commands by name, imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which users need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself; None if there is no command with this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}").command
+        return found
+
+
+@click.group(cls=DataGroup)
+def command() -> None:
+    """Catalog labelled frames, see what is on them, and choose those that a training takes.
+
+    \b
+    Examples:
+      assay data scan /data/camera_lidar_semantic
+      assay data classes
+      assay data query 'bicycle > 0 and camera = cam_front_center' --manifest bicycles.jsonl
+    """

@@ -1,0 +1,104 @@
+"""`assay data classes`: what the frames of a catalog show, over all, together, and by scene."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.data import CATALOG
+from assay.cli.options import JSON, echo_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@click.command("classes")
+@click.argument("where", metavar="[CONDITION]", required=False, default="")
+@CATALOG
+@click.option("--together", metavar="CLASSES", help="Frames that show both of two: car,bicycle,pedestrian.")
+@click.option("--scenes", is_flag=True, help="How far each scene is from all frames.")
+@JSON
+def command(where: str, catalog: Path, together: str | None, scenes: bool, as_json: bool) -> None:
+    """Show how much of each class the frames of a catalog have.
+
+    CONDITION chooses frames, as for `assay data query`. A share is of all pixels of these frames.
+    `--scenes` compares each scene's shares with those of all frames: the Jensen-Shannon distance is 0 if they
+    are alike, and 1 if they have no class in common.
+
+    \b
+    Examples:
+      assay data classes
+      assay data classes 'camera = cam_front_center'
+      assay data classes --together car,bicycle,pedestrian
+      assay data classes --scenes
+
+    \b
+    Exit codes: 0 shown; 1 no frame satisfies the condition; 4 the condition, a class or the catalog is wrong.
+    """
+    if together is not None and scenes:
+        raise click.UsageError("--together and --scenes are two questions; ask one")
+    if together is not None:
+        _together([name.strip() for name in together.split(",")], where, catalog, as_json=as_json)
+        return
+    from assay.documents.datasets import drift_document, shares_document
+
+    if scenes:
+        from assay.api.datasets import scene_drift
+
+        drifts = scene_drift(where, catalog=catalog)
+        if as_json:
+            echo_json(drift_document(drifts))
+        else:
+            table = _table("scene", "frames", "distance", "differs most in", "share there", "of all")
+            for each in drifts:
+                there, of_all = f"{each.share:.2%}", f"{each.of_all:.2%}"
+                table.add_row(
+                    each.scene, f"{each.frames:,}", f"{each.distance:.3f}", each.class_, there, of_all
+                )
+            _print(table)
+        return
+    from assay.api.datasets import class_shares
+
+    count, found = class_shares(where, catalog=catalog)
+    if as_json:
+        echo_json(shares_document(count, found))
+    else:
+        table = _table("class", "in a condition", "share of pixels", "frames", "largest in a frame")
+        for one in found:
+            name = [one.name, one.column] if one.frames else [f"{one.name}", one.column]
+            table.add_row(*name, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}")
+        _print(table)
+        click.echo(f"{count:,} frames")
+    if not count:
+        click.get_current_context().exit(1)
+
+
+def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -> None:
+    from assay.api.datasets import classes_together
+
+    counts = classes_together(classes, where, catalog=catalog)
+    if as_json:
+        echo_json({"classes": classes, "frames": counts})
+        return
+    table = _table("", *classes)
+    for name, row in zip(classes, counts, strict=True):
+        table.add_row(name, *(f"{count:,}" for count in row))
+    _print(table)
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for number, name in enumerate(columns):
+        left = number == 0 or name in ("in a condition", "differs most in")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(table)

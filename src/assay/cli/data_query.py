@@ -1,0 +1,135 @@
+"""`assay data query`: frames chosen by what is on them, or any question in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.data import CATALOG
+from assay.cli.options import JSON, duration, echo_json
+
+if TYPE_CHECKING:
+    from assay.data.manifest import Manifest
+    from assay.data.queries import SqlAnswer
+
+MOST_SHOWN = 10  # frames
+
+
+@click.command("query")
+@click.argument("where", metavar="[CONDITION]", required=False, default="")
+@CATALOG
+@click.option("--limit", type=click.IntRange(min=1), help="So many frames, at random.")
+@click.option("--seed", default=0, show_default=True, help="Of the random choice.")
+@click.option("--balance", metavar="CLASS", help="As many frames without a class as with it.")
+@click.option("--split", metavar="PERCENTAGES", help="Parts by scene, a manifest each: 80/10/10.")
+@click.option("--manifest", type=click.Path(path_type=Path), help="Write the chosen frames to a file.")
+@click.option("--sql", metavar="QUERY", help="SQL on the tables `frames` and `damaged` instead.")
+@click.option("--timeout", callback=duration, default="60s", show_default=True, help="Longest SQL query.")
+@JSON
+def command(
+    where: str,
+    catalog: Path,
+    limit: int | None,
+    seed: int,
+    balance: str | None,
+    split: str | None,
+    manifest: Path | None,
+    sql: str | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Choose frames of a catalog by a condition on their classes and origin.
+
+    CONDITION compares a class or one of scene, camera, label, image, width, height, pixels, taken_us, unknown
+    with a value, joined by and, or, not and parentheses. A class is compared in pixels, or in percent of the
+    frame's. `assay data classes` lists the classes.
+
+    The manifest has a line per frame and a digest of them all. A query in SQL can change nothing, and reaches
+    no other file.
+
+    \b
+    Examples:
+      assay data query 'road_blocks > 1% and camera = cam_front_center'
+      assay data query 'pedestrian = 5000..6000 and bicycle = 0' --limit 1000 --seed 7 --manifest some.jsonl
+      assay data query 'camera in (cam_front_left, cam_front_right)' --balance bicycle
+      assay data query --split 80/10/10 --manifest a2d2.jsonl      a2d2-1.jsonl, a2d2-2.jsonl, a2d2-3.jsonl
+      assay data query --sql 'SELECT scene, count(*) FROM frames GROUP BY scene'
+
+    \b
+    Exit codes: 0 found; 1 no frame satisfies the condition; 4 the condition or the catalog is wrong; 5 the
+    manifest can't be written.
+    """
+    from assay.api.datasets import query_data, query_data_sql, split_data
+
+    if sql is not None:
+        if where or limit or balance or split or manifest:
+            raise click.UsageError("--sql stands alone, without a condition and its options")
+        _show_answer(query_data_sql(sql, catalog=catalog, timeout_s=timeout), as_json=as_json)
+        return
+    found = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
+    parts = [found] if split is None else split_data(found, _percents(split), seed=seed)
+    files = _files(manifest, len(parts))
+    if found.frames:
+        from assay.data.manifest import write
+
+        for part, file in zip(parts, files, strict=False):
+            write(file, part)
+    if as_json:
+        from assay.documents.datasets import manifest_document
+
+        echo_json([manifest_document(part) for part in parts] if split else manifest_document(found))
+    else:
+        _show(found, parts, files)
+    if not found.frames:
+        click.get_current_context().exit(1)
+
+
+def _percents(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split("/")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r}: expected percentages like 80/10/10", param_hint="--split"
+        ) from None
+
+
+def _files(manifest: Path | None, parts: int) -> list[Path]:
+    if manifest is None:
+        return []
+    if parts == 1:
+        return [manifest]
+    return [
+        manifest.with_name(f"{manifest.stem}-{number}{manifest.suffix}") for number in range(1, parts + 1)
+    ]
+
+
+def _show(found: Manifest, parts: list[Manifest], files: list[Path]) -> None:
+    from assay.units import counted, human
+
+    for frame in found.frames[:MOST_SHOWN] if not files else ():
+        click.echo(frame.label)
+    if len(found.frames) > MOST_SHOWN and not files:
+        click.echo(f"and {len(found.frames) - MOST_SHOWN:,} more; --manifest FILE keeps them all")
+    for number, part in enumerate(parts):
+        where = f": {files[number]}" if files and part.frames else ""
+        size = human(float(part.bytes), "B")
+        click.echo(f"{counted(len(part.frames), 'frame')}, {size}, digest {part.digest[:12]}{where}")
+
+
+def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        from assay.documents.datasets import answer_document
+
+        echo_json(answer_document(answer))
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in answer.columns:
+        table.add_column(name, no_wrap=True)
+    for row in answer.rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,102 @@
+"""`assay data scan`: a catalog of labelled frames, brought up to date."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.data import CATALOG
+from assay.cli.options import JSON, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.data.scanning import Scan
+
+MOST_SHOWN = 5  # damaged files
+
+
+@click.command("scan")
+@click.argument("root", metavar="DIRECTORY", type=click.Path(path_type=Path, file_okay=False))
+@CATALOG
+@click.option("--processes", type=click.IntRange(min=1), help="That count pixels.  [default: one per CPU]")
+@click.option("--parquet", type=click.Path(path_type=Path), help="Then write all frames as Parquet, too.")
+@JSON
+def command(root: Path, catalog: Path, processes: int | None, parquet: Path | None, as_json: bool) -> None:
+    """Count the pixels of each class in every labelled frame, and keep them in a catalog.
+
+    DIRECTORY has A2D2's layout (class_list.json, SCENE/label/CAMERA/*.png) or Cityscapes' (gtFine/,
+    leftImg8bit/). Only new and changed frames are read; those that have vanished are removed. After a kill,
+    the same command goes on. Links in the directory are not followed.
+
+    A frame that can't be counted is kept by name and reason in the table `damaged`: a label without an image,
+    an image of another size, a PNG that is cut, has a palette, or 16 bits per channel.
+
+    \b
+    Examples:
+      assay data scan /data/camera_lidar_semantic
+      assay data scan /data/cityscapes --catalog cityscapes.duckdb --parquet cityscapes.parquet
+      assay data query --sql 'SELECT * FROM damaged'
+
+    \b
+    Exit codes: 0 every frame is in the catalog; 1 some are damaged; 4 the directory or the catalog is not
+    one; 5 the catalog can't be written.
+    """
+    from assay.api.datasets import scan_data
+    from assay.units import counted, human_seconds
+
+    live = sys.stderr.isatty() and not as_json
+    done = scan_data(
+        root, catalog=catalog, processes=processes, parquet=parquet, tell=_progress() if live else None
+    )
+    if live:
+        click.echo("\r\033[K", nl=False, err=True)
+    damaged = _damaged(catalog)
+    if as_json:
+        from assay.documents.datasets import scan_document
+
+        echo_json(scan_document(done, damaged))
+    else:
+        rate = f", {done.read / done.seconds:.0f} frames/s" if done.read and done.seconds else ""
+        said = f"{counted(done.read, 'frame')} read in {human_seconds(done.seconds)}{rate}"
+        click.echo(f"{said}; {done.unchanged:,} unchanged, {done.vanished:,} vanished")
+        for name, why in damaged[:MOST_SHOWN]:
+            click.echo(f"! {name} {why}")
+        if len(damaged) > MOST_SHOWN:
+            click.echo(f"! and {len(damaged) - MOST_SHOWN:,} more: assay data query --sql 'FROM damaged'")
+        if done.orphans:
+            click.echo(f"! {counted(len(done.orphans), 'image')} without a label, first {done.orphans[0]}")
+        click.echo(f"Catalog: {catalog}")
+    if damaged:
+        click.get_current_context().exit(1)
+
+
+def _damaged(catalog: Path) -> list[tuple[str, str]]:
+    from assay.api.datasets import query_data_sql
+
+    rows = query_data_sql("SELECT label, why FROM damaged ORDER BY label", catalog=catalog).rows
+    return [(str(label), str(why)) for label, why in rows]
+
+
+def _progress() -> Callable[[Scan], None]:
+    """A line on the terminal that is drawn again, at most ten times a second."""
+    from assay.units import human_seconds
+
+    begin, drawn = time.monotonic(), 0.0
+
+    def tell(scan: Scan) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < 0.1:
+            return
+        drawn = now
+        left = (now - begin) / scan.read * (scan.total - scan.read) if scan.read else None
+        words = "" if left is None else f", {human_seconds(left)} left"
+        damaged = f", {scan.damaged:,} damaged" if scan.damaged else ""
+        click.echo(f"\r\033[K{scan.read:,} of {scan.total:,} frames{damaged}{words}", nl=False, err=True)
+
+    return tell

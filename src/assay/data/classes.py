@@ -1,0 +1,133 @@
+"""The classes of a data set: which colour of a label image means what, and its column in a catalog."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole
+
+UNKNOWN = "unknown"  # pixels of colours that no class has
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+# Of Cityscapes' ids, by its scripts (helpers/labels.py); 0 to 6 and 34 are not evaluated.
+CITYSCAPES = (
+    *(
+        "unlabeled",
+        "ego vehicle",
+        "rectification border",
+        "out of roi",
+        "static",
+        "dynamic",
+        "ground",
+        "road",
+    ),
+    *("sidewalk", "parking", "rail track", "building", "wall", "fence", "guard rail", "bridge", "tunnel"),
+    *(
+        "pole",
+        "polegroup",
+        "traffic light",
+        "traffic sign",
+        "vegetation",
+        "terrain",
+        "sky",
+        "person",
+        "rider",
+    ),
+    *("car", "truck", "bus", "caravan", "trailer", "train", "motorcycle", "bicycle"),
+)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes in their order, and the class of each colour.
+
+    names    as the data set spells them
+    columns  the same as words of a query: `rd_normal_street`
+    colours  colour, 0xRRGGBB or a grey value → place in `names`
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    colours: Mapping[int, int]
+
+    def counted(self, pixels: Mapping[int, int]) -> tuple[list[int], int]:
+        """Pixels per class in their order, and those of unknown colours; together all of the image."""
+        found, unknown = [0] * len(self.names), 0
+        for colour, count in pixels.items():
+            place = self.colours.get(colour)
+            if place is None:
+                unknown += count
+            else:
+                found[place] += count
+        return found, unknown
+
+
+def of_class_list(path: Path) -> Classes:
+    """A2D2's `{"#ff0000": "Car 1", …}`: colours that differ only by the number are one class.
+
+    Raises InputError with everything that is wrong with the file.
+    """
+    problems: list[Problem] = []
+    try:
+        listed = json.loads(read_whole(path), object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        raise InputError([Problem(str(path), f"is not JSON: {error}")]) from None
+    if not isinstance(listed, list) or not listed or not all(isinstance(p, tuple) for p in listed):
+        raise InputError([Problem(str(path), 'found no table; expected {"#ff0000": "Car 1", …}')])
+    pairs: list[tuple[str, Any]] = listed
+    for colour, name in pairs:
+        if not _COLOUR.fullmatch(colour):
+            problems.append(Problem(str(path), f"found the color {colour!r}; expected one like #ff0000"))
+        if not isinstance(name, str) or not name.strip():
+            problems.append(Problem(str(path), f"{colour}: found {name!r}; expected the name of a class"))
+    twice = [colour for colour, n in Counter(c.lower() for c, _ in pairs).items() if n > 1]
+    problems += [Problem(str(path), f"{colour} is there twice; remove one") for colour in twice]
+    if problems:
+        raise InputError(problems)
+    single = {int(colour[1:], 16): re.sub(r" \d+$", "", name.strip()) for colour, name in pairs}
+    names = tuple(dict.fromkeys(single.values()))
+    return Classes(names, _columns(names), {colour: names.index(name) for colour, name in single.items()})
+
+
+def of_names(names: Sequence[str]) -> Classes:
+    """Classes whose grey value is their place."""
+    return Classes(tuple(names), _columns(names), {value: value for value in range(len(names))})
+
+
+def _columns(names: Sequence[str]) -> tuple[str, ...]:
+    """A word per name, each once."""
+    words: dict[str, None] = {}
+    for name in names:
+        word = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "class"
+        word = f"class_{word}" if word[0].isdigit() else word
+        number, chosen = 2, word
+        while chosen in words or chosen in RESERVED:
+            chosen, number = f"{word}_{number}", number + 1
+        words[chosen] = None
+    return tuple(words)
+
+
+RESERVED = frozenset(
+    {
+        *("label", "image", "scene", "camera", "taken_us", "width", "height", "pixels", UNKNOWN),
+        *(
+            "label_bytes",
+            "image_bytes",
+            "changed_ns",
+            "and",
+            "or",
+            "not",
+            "in",
+            "is",
+            "null",
+            "true",
+            "false",
+        ),
+    }
+)

@@ -1,0 +1,241 @@
+"""Questions to a catalog: frames by a condition, a random or balanced subset, what the classes amount to."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assay.data.catalog import Catalog
+from assay.data.classes import UNKNOWN
+from assay.data.filters import Condition, condition
+from assay.data.manifest import ChosenFrame
+from assay.errors import InputError
+
+MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
+SLOWEST_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """A class over many frames.
+
+    share   of all their pixels
+    frames  that show it
+    largest share of a frame's pixels
+    """
+
+    name: str
+    column: str
+    share: float
+    frames: int
+    largest: float
+
+
+@dataclass(frozen=True)
+class SceneDrift:
+    """How far the classes of a scene are from those of all frames.
+
+    distance  Jensen-Shannon distance of the shares, 0 (alike) to 1
+    class_    whose share differs most; share, of_all: there and over all frames
+    """
+
+    scene: str
+    frames: int
+    distance: float
+    class_: str
+    share: float
+    of_all: float
+
+
+@dataclass(frozen=True)
+class SqlAnswer:
+    """Rows of a query in SQL."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def chosen(
+    catalog: Catalog,
+    where: str = "",
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    balance: str | None = None,
+) -> list[ChosenFrame]:
+    """Frames that satisfy a condition, sorted by their label.
+
+    limit    take so many at random; the same ones for the same seed
+    balance  a class: take as many frames without it as with it, at random from the larger part
+
+    Raises InputError for a wrong condition or class, or if fewer frames are left than the limit.
+    """
+    rest = _where(catalog, where)
+    if balance is None:
+        frames = _frames(catalog, rest)
+    else:
+        with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
+        without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
+        fewer = min(len(with_it), len(without))
+        frames = sorted(
+            [*_drawn(with_it, fewer, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
+        )
+    if limit is None:
+        return frames
+    if limit > len(frames):
+        raise InputError(f"{len(frames)} frames satisfy the condition; expected at least the limit, {limit}")
+    return _drawn(frames, limit, seed)
+
+
+def split(frames: Sequence[ChosenFrame], percents: Sequence[float], seed: int) -> list[list[ChosenFrame]]:
+    """Parts of the frames with these percentages of each scene, at random; each frame is in one part."""
+    parts: list[list[ChosenFrame]] = [[] for _ in percents]
+    by_scene: dict[str, list[ChosenFrame]] = {}
+    for frame in frames:
+        by_scene.setdefault(frame.label.partition("/")[0], []).append(frame)
+    total = sum(percents)
+    for scene, own in sorted(by_scene.items()):
+        shuffled = list(own)
+        random.Random(f"{seed} {scene}").shuffle(shuffled)  # noqa: S311 - a draw, no secret
+        first, up_to = 0, 0.0
+        for part, percent in zip(parts, percents, strict=True):
+            up_to += percent
+            last = round(len(own) * up_to / total)
+            part += shuffled[first:last]
+            first = last
+    return [sorted(part, key=lambda frame: frame.label) for part in parts]
+
+
+def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
+    """How many frames there are, and each class over them, the largest first."""
+    rest = _where(catalog, where)
+    columns = (*catalog.about.columns, UNKNOWN)
+    each = ", ".join(f'sum("{c}") / sum(pixels), count_if("{c}" > 0), max("{c}" / pixels)' for c in columns)
+    row = catalog.connection.execute(
+        f"SELECT count(*), {each} FROM frames WHERE {rest.sql}",  # noqa: S608 - columns and parameters
+        list(rest.values),
+    ).fetchone()
+    assert row is not None
+    if not row[0]:
+        return 0, []
+    names = (*catalog.about.names, "(unknown colors)")
+    found = [
+        ClassShare(name, column, *row[1 + 3 * at : 4 + 3 * at])
+        for at, (name, column) in enumerate(zip(names, columns, strict=True))
+    ]
+    return row[0], sorted(found, key=lambda one: -one.share)
+
+
+def together(catalog: Catalog, columns: Sequence[str], where: str = "") -> list[list[int]]:
+    """How many frames show both of two classes, for each pair; on the diagonal, those that show one.
+
+    Raises InputError for a class that the catalog does not have, or a wrong condition.
+    """
+    rest = _where(catalog, where)
+    known = (*catalog.about.columns, UNKNOWN)
+    if strange := [column for column in columns if column not in known]:
+        raise InputError(
+            f"the catalog has no class {', '.join(map(repr, strange))}; `assay data classes` lists them"
+        )
+    pairs = [(a, b) for at, a in enumerate(columns) for b in columns[at:]]
+    each = ", ".join(f'count_if("{a}" > 0 AND "{b}" > 0)' for a, b in pairs)
+    row = catalog.connection.execute(
+        f"SELECT {each} FROM frames WHERE {rest.sql}",  # noqa: S608
+        list(rest.values),
+    ).fetchone()
+    assert row is not None
+    counts = dict(zip(pairs, row, strict=True))
+    return [[counts.get((a, b), counts.get((b, a), 0)) for b in columns] for a in columns]
+
+
+def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
+    """The scenes, the one that differs most from all frames first."""
+    import numpy as np
+
+    rest = _where(catalog, where)
+    columns = (*catalog.about.columns, UNKNOWN)
+    each = ", ".join(f'sum("{c}")' for c in columns)
+    rows = catalog.connection.execute(
+        f"SELECT scene, count(*), {each} FROM frames WHERE {rest.sql} GROUP BY scene ORDER BY scene",  # noqa: S608
+        list(rest.values),
+    ).fetchall()
+    if not rows:
+        return []
+    pixels = np.array([row[2:] for row in rows], dtype=float)
+    of_all = pixels.sum(axis=0) / pixels.sum()
+    found = []
+    for row, own in zip(rows, pixels / pixels.sum(axis=1, keepdims=True), strict=True):
+        most = int(np.argmax(abs(own - of_all)))
+        mean = (own + of_all) / 2
+        distance = float(np.sqrt(max(0.0, (_bits(own, mean) + _bits(of_all, mean)) / 2)))
+        name = (*catalog.about.names, "(unknown colors)")[most]
+        found.append(SceneDrift(row[0], row[1], distance, name, float(own[most]), float(of_all[most])))
+    return sorted(found, key=lambda one: -one.distance)
+
+
+def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
+    """The answer to one query. Raises InputError for a wrong one, one that takes too long, or too many rows.
+
+    The catalog is open for reading only, and DuckDB reaches no other file.
+    """
+    import duckdb
+
+    try:
+        with _interrupted(catalog, timeout_s):
+            result = catalog.connection.execute(text)
+            if result is None:  # DuckDB's answer to no statement at all
+                raise InputError("the query is empty")
+            rows = result.fetchmany(MOST_ROWS + 1)
+            columns = tuple(name for name, *_ in result.description or ())
+    except duckdb.InterruptException:
+        raise InputError(
+            f"the query took longer than {timeout_s:g} s; give more time with --timeout"
+        ) from None
+    except (duckdb.Error, RuntimeError) as error:
+        raise InputError(f"the query failed: {error}") from None
+    if len(rows) > MOST_ROWS:
+        raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
+    return SqlAnswer(columns, tuple(rows))
+
+
+@contextmanager
+def _interrupted(catalog: Catalog, timeout_s: float) -> Iterator[None]:
+    timer = threading.Timer(timeout_s, catalog.connection.interrupt)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _where(catalog: Catalog, text: str) -> Condition:
+    return condition(text, catalog.columns) if text.strip() else Condition("TRUE", ())
+
+
+def _both(a: Condition, b: Condition) -> Condition:
+    return Condition(f"({a.sql} AND {b.sql})", (*a.values, *b.values))
+
+
+def _frames(catalog: Catalog, where: Condition) -> list[ChosenFrame]:
+    rows = catalog.connection.execute(
+        f"SELECT label, image, label_bytes, image_bytes FROM frames WHERE {where.sql} ORDER BY label",  # noqa: S608
+        list(where.values),
+    ).fetchall()
+    return [ChosenFrame(*row) for row in rows]
+
+
+def _drawn(frames: Sequence[ChosenFrame], count: int, seed: int) -> list[ChosenFrame]:
+    places = sorted(random.Random(seed).sample(range(len(frames)), count))  # noqa: S311 - a draw, no secret
+    return [frames[place] for place in places]
+
+
+def _bits(of: Any, to: Any) -> float:
+    """Kullback-Leibler divergence, bits."""
+    import numpy as np
+
+    there = of > 0
+    return float((of[there] * np.log2(of[there] / to[there])).sum())

@@ -1,0 +1,91 @@
+"""How many pixels of a label image have which colour: PNGs of 8 bits per channel, RGB, RGBA, or grey.
+
+A label has few colours in long runs along a row. Runs are found first, so that only their ends are summed
+up, a hundredth of the pixels.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+HEADER_BYTES = 33  # signature, then IHDR with its length, type and checksum
+MOST_PIXELS = 1 << 27  # 134 million: a file of a few KB may claim to be billions
+MOST_BYTES = 1 << 29
+KINDS = {0: "L", 2: "RGB", 6: "RGBA"}  # PNG's colour types that are counted, as pyspng and Pillow name them
+OTHERS = {3: "a palette", 4: "grey with alpha"}
+
+
+class LabelImageError(Exception):
+    """Why an image can't be counted."""
+
+
+@dataclass(frozen=True)
+class ImageSize:
+    """Width and height in pixels, and PNG's kind of pixels: L, RGB or RGBA."""
+
+    width: int
+    height: int
+    kind: str
+
+
+def size_of(head: bytes) -> ImageSize:
+    """The size, from the first 33 bytes of a PNG. Raises LabelImageError for any other file."""
+    if len(head) < HEADER_BYTES or not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
+        raise LabelImageError("is not a PNG" if head else "is empty")
+    width, height, bits, colour = struct.unpack(">IIBB", head[16:26])
+    if not 0 < width * height <= MOST_PIXELS:
+        raise LabelImageError(f"claims {width} × {height} pixels; expected 1 to {MOST_PIXELS}")
+    if colour not in KINDS:
+        kind = OTHERS.get(colour, f"color type {colour}")
+        raise LabelImageError(f"has {kind}; expected RGB or grey values")
+    if bits != 8:
+        raise LabelImageError(f"has {bits} bits per channel; expected 8")
+    return ImageSize(width, height, KINDS[colour])
+
+
+def counts(data: bytes) -> tuple[ImageSize, dict[int, int]]:
+    """The size, and colour → pixels: 0xRRGGBB, or the grey value. Raises LabelImageError if it is damaged."""
+    size = size_of(data[:HEADER_BYTES])
+    pixels = _decoded(data, size).ravel()
+    if pixels.size != size.width * size.height:
+        raise LabelImageError(f"has {pixels.size} pixels instead of {size.width} × {size.height}")
+    ends = np.flatnonzero(pixels[1:] != pixels[:-1])
+    lengths = np.diff(ends, prepend=-1, append=pixels.size - 1)
+    colours, which = np.unique(np.append(pixels[ends], pixels[-1]), return_inverse=True)
+    sums = np.bincount(which, weights=lengths)
+    return size, {_rgb(int(c), size.kind): int(n) for c, n in zip(colours, sums)}  # noqa: B905 - 3.8
+
+
+def _decoded(data: bytes, size: ImageSize) -> np.ndarray:
+    """A number per pixel, height × width: four channels as one integer of 32 bits, or the grey value."""
+    import pyspng
+
+    try:
+        pixels = pyspng.load(data, format="L" if size.kind == "L" else "RGBA")
+    except (RuntimeError, ValueError) as error:
+        raise LabelImageError(f"is damaged: {error}") from None
+    return np.squeeze(pixels) if size.kind == "L" else np.ascontiguousarray(pixels).view("<u4")
+
+
+def _rgb(pixel: int, kind: str) -> int:
+    """0xRRGGBB of a pixel whose bytes are red, green, blue, alpha from the lowest on."""
+    if kind == "L":
+        return pixel
+    return (pixel & 0xFF) << 16 | (pixel & 0xFF00) | (pixel >> 16 & 0xFF)
+
+
+def read(path: Path) -> bytes:
+    """The file's bytes. Raises LabelImageError if it can't be read, or is larger than any label image."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise LabelImageError(f"can't be read: {error.strerror or error}") from None
+    if len(data) > MOST_BYTES:
+        raise LabelImageError(f"is larger than {MOST_BYTES} bytes")
+    return data

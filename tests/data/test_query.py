@@ -1,0 +1,261 @@
+"""Frames chosen by a condition, at random, balanced, in parts; classes over them; SQL that harms nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import api
+from assay.data.catalog import Rows, writing
+from assay.data.classes import Classes
+from assay.data.filters import condition
+from assay.data.manifest import ChosenFrame, made, read, write
+from assay.errors import InputError
+from command_line import assay as typed
+
+NAMES = ("Car", "Bicycle", "Pedestrian", "RD normal street")
+CLASSES = Classes(NAMES, ("car", "bicycle", "pedestrian", "rd_normal_street"), {})
+PIXELS, FRAMES = 10_000, 400
+CAMERAS = ("cam_front_center", "cam_front_left")
+COLUMNS = ("label", "scene", "camera", "width", "pixels", "unknown", *CLASSES.columns)
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Frames whose counts are known: frame i has i cars' pixels, a bicycle in every eighth, 3 scenes."""
+    path = tmp_path_factory.mktemp("catalog") / "c.duckdb"
+    rows = Rows()
+    for i in range(FRAMES):
+        scene, camera = f"scene{i % 3}", CAMERAS[i % 2]
+        label = f"{scene}/label/{camera}/{i:05}.png"
+        counts = [i, 50 * (i % 8 == 0), 4900 + i, PIXELS - (i + 50 * (i % 8 == 0) + 4900 + i) - 7]
+        own = [label, label.replace("label", "camera"), scene, camera, None, 100, 100, PIXELS, 10, 100, 1]
+        rows.frames.append([*own, 7, *counts])
+    with writing(path, Path("/data"), "a2d2", CLASSES) as made_catalog:
+        made_catalog.add(rows)
+    return path
+
+
+def numbers(catalog: Path, where: str, **options: object) -> list[int]:
+    found = api.query_data(where, catalog=catalog, **options)  # type: ignore[arg-type]
+    return sorted(int(Path(frame.label).stem) for frame in found.frames)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("car < 3", {0, 1, 2}),
+        ("car > 3.95%", {396, 397, 398, 399}),
+        ("car >= 398 and camera = cam_front_left", {399}),
+        ("car = 10..12", {10, 11, 12}),
+        ("car = 0.1%..0.12%", {10, 11, 12}),
+        ("bicycle > 0 and car < 20", {0, 8, 16}),
+        ("(car = 1 or car = 2) and not scene = scene1", {2}),
+        ("scene in (scene1, scene2) and car < 3", {1, 2}),
+        ("car in (5, 7)", {5, 7}),
+        ("label = 'scene0/label/cam_front_left/00003.png'", {3}),
+        ("NOT car >= 1", {0}),
+        ("Car==4", {4}),
+        ("unknown > 7", set()),
+    ],
+)
+def test_a_condition_chooses_what_it_says(catalog: Path, where: str, expected: set[int]) -> None:
+    assert set(numbers(catalog, where)) == expected
+
+
+def test_the_redbooks_three_queries(catalog: Path) -> None:
+    _, shares = api.class_shares(catalog=catalog)
+    share = {one.column: one.share for one in shares}
+    assert sum(share.values()) == pytest.approx(1)
+    assert share["car"] == pytest.approx(sum(range(FRAMES)) / FRAMES / PIXELS)
+    found = numbers(catalog, "bicycle > 0 and camera = cam_front_center")
+    assert found == list(range(0, FRAMES, 8))
+    between = "pedestrian = 5000..6000 and car = 100..200 and rd_normal_street > 40%"
+    assert numbers(catalog, between) == list(range(100, 201))
+
+
+@pytest.mark.parametrize(
+    ("where", "at", "said"),
+    [
+        ("cra > 1", 1, "did you mean car or"),
+        ("car >", 6, "expected a value"),
+        ("car", 4, "expected = != < <= > >= or `in` after car"),
+        ("car > 1 bicycle > 0", 9, "expected `and`, `or`, or the end"),
+        ("car > much", 7, "car is a number"),
+        ("(car > 1", 9, "expected )"),
+        ("camera > cam", 10, "camera is text"),
+        ("width > 5%", 9, "no number of pixels of a class"),
+        ("camera = 'cam", 10, "quotation mark has no partner"),
+        ("car in 3", 8, "expected ( after `in`"),
+        ("", 0, ""),
+    ],
+)
+def test_a_wrong_condition_is_shown_with_its_place(catalog: Path, where: str, at: int, said: str) -> None:
+    if not where:
+        assert len(numbers(catalog, where)) == FRAMES
+        return
+    with pytest.raises(InputError) as error:
+        numbers(catalog, where)
+    assert said in str(error.value)
+    assert f"character {at}" in str(error.value)
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_more_than_a_condition(text: str) -> None:
+    try:
+        found = condition(text, COLUMNS)
+    except InputError:
+        return
+    for name in COLUMNS:
+        found = type(found)(found.sql.replace(f'"{name}"', ""), found.values)
+    assert set(found.sql) <= set("()<>=?*/ .10ANDORNTpixels"), "only our own words are in the SQL"
+
+
+WORDS = ("car", ">", "1", "5%", "(", ")", "and", "or", "not", "in", ",", "'a'", "scene", "=")
+
+
+@given(st.lists(st.sampled_from(WORDS)))
+def test_what_is_accepted_is_valid_sql(words: list[str]) -> None:
+    try:
+        found = condition(" ".join(words), COLUMNS)
+    except InputError:
+        return
+    with duckdb.connect(":memory:") as connection:
+        kinds = {"label": "VARCHAR", "scene": "VARCHAR", "camera": "VARCHAR"}
+        columns = ", ".join(f'"{name}" {kinds.get(name, "INTEGER")}' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE frames ({columns})")
+        connection.execute(f"SELECT * FROM frames WHERE {found.sql}", list(found.values))
+
+
+def test_a_random_subset_is_the_same_for_the_same_seed_and_even_over_all(catalog: Path) -> None:
+    first = numbers(catalog, "", limit=40, seed=1)
+    assert first == numbers(catalog, "", limit=40, seed=1)
+    assert first != numbers(catalog, "", limit=40, seed=2)
+    drawn = Counter(one for seed in range(100) for one in numbers(catalog, "", limit=40, seed=seed))
+    assert len(drawn) == FRAMES
+    assert max(drawn.values()) <= 25  # 10 expected; more has a probability of 1e-5 per frame
+    with pytest.raises(InputError, match="3 frames satisfy the condition; expected at least the limit, 4"):
+        numbers(catalog, "car < 3", limit=4)
+
+
+def test_balanced_is_as_many_without_as_with(catalog: Path) -> None:
+    found = numbers(catalog, "", balance="bicycle", seed=3)
+    with_it = [one for one in found if one % 8 == 0]
+    assert (len(found), len(with_it)) == (2 * FRAMES // 8, FRAMES // 8)
+    with pytest.raises(InputError, match="no class or column 'bike'"):
+        numbers(catalog, "", balance="bike")
+
+
+def test_parts_have_their_share_of_every_scene_and_no_frame_twice(catalog: Path) -> None:
+    whole = api.query_data(catalog=catalog)
+    parts = api.split_data(whole, (80, 10, 10), seed=4)
+    labels = [frame.label for part in parts for frame in part.frames]
+    assert sorted(labels) == [frame.label for frame in whole.frames]
+    for part, share in zip(parts, (0.8, 0.1, 0.1), strict=True):
+        scenes = Counter(frame.label.split("/")[0] for frame in part.frames)
+        assert all(abs(count - share * FRAMES / 3) <= 1 for count in scenes.values())
+    again = api.split_data(whole, (80, 10, 10), seed=4)
+    assert [part.digest for part in parts] == [part.digest for part in again]
+    with pytest.raises(InputError, match="percentages above 0"):
+        api.split_data(whole, (80, 0), seed=1)
+
+
+def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) -> None:
+    assert api.classes_together(["car", "bicycle"], catalog=catalog) == [[399, 49], [49, 50]]
+    assert max(one.distance for one in api.scene_drift(catalog=catalog)) < 0.01
+    other = tmp_path / "d.duckdb"
+    rows = Rows()
+    for scene, counts in (("a", [PIXELS, 0, 0, 0]), ("b", [0, PIXELS, 0, 0]), ("c", [PIXELS, 0, 0, 0])):
+        label = f"{scene}/label/x/1.png"
+        rows.frames.append([label, label, scene, "x", None, 100, 100, PIXELS, 1, 1, 1, 0, *counts])
+    with writing(other, Path("/data"), "a2d2", CLASSES) as opened:
+        opened.add(rows)
+    first, *rest = api.scene_drift(catalog=other)
+    p, q = np.array([0, 1.0]), np.array([2 / 3, 1 / 3])
+    mean = (p + q) / 2
+    bits = 0.5 * (1 * np.log2(1 / mean[1])) + 0.5 * sum(q * np.log2(q / mean))
+    assert (first.scene, first.class_) == ("b", "Bicycle")
+    assert first.distance == pytest.approx(np.sqrt(bits))
+    assert {one.scene for one in rest} == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "COPY frames TO 'out.csv'",
+        "ATTACH 'other.duckdb'",
+        "INSTALL httpfs",
+        "DELETE FROM frames",
+        "DROP TABLE frames",
+        "SET lock_configuration = false",
+        "SET enable_external_access = true",
+        "SELEKT 1",
+        "",
+    ],
+)
+def test_sql_reads_the_catalog_and_nothing_else(catalog: Path, text: str) -> None:
+    before = catalog.read_bytes()
+    with pytest.raises(InputError, match="the query"):
+        api.query_data_sql(text, catalog=catalog)
+    assert catalog.read_bytes() == before
+
+
+def test_sql_ends_in_time(catalog: Path) -> None:
+    slow = "SELECT count(*) FROM range(1000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5"
+    with pytest.raises(InputError, match=r"longer than 0\.2 s"):
+        api.query_data_sql(slow, catalog=catalog, timeout_s=0.2)
+    with pytest.raises(InputError, match="more than 1,000,000 rows"):
+        api.query_data_sql("SELECT * FROM range(2000000)", catalog=catalog)
+
+
+def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
+    frames = [ChosenFrame(f"s/label/c/{i}.png", f"s/camera/c/{i}.png", i, 2 * i) for i in range(5)]
+    path = tmp_path / "m.jsonl"
+    write(path, made("/data", "a2d2", "all", frames))
+    whole = path.read_text()
+    assert read(path).frames == tuple(frames)
+    assert read(path).bytes == 3 * sum(range(5))
+    lines = whole.splitlines()
+    for damaged, said in (
+        ("\n".join(lines[:-1]), "states 5 frames .* but has 4"),
+        (whole.replace("s/label/c/3.png", "s/label/c/4.png"), "was cut or changed"),
+        (whole.replace("s/label/c/3.png", "../label/c/3.png"), "outside the data set"),
+        (whole.replace("s/label/c/3.png", "/etc/passwd"), "outside the data set"),
+        (whole.replace('"manifest": 1', '"manifest": 9'), "of version 9"),
+        (whole.replace('"root"', '"rot"'), "lacks root"),
+        (lines[0] + "\n[1, 2]\n", "line 2.*is not a frame"),
+        ("hello", "is not a manifest"),
+        ("", "is not a manifest"),
+    ):
+        path.write_text(damaged)
+        with pytest.raises(InputError, match=said):
+            read(path)
+
+
+def test_typed(catalog: Path, tmp_path: Path) -> None:
+    options = ("--catalog", str(catalog))
+    done = typed(tmp_path, "data", "query", "car < 3", *options, "--manifest", "m.jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("3 frames, 330 B, digest ")
+    assert len(read(tmp_path / "m.jsonl").frames) == 3
+    done = typed(tmp_path, "data", "query", *options, "--split", "80/20", "--manifest", "p.jsonl", "--json")
+    assert [len(part["frames"]) for part in json.loads(done.stdout)] == [319, 81]
+    assert len(read(tmp_path / "p-2.jsonl").frames) == 81
+    done = typed(tmp_path, "data", "query", "unknown > 7", *options)
+    assert done.returncode == 1
+    done = typed(tmp_path, "data", "query", "--sql", "SELECT count(*) AS n FROM frames", *options, "--json")
+    assert json.loads(done.stdout) == {"columns": ["n"], "rows": [[FRAMES]]}
+    done = typed(tmp_path, "data", "classes", *options)
+    assert "RD normal street" in done.stdout
+    assert typed(tmp_path, "data", "classes", "--together", "car,bike", *options).returncode == 4
+    assert typed(tmp_path, "data", "classes", "--scenes", "car > 3", *options).returncode == 0
+    assert typed(tmp_path, "data", "query", "car > 1", "--sql", "SELECT 1", *options).returncode == 2
