@@ -45,8 +45,6 @@ CHROMIUM_ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# `nohup` and a background job of a shell ignore Ctrl-C, and so would the programs that tests interrupt.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 LEFT_OUT = frozenset(filter(None, os.environ.get("ASSAY_LEAVE_OUT", "").split(",")))  # tools/run_tests.py
 
@@ -65,6 +63,12 @@ def require(what: str, present: bool, reason: str) -> None:
 def long_but(first: int, values: Sequence[object]) -> list[object]:
     """Parameters of a test: so many run always, those after them by `make test-all`."""
     return [*values[:first], *(pytest.param(value, marks=pytest.mark.long) for value in values[first:])]
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture starts a program
+def pytest_runtest_setup() -> None:
+    """Heed Ctrl-C: `nohup`, a background job and Assay's own end ignore it, and programs inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         scan_data,
         scene_drift,
         split_data,
+        stage_data,
     )
     from assay.api.details import show
     from assay.api.differences import diff
@@ -103,6 +104,7 @@ _MODULES = {
     "smoke": "assay.api.grants",
     "split_data": "assay.api.datasets",
     "submit": "assay.api.submissions",
+    "stage_data": "assay.api.datasets",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
@@ -155,6 +157,7 @@ __all__ = [
     "show",
     "smoke",
     "split_data",
+    "stage_data",
     "submit",
     "sweep",
     "system_named",

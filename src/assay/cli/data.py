@@ -11,6 +11,7 @@ import click
 COMMANDS = {
     "scan": ("data_scan", "Bring a catalog of labelled frames up to date."),
     "query": ("data_query", "Choose frames by what is on them."),
+    "stage": ("data_stage", "Copy chosen frames near to where they are read."),
     "classes": ("data_classes", "Show how much of each class there is."),
 }
 CATALOG = click.option(

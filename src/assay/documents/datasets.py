@@ -9,6 +9,7 @@ from typing import Any
 from assay.data.manifest import Manifest
 from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
 from assay.data.scanning import Scan
+from assay_payloads.datasets.staging import Staging
 
 
 def scan_document(scan: Scan, damaged: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -36,3 +37,8 @@ def shares_document(count: int, shares: Sequence[ClassShare]) -> dict[str, Any]:
 def drift_document(drifts: Sequence[SceneDrift]) -> dict[str, Any]:
     """Scenes, the farthest first."""
     return {"scenes": [asdict(one) for one in drifts]}
+
+
+def staging_document(done: Staging) -> dict[str, Any]:
+    """What a staging did."""
+    return asdict(done)

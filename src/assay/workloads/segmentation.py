@@ -53,6 +53,9 @@ class SegmentationParams(TrainingParams):
     )
     reduced: bool = Field(True, description="Use 20 classes, as in the Redbook's training; otherwise all 38.")
     camera: str = Field("cam_front_center", description="Which of the six cameras' frames.")
+    manifest: str | None = Field(
+        None, description="Frames chosen by `assay data query`, a path on the nodes; instead of a camera's."
+    )
     frames: int | None = Field(None, ge=2, description="Number of frames to draw at random; default: all.")
     held_out: int = Field(10, ge=2, description="One in this many frames is held out for the evaluation.")
     weight_decay: float = Field(1e-4, ge=0, description="Weight decay, applied to all weights.")

@@ -32,6 +32,7 @@ from torch.utils.data import Dataset
 from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
 
 from assay_payloads.datasets.feed import UnreadableSampleError
+from assay_payloads.datasets.manifest import ManifestError, parsed
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
@@ -159,21 +160,38 @@ class Segmentation(TrainingBenchmark):
     def _split(self) -> tuple[list[Path], list[Path]]:
         """Labels for training and for evaluation: a random part of the camera's frames is held out."""
         options = self.options
-        labels = sorted(options.data.glob(f"*/label/{options.camera}/*.png"))
-        if not labels:
-            self.rank.fail(
-                f"{options.data} has no */label/{options.camera}/*.png: it is not A2D2's directory"
-            )
+        labels = self._of_manifest() if options.manifest is not None else self._of_camera()
         if options.frames is not None and options.frames > len(labels):
-            self.rank.fail(
-                f"--frames {options.frames}: {options.camera} has only {len(labels)} in {options.data}"
-            )
+            where = f"{options.camera} has" if options.manifest is None else f"{options.manifest} has"
+            self.rank.fail(f"--frames {options.frames}: {where} only {len(labels)} in {options.data}")
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED)).tolist()
         chosen = [labels[index] for index in order[: options.frames]]
         held_out = max(1, len(chosen) // options.held_out)
         # Only whole steps: a last micro-batch of one image has no variance to normalize by.
         left_over = (len(chosen) - held_out) % self.global_batch_size
         return chosen[held_out + left_over :], chosen[:held_out]
+
+    def _of_camera(self) -> list[Path]:
+        options = self.options
+        labels = sorted(options.data.glob(f"*/label/{options.camera}/*.png"))
+        if not labels:
+            self.rank.fail(
+                f"{options.data} has no */label/{options.camera}/*.png: it is not A2D2's directory"
+            )
+        return labels
+
+    def _of_manifest(self) -> list[Path]:
+        """Labels of the manifest's frames, whichever camera's, in their order."""
+        options = self.options
+        try:
+            manifest = parsed(options.manifest)
+        except (OSError, ManifestError) as error:
+            self.rank.fail(f"--manifest {options.manifest}: {error}")
+        if manifest.layout != "a2d2" or len(manifest.frames) < 2:
+            what = f"{len(manifest.frames)} frames of layout {manifest.layout}"
+            self.rank.fail(f"--manifest {options.manifest}: found {what}; expected at least 2 of a2d2")
+        self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
+        return [options.data / frame.label for frame in manifest.frames]
 
     def model(self) -> nn.Module:
         """The network, on the CPU."""
@@ -289,6 +307,7 @@ def main() -> None:
     )
     add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes instead of 38")
     add("--camera", default="cam_front_center")
+    add("--manifest", type=Path, help="frames chosen by `assay data query`, instead of a camera's")
     add("--frames", type=int, help="number of the camera's frames to draw at random; default: all")
     add("--held-out", type=int, default=10, help="one in this many frames is held out for the evaluation")
     add("--weight-decay", type=float, default=1e-4)

@@ -1,0 +1,83 @@
+"""`assay data stage`: the frames of a manifest, copied near to where they are read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay_payloads.datasets.staging import Staging
+
+
+@click.command("stage")
+@click.argument("manifest", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--to", required=True, type=click.Path(path_type=Path, file_okay=False), help="Directory to copy to."
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The data set's directory.  [default: as in the manifest]",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="That copy.  [default: 8]")
+@JSON
+def command(manifest: Path, to: Path, source: Path | None, threads: int | None, as_json: bool) -> None:
+    """Copy the frames of a manifest to a directory: a local disk, a volume, a burst buffer.
+
+    Each file is read back from there and compared with what was read from its source, by SHA-256. Run again,
+    also after a kill, the command copies only what is missing or has changed at its source. The directory
+    gets the data set's list of classes and a manifest of the same frames, so that a training reads it like
+    the whole.
+
+    \b
+    Examples:
+      assay data stage bicycles.jsonl --to /scratch/bicycles
+      assay data stage bicycles.jsonl --from /mnt/copy --to /scratch/bicycles --threads 32 --json
+
+    \b
+    Exit codes: 0 all of it is there; 4 the manifest is damaged, or its data set lacks files; 5 a file can't
+    be copied: no space, no permission, a disk that returns other bytes.
+    """
+    from assay.api.datasets import stage_data
+    from assay.units import counted, human, human_seconds
+
+    live = sys.stderr.isatty() and not as_json
+    done = stage_data(manifest, to, source=source, threads=threads, tell=_progress() if live else None)
+    if live:
+        click.echo("\r\033[K", nl=False, err=True)
+    if as_json:
+        from assay.documents.datasets import staging_document
+
+        echo_json(staging_document(done))
+        return
+    rate = f", {human(done.copied_bytes / done.seconds, 'B/s')}" if done.copied_bytes else ""
+    size = human(float(done.copied_bytes), "B")
+    copied = f"{counted(done.copied_files, 'file')} copied, {size} in {human_seconds(done.seconds)}{rate}"
+    click.echo(f"{copied}; {done.present_files:,} of {done.files:,} were there")
+
+
+def _progress() -> Callable[[Staging], None]:
+    from assay.units import human, human_seconds
+
+    begin, drawn = time.monotonic(), 0.0
+
+    def tell(done: Staging) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < 0.1:
+            return
+        drawn = now
+        left = (now - begin) / done.copied_bytes * (done.bytes - done.copied_bytes)
+        size = f"{human(float(done.copied_bytes), 'B')} of {human(float(done.bytes), 'B')}"
+        click.echo(f"\r\033[K{size}, at most {human_seconds(left)} left", nl=False, err=True)
+
+    return tell

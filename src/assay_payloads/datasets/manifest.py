@@ -1,0 +1,146 @@
+"""A manifest: chosen frames of a data set, in order, with a digest that says which.
+
+A text file: a line about the choice, then a line per frame. The digest is of the frames' lines alone, so
+that the same choice from a copy of the data set elsewhere has the same one.
+
+    {"manifest": 1, "root": "/data/a2d2", "layout": "a2d2", "query": "car > 5%", "frames": 2, "digest": "…"}
+    ["SCENE/label/CAMERA/1.png", "SCENE/camera/CAMERA/1.png", 24600, 133030]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+VERSION = 1
+LONGEST_LINE = 1 << 16
+KINDS = {"root": str, "layout": str, "query": str, "frames": int, "digest": str}
+
+
+class ManifestError(Exception):
+    """Why a file is no manifest: the line, 0 for the whole file, and what is wrong with it."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(f"line {line}: {what}" if line else what)
+        self.line, self.what = line, what
+
+
+@dataclass(frozen=True)
+class ChosenFrame:
+    """A label and its image, below the data set's directory, and the bytes of both."""
+
+    label: str
+    image: str
+    label_bytes: int
+    image_bytes: int
+
+    def line(self) -> str:
+        """As the manifest has it."""
+        return json.dumps([self.label, self.image, self.label_bytes, self.image_bytes], ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Chosen frames.
+
+    root    the data set's directory when they were chosen
+    layout  of the data set
+    query   how they were chosen, in words
+    digest  of the frames, SHA-256
+    """
+
+    root: str
+    layout: str
+    query: str
+    digest: str
+    frames: tuple[ChosenFrame, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all labels and images."""
+        return sum(frame.label_bytes + frame.image_bytes for frame in self.frames)
+
+
+def made(root: str, layout: str, query: str, frames: Iterable[ChosenFrame]) -> Manifest:
+    """A manifest of these frames."""
+    chosen = tuple(frames)
+    return Manifest(root, layout, query, digest(chosen), chosen)
+
+
+def digest(frames: Iterable[ChosenFrame]) -> str:
+    """SHA-256 of the frames' lines."""
+    found = hashlib.sha256()
+    for frame in frames:
+        found.update(frame.line().encode() + b"\n")
+    return found.hexdigest()
+
+
+def text(manifest: Manifest) -> str:
+    """The file's content."""
+    about = {
+        "manifest": VERSION,
+        "root": manifest.root,
+        "layout": manifest.layout,
+        "query": manifest.query,
+        "frames": len(manifest.frames),
+        "digest": manifest.digest,
+    }
+    lines = [json.dumps(about, ensure_ascii=False), *(frame.line() for frame in manifest.frames)]
+    return "\n".join(lines) + "\n"
+
+
+def parsed(path: Path) -> Manifest:
+    """A manifest. Raises ManifestError if it is damaged or names a file outside the data set; OSError."""
+    with path.open("rb") as file:
+        about = _about(file.readline(LONGEST_LINE))
+        frames = tuple(_frames(iter(lambda: file.readline(LONGEST_LINE), b"")))
+    found = digest(frames)
+    if len(frames) != about["frames"] or found != about["digest"]:
+        raise ManifestError(
+            0,
+            f"states {about['frames']} frames with digest {about['digest'][:12]}…, but has {len(frames)} "
+            f"with {found[:12]}…: it was cut or changed; make it again with `assay data query`",
+        )
+    return Manifest(about["root"], about["layout"], about["query"], found, frames)
+
+
+def _about(line: bytes) -> dict[str, Any]:
+    try:
+        about = json.loads(line)
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict) or not isinstance(about.get("manifest"), int):
+        raise ManifestError(0, "is not a manifest; `assay data query … --manifest FILE` makes one")
+    if about["manifest"] != VERSION:
+        raise ManifestError(
+            0, f"is a manifest of version {about['manifest']}; this Assay reads version {VERSION}"
+        )
+    if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
+        raise ManifestError(1, f"lacks {', '.join(wrong)}")
+    return about
+
+
+def _frames(lines: Iterator[bytes]) -> Iterator[ChosenFrame]:
+    for number, line in enumerate(lines, 2):
+        try:
+            label, image, label_bytes, image_bytes = json.loads(line)
+        except (ValueError, TypeError, RecursionError):
+            raise ManifestError(number, "is not a frame") from None
+        names_are = isinstance(label, str) and isinstance(image, str)
+        if not names_are or not isinstance(label_bytes, int) or not isinstance(image_bytes, int):
+            raise ManifestError(number, "is not a frame")
+        for name in (label, image):
+            if not inside(name):
+                what = f"{name!r} is outside the data set; a frame's files are below its directory"
+                raise ManifestError(number, what)
+        yield ChosenFrame(label, image, label_bytes, image_bytes)
+
+
+def inside(name: str) -> bool:
+    """Whether a relative path stays below its directory."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not name.startswith("/") and ".." not in parts and "\0" not in name
