@@ -37,10 +37,11 @@ def unpack(directory: Path, patience_s: float | None = None, **given: Any) -> li
     task = IPERF3.task(Iperf3Params(**{**QUICK, **given}), Shape(2, 1), 1)
     lay_out(directory, {file.name: file.data for file in task.files})
     if patience_s is not None:
-        pair = directory / "assay_payloads" / "exchange" / "pair.py"
-        pair.write_text(
-            re.sub(r"(?m)^((?:MEET|LISTEN|END)_S) = .*$", rf"\1 = {patience_s}", pair.read_text())
-        )
+        for name in ("exchange/pair.py", "measuring/rendezvous.py"):
+            file = directory / "assay_payloads" / name
+            file.write_text(
+                re.sub(r"(?m)^((?:MEET|LISTEN|END)_S) = .*$", rf"\1 = {patience_s}", file.read_text())
+            )
     return list(task.argv)
 
 

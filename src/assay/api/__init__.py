@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from assay.api.differences import diff
     from assay.api.explanations import explain
     from assay.api.exports import export
+    from assay.api.feedings import feeds
     from assay.api.fetching import fetch_telemetry
     from assay.api.gates import gate
     from assay.api.goodputs import goodput
@@ -73,6 +74,7 @@ _MODULES = {
     "fetch_telemetry": "assay.api.fetching",
     "flight_record": "assay.api.watching",
     "gate": "assay.api.gates",
+    "feeds": "assay.api.feedings",
     "goodput": "assay.api.goodputs",
     "history": "assay.api.histories",
     "idleness": "assay.api.schedules",
@@ -124,6 +126,7 @@ __all__ = [
     "every_system",
     "explain",
     "export",
+    "feeds",
     "fetch_telemetry",
     "flight_record",
     "gate",

@@ -116,11 +116,16 @@ def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> li
     from assay.intake.tool_logs import import_tool_logs
     from assay.intake.training_logs import import_sets
     from assay.logs.inference_paths import told_apart
-    from assay.logs.result_sets import find_sets
+    from assay.logs.loadgen import find_runs
+    from assay.logs.mlperf_storage import NAME, find_summaries
+    from assay.logs.result_sets import find_sets, holds_results
 
     of: dict[str, list[Path]] = {}
     for path in paths:
-        of.setdefault(_format(path, format_), []).append(path)
+        if summaries := find_summaries(path):
+            of.setdefault(NAME, []).extend(summaries)
+        if not summaries or holds_results(path) or find_runs([path]):
+            of.setdefault(_format(path, format_), []).append(path)
     training, inference = told_apart(of.pop("mlperf", []))
     imported = [import_sets(find_sets(training), asked)] if training else []
     imported += [import_inference(inference, asked)] if inference else []

@@ -74,7 +74,7 @@ def command(
     CSV, named after their file without a --name. Files are copied; importing the same again adds nothing.
 
     Logs and reports of nccl-tests, perftest, iperf3, PARAM, nvbandwidth, gpu-burn, Horovod's synthetic
-    benchmark, timm and DeepLearningExamples can be imported as well, one file per run. Assay recognizes the
+    benchmark, timm, DeepLearningExamples, fio and MLPerf Storage can be imported as well, one file per run. Assay recognizes the
     tool by the log's content, and reports it together with the number of lines that it did not understand.
 
     A spreadsheet has one measurement per row. Columns: system, metric, run, value; and, as needed, workload,

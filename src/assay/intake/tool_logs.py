@@ -54,9 +54,9 @@ def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsReques
 
 def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     found = TOOLS[tool].read(path)
-    name = next((found.facts[fact] for fact in _NAMES if isinstance(found.facts.get(fact), str)), "")
+    name = next((said for fact in _NAMES if (said := _said(found, fact))), "")
     benchmark = word(asked.benchmark or f"{tool} {name}".strip()) or UNKNOWN
-    system = word(asked.system or "") or UNKNOWN
+    system = word(asked.system or _said(found, "system")) or UNKNOWN
     params = ToolLogParams(tool=tool, benchmark=asked.benchmark, named=_rates(tool, found))
     shape = asked.shape or _shape(found) or Shape(1, 1)
     trial = imported_trial(asked.name, benchmark, TOOL_LOG.name, system, shape, params.model_dump())
@@ -65,6 +65,12 @@ def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     state = RunState.FAILED if reading.problems else RunState.FINISHED
     run = replace(run, state=state, cause="; ".join(reading.problems))
     return _Log(path, run, tuple(figure.metric for figure in found.figures), found)
+
+
+def _said(found: LogFigures, fact: str) -> str:
+    """A fact that the log states as text; "" if it doesn't."""
+    value = found.facts.get(fact)
+    return value if isinstance(value, str) else ""
 
 
 def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:

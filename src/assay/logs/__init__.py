@@ -10,5 +10,7 @@ TOOL_NAMES = (
     "horovod",
     "timm",
     "deeplearningexamples",
+    "fio",
+    "mlperf-storage",
 )
 """Programs whose logs are recognized; each has a module with its name that offers its `TOOL`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import selectors
 import socket
 import sys
@@ -19,16 +18,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from assay_payloads.measuring.rendezvous import accepted, connected
 from assay_payloads.measuring.rank import END, Rank
 from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteProgram
 
-MEET_S = 300.0  # as long as torch.distributed waits for a rank that starts late
 LISTEN_S = 30.0
 END_S = 30.0  # one end's program has ended; the other's follows
 REASON_S = 2.0  # time to wait for a reason from the other end
 LOOK_EVERY_S = 0.05
-RETRY_EVERY_S = 0.2
-TOKEN_S = 2.0
 LISTENING = "0A"  # state in /proc/net/tcp
 REFUSED = (
     "a firewall or a NetworkPolicy blocks this port from the other end (it allowed MASTER_PORT); open a port "
@@ -52,7 +49,7 @@ class PairEnd:
         self.other = f"rank {rank.size // 2 if self.number == 0 else 0}"
         self._rest = b""
         self._heard: list[Message] = []
-        self.socket = accepted(rank) if self.number == 0 else connected(rank)
+        self.socket = accepted(rank, 1)[0] if self.number == 0 else connected(rank)
         own_address = self.socket.getsockname()[0].replace("::ffff:", "")  # IPv4, on a socket for both
         self.other_address = self.exchange(own_address)
 
@@ -180,62 +177,6 @@ def joined(words: FailureWords) -> PairEnd:
         rank.log("payload", event=END)
         sys.exit(0)
     return PairEnd(rank, words)
-
-
-def accepted(rank: Rank) -> socket.socket:
-    """The connection that the other end has made to this one."""
-    port, until = int(os.environ["MASTER_PORT"]), time.monotonic() + MEET_S
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
-    try:
-        server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
-    except OSError as error:
-        rank.fail(f"can't listen on MASTER_PORT={port}: {error.strerror}")
-    with server:
-        while True:
-            server.settimeout(max(until - time.monotonic(), LOOK_EVERY_S))
-            try:
-                found = server.accept()[0]
-            except socket.timeout:  # noqa: UP041  (another class before Python 3.10)
-                rank.fail(
-                    f"the other end did not connect to {socket.gethostname()}:{port} within {MEET_S:g} s"
-                )
-            if is_of_this_job(found):
-                return found
-            found.close()
-
-
-def is_of_this_job(found: socket.socket) -> bool:
-    """Whether the peer knows the job's token."""
-    found.settimeout(TOKEN_S)
-    token, said = own_token(), b""
-    try:
-        while len(said) < len(token) and (came := found.recv(len(token) - len(said))):
-            said += came
-    except OSError:
-        return False
-    return said == token
-
-
-def connected(rank: Rank) -> socket.socket:
-    """The connection that this end has made to the first rank."""
-    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    until = time.monotonic() + MEET_S
-    while True:
-        try:
-            found = socket.create_connection(place, timeout=max(until - time.monotonic(), LOOK_EVERY_S))
-        except OSError as error:
-            if time.monotonic() > until:
-                rank.fail(f"can't reach rank 0 at {place[0]}:{place[1]} within {MEET_S:g} s: {error}")
-            time.sleep(RETRY_EVERY_S)
-        else:
-            found.sendall(own_token())
-            return found
-
-
-def own_token() -> bytes:
-    """What all ranks of a job share, and nobody else."""
-    return os.environ.get("ASSAY_TOKEN", "").encode() + b"\n"
 
 
 def listens(port: int) -> bool:

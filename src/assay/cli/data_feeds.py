@@ -1,0 +1,93 @@
+"""`assay data feeds`: how many accelerators a storage feeds, and what checkpoints cost a day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from assay.analyse.feeding import CheckpointCost, Feeding
+
+
+@click.command("feeds")
+@click.argument("references", metavar="RUN…", nargs=-1, required=True)
+@click.option("--sample-bytes", metavar="SIZE", help="Stored bytes of a sample: 110kB.  [default: as read]")
+@click.option("--checkpoint-every", metavar="TIME", help="Also show what saving so often costs a day: 30min.")
+@RUNS
+@JSON
+def command(
+    references: tuple[str, ...],
+    sample_bytes: str | None,
+    checkpoint_every: str | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Show how many of a training's accelerators a storage feeds before it becomes the limit.
+
+    RUNs contain the supply and the demand. Supply: a training in mode data-only, which reads and decodes what
+    the training does, or the workload storage, which reads without decoding. Demand: the same training in
+    mode synthetic or real, per accelerator. A sample has the bytes that a data-only run read, unless stated.
+
+    \b
+    Examples:
+      assay data feeds storage-acceptance
+      assay data feeds nfs-reads resnet50-scaling --sample-bytes 110kB
+      assay data feeds storage-acceptance --checkpoint-every 30min --json
+
+    \b
+    Exit codes: 0 shown; 4 the runs have no supply with its demand.
+    """
+    from assay.api.feedings import feeds
+
+    found = feeds(*references, sample_bytes=sample_bytes, checkpoint_every=checkpoint_every, runs=runs_dir)
+    if as_json:
+        from assay.documents.feeding import document
+
+        echo_json(document(found))
+        return
+    for one in found.feedings:
+        for line in _feeding(one):
+            click.echo(line)
+    for cost in found.checkpoints:
+        click.echo(_cost(cost))
+
+
+def _feeding(one: Feeding) -> Iterator[str]:
+    from assay.units import counted, human, significant
+
+    supply, demand, fed = one.supply, one.demand, one.accelerators
+    what = f"{supply.system} {supply.benchmark} {supply.shape}{f', {one.pattern}' if one.pattern else ''}"
+    number = significant(fed.value, 3)
+    if fed.low is None or fed.high is None:
+        yield f"{what} feeds about {number} accelerators like {demand.system}'s; no interval: {one.why}"
+    else:
+        between = f"{significant(fed.low, 3)} to {significant(fed.high, 3)}"
+        least = counted(one.at_least or 0, "accelerator")
+        yield f"{what} feeds at least {least} like {demand.system}'s: {number} ({between})"
+    of = f" of {human(one.sample_bytes, 'B')} each" if one.sample_bytes is not None else ""
+    yield (
+        f"  supply {human(supply.rate.value, supply.rate.unit)}; demand of one accelerator in "
+        f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{of}"
+    )
+
+
+def _cost(cost: CheckpointCost) -> str:
+    from assay.units import human, human_seconds
+
+    save, day = cost.save_s, cost.day_s
+    between = (
+        f" ({human_seconds(day.low)} to {human_seconds(day.high)})"
+        if day.low is not None and day.high is not None
+        else ""
+    )
+    return (
+        f"{cost.system} {cost.benchmark} {cost.shape}: a checkpoint of {human(cost.bytes_, 'B')} takes "
+        f"{human_seconds(save.value)}; after every {human_seconds(cost.every_s)} of work that is "
+        f"{human_seconds(day.value)} a day{between}, {day.value / 86400:.2%} of the time"
+    )

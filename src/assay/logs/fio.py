@@ -1,0 +1,113 @@
+"""What fio writes as JSON (`--output-format=json` or `json+`): one document, perhaps after warnings.
+
+Each job has a section per direction. A job with an `error` has no result, and neither has the report: a file
+system that filled up while one of four jobs wrote was not measured by the other three.
+
+Source: axboe/fio, stat.c (show_thread_status_json, add_ddir_status_json), 3.1 to 3.42.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
+from assay.logs.tool import Tool
+from assay.records import Metric, Scalar
+
+_PERCENTILES: Final = ("50.000000", "99.000000", "99.900000")
+METRICS: Final = (
+    Metric("read_bandwidth", "B/s", "higher", "bytes per second read by a job", scales=False),
+    Metric("write_bandwidth", "B/s", "higher", "bytes per second written by a job", scales=False),
+    Metric("read_rate", "operations/s", "higher", "reads per second of a job", scales=False),
+    Metric("write_rate", "operations/s", "higher", "writes per second of a job", scales=False),
+    Metric("read_latency", "s", "lower", "time of one read at a percentile", scales=False),
+    Metric("write_latency", "s", "lower", "time of one write at a percentile", scales=False),
+    Metric("mean_read_latency", "s", "lower", "mean time of one read", scales=False),
+    Metric("mean_write_latency", "s", "lower", "mean time of one write", scales=False),
+    Metric("run_time", "s", None, "time in which a job read or wrote", scales=False),
+)
+_FACTS: Final = ("rw", "bs", "ioengine", "iodepth", "numjobs", "direct", "size")
+
+
+def fio(path: Path) -> LogFigures:
+    """What a report says. Raises InputError if it can't be read."""
+    return report(whole(path))
+
+
+def report(text: str) -> LogFigures:
+    """What a document says."""
+    found = LogFigures()
+    start = text.find("{")
+    try:
+        told = document(text[max(start, 0) : text.rfind("}") + 1])
+        found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
+        jobs = told["jobs"]
+        options = {**told.get("global options", {}), **(jobs[0].get("job options", {}) if jobs else {})}
+        found.facts |= {f"fio_{key}": str(options[key]) for key in _FACTS if key in options}
+        alike = Counter(str(job["jobname"]) for job in jobs)
+        at = max(start, 0)
+        for index, job in enumerate(jobs):
+            name = str(job["jobname"])
+            at = max(text.find('"jobname"', at + 1), 0)
+            line = text.count("\n", 0, at) + 1
+            labels: dict[str, Scalar] = {"job": name}
+            if alike[name] > 1:
+                labels["index"] = index
+            if job["error"]:
+                found.problems.append(f"line {line}: job {name}: {_words(job['error'])}")
+            found.figures += [
+                figure for side in ("read", "write") for figure in _figures(side, job[side], labels, line)
+            ]
+    except ValueError as error:
+        found.problems.append(str(error))
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        found.problems.append(f"incomplete fio report: {error} is missing; was fio stopped?")
+    if found.problems:
+        found.figures.clear()
+    return found.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
+
+
+def _words(error: object) -> str:
+    """An error number of the system as words."""
+    return os.strerror(error) if isinstance(error, int) and 0 < error < 200 else f"error {error}"
+
+
+def _figures(side: str, told: Mapping[str, Any], labels: dict[str, Scalar], line: int) -> Iterator[LogFigure]:
+    """The figures of one direction of a job; none if it did nothing in it."""
+    if not (number(told["total_ios"]) or 0) > 0:
+        return
+    milliseconds = number(told["runtime"])
+    if milliseconds is None or milliseconds <= 0:  # too short for fio's clock: its rates are 0 or infinite
+        return
+    for metric, key, unit in (
+        (f"{side}_bandwidth", "bw_bytes", "B/s"),
+        (f"{side}_rate", "iops", "operations/s"),
+    ):
+        value = number(told[key])
+        if value is not None and value > 0:
+            yield LogFigure(metric, value, labels, {}, line, unit)
+    yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")
+    latency = told.get("clat_ns", {})
+    if (mean := number(latency.get("mean"))) is not None and mean > 0:
+        yield LogFigure(f"mean_{side}_latency", mean, labels, {}, line, "ns")
+    for percent in _PERCENTILES:
+        value = number(latency.get("percentile", {}).get(percent))
+        if value is not None and value > 0:
+            yield LogFigure(
+                f"{side}_latency", value, {**labels, "percentile": float(percent)}, {}, line, "ns"
+            )
+
+
+TOOL: Final = Tool(
+    "fio",
+    re.compile(rb'"fio version"\s*:'),
+    line='"fio version": …, of its --output-format=json',
+    words=("fio-3", "iops=", "clat (", "run status group", "iodepth="),
+    read=fio,
+    metrics=METRICS,
+)

@@ -1,0 +1,195 @@
+"""What MLPerf Storage reports of one run: the `summary.json` of DLIO, or the `[METRIC]` lines of its log.
+
+    results/SYSTEM/unet3d-h100/run1/…/summary.json
+                                    /configs/overrides.yaml   - workload=unet3d_h100
+
+Samples per second count only if the accelerators, which are emulated, were busy for the share of the time
+that the rules demand: 90 %, for CosmoFlow 70 %. DLIO's bandwidth is samples per second times the nominal size
+of a record, which is not what the storage was seen to deliver; its MB and GB are MiB and GiB. A run that DLIO
+suspects of having read from memory says so (`potential_caching`).
+
+Source: mlcommons/storage, rules of v1.0 to v3.0; argonne-lcf/dlio_benchmark, utils/statscounter.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.inputs import read_whole
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, lines, number, whole
+from assay.logs.tool import Tool
+from assay.records import Metric
+
+NAME: Final = "mlperf-storage"
+_MARK: Final = re.compile(
+    rb'"train_au_mean_percentage"|"(?:save|load)_checkpoint_io_mean_GB_per_second"'
+    rb"|\[METRIC\] Training Accelerator Utilization"
+)
+METRICS: Final = (
+    Metric("throughput", "samples/s", "higher", "samples per second that reached the emulated accelerators"),
+    Metric(
+        "checkpoint_save_bandwidth", "B/s", "higher", "bytes per second of saving a checkpoint", scales=False
+    ),
+    Metric(
+        "accelerator_utilization", "", "higher", "share of the time that accelerators computed", scales=False
+    ),
+    Metric(
+        "nominal_bandwidth", "B/s", "higher", "samples per second times the nominal size of one", scales=False
+    ),
+    Metric(
+        "checkpoint_load_bandwidth", "B/s", "higher", "bytes per second of loading a checkpoint", scales=False
+    ),
+    Metric("checkpoint_save_time", "s", "lower", "time to save a checkpoint, slowest rank", scales=False),
+    Metric("checkpoint_load_time", "s", "lower", "time to load a checkpoint, slowest rank", scales=False),
+)
+_KEYS: Final = {  # DLIO's key → metric and unit
+    "train_throughput_mean_samples_per_second": ("throughput", "samples/s"),
+    "train_au_mean_percentage": ("accelerator_utilization", "%"),
+    "train_io_mean_MB_per_second": ("nominal_bandwidth", "MiB/s"),
+    "save_checkpoint_io_mean_GB_per_second": ("checkpoint_save_bandwidth", "GiB/s"),
+    "load_checkpoint_io_mean_GB_per_second": ("checkpoint_load_bandwidth", "GiB/s"),
+    "save_checkpoint_duration_mean_seconds": ("checkpoint_save_time", "s"),
+    "load_checkpoint_duration_mean_seconds": ("checkpoint_load_time", "s"),
+}
+_LINES: Final = {  # the same in DLIO's log, by what precedes the colon
+    "Training Throughput (samples/second)": ("throughput", "samples/s"),
+    "Training Accelerator Utilization [AU] (%)": ("accelerator_utilization", "%"),
+    "Training I/O Throughput (MB/second)": ("nominal_bandwidth", "MiB/s"),
+}
+_LINE: Final = re.compile(r"\[METRIC\] ([^:]+): (\d+\.\d+) \((\d+\.\d+)\)\s*$")
+_MODELS: Final = re.compile(r"unet3d|cosmoflow|resnet50|retinanet|dlrm|flux|llama3[-_]\w+", re.IGNORECASE)
+_ACCELERATORS: Final = re.compile(r"(?<![a-z0-9])(a100|h100|b200|mi355)(?![a-z0-9])", re.IGNORECASE)
+_WORKLOAD: Final = re.compile(r"^- workload=(\w+?)_(\w+)\s*$", re.MULTILINE)
+_CONFIGURATIONS: Final = ("configs", "dlio_config", ".hydra")
+
+
+def mlperf_storage(path: Path) -> LogFigures:
+    """What a summary or a log says, and its folders. Raises InputError if it can't be read."""
+    text = whole(path)
+    found = LogFigures()
+    if text.lstrip().startswith("{"):
+        _of_summary(text, found)
+    else:
+        _of_log(path, found)
+    found.facts = {**_places(path), **found.facts}
+    if found.problems:
+        found.figures.clear()
+    return found.missing("no figure: DLIO measured neither a training nor a checkpoint")
+
+
+def _of_summary(text: str, found: LogFigures) -> None:
+    try:
+        told = document(text)
+        metric = told["metric"]
+        found.figures += _figures(metric, text)
+        for fact, key in (("ranks", "num_accelerators"), ("nodes", "num_hosts")):
+            if isinstance(told.get(key), int):
+                found.facts[fact] = told[key]
+        if isinstance(told.get("num_files_train"), int):
+            found.facts["files"] = told["num_files_train"]
+        _judge(metric, told.get("potential_caching"), text, found)
+    except ValueError as error:
+        found.problems.append(str(error))
+    except (KeyError, TypeError, AttributeError) as error:
+        found.problems.append(f"incomplete summary of DLIO: {error} is missing")
+
+
+def _figures(metric: Mapping[str, Any], text: str) -> Iterator[LogFigure]:
+    for key, (name, unit) in _KEYS.items():
+        value = number(metric.get(key))
+        if value is not None and value > 0:
+            yield LogFigure(name, value, {}, {}, line_of(text, f'"{key}"'), unit)
+
+
+def _judge(metric: Mapping[str, Any], caching: object, text: str, found: LogFigures) -> None:
+    """A run whose accelerators waited too long is no result; one that memory may have served says so."""
+    said = metric.get("train_au_meet_expectation")
+    if said is not None:
+        found.facts["utilization_met"] = said == "success"
+    if said not in (None, "success"):
+        share = number(metric.get("train_au_mean_percentage"))
+        line = line_of(text, '"train_au_meet_expectation"')
+        busy = f"busy for {share:.1f} % of the time" if share is not None else "not busy enough"
+        found.problems.append(f"line {line}: the accelerators were {busy}, below what the rules demand")
+    if isinstance(caching, list) and any(caching):
+        found.facts["potential_caching"] = True
+        found.notes += ("DLIO suspects that data came from memory (potential_caching), not from the storage",)
+
+
+def _of_log(path: Path, found: LogFigures) -> None:
+    for line, text in lines(path, found, ended=True):
+        if "[METRIC]" not in text:
+            continue
+        said = _LINE.search(text)
+        if said is None:
+            found.skipped += text.count(":") > 0 and any(name in text for name in _LINES)
+        elif said[1] in _LINES:
+            metric, unit = _LINES[said[1]]
+            value = number(said[2])
+            if value is not None and value > 0:
+                found.figures.append(LogFigure(metric, value, {}, {}, line, unit))
+
+
+def _places(path: Path) -> dict[str, str]:
+    """Submitter, system and what was run, from the folders and the configuration beside the file."""
+    parts = path.absolute().parts
+    facts: dict[str, str] = {}
+    at = max((index for index, part in enumerate(parts) if part == "results"), default=None)
+    below = "/".join(parts[-5:-1])
+    if at is not None and 0 < at < len(parts) - 2:
+        facts |= {"submitter": parts[at - 1], "system": parts[at + 1]}
+        below = "/".join(parts[at + 2 : -1])
+    model, accelerator = _MODELS.search(below), _ACCELERATORS.search(below)
+    named = _configured(path.parent) or (
+        (model[0].lower(), accelerator[1].lower()) if model and accelerator else ()
+    )
+    if named:
+        facts |= {"model": "-".join(named), "accelerator": named[1]}
+    elif model:
+        facts["model"] = model[0].lower()
+    return facts
+
+
+def _configured(folder: Path) -> tuple[str, str] | None:
+    """Model and accelerator by what DLIO was told; None if its configuration is not here."""
+    for name in _CONFIGURATIONS:
+        file = folder / name / "overrides.yaml"
+        try:
+            said = _WORKLOAD.search(read_whole(file).decode(errors="replace")) if file.is_file() else None
+        except InputError:
+            return None
+        if said:
+            return said[1], said[2]
+    return None
+
+
+def find_summaries(folder: Path) -> list[Path]:
+    """DLIO's summaries in a folder and below it, except in the `code` of a submission; [] for a file."""
+    if not folder.is_dir():
+        return []
+    return [
+        path
+        for path in sorted(folder.rglob("summary.json"))
+        if "code" not in path.relative_to(folder).parts and _is_summary(path)
+    ]
+
+
+def _is_summary(path: Path) -> bool:
+    try:
+        return _MARK.search(read_whole(path)) is not None
+    except InputError:
+        return False
+
+
+TOOL: Final = Tool(
+    NAME,
+    _MARK,
+    line='"train_au_mean_percentage", in the summary.json of DLIO',
+    words=("dlio", "[metric]", "accelerator utilization", "mlperf_storage"),
+    read=mlperf_storage,
+    metrics=METRICS,
+)

@@ -1,0 +1,83 @@
+"""Reports of fio, whole and spoilt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from assay.logs.fio import fio
+from conftest import require
+from reader_contract import Read, ReaderContract, values
+
+
+def side(**changed: Any) -> dict[str, Any]:
+    latency = {"mean": 141128.4, "N": 3951, "percentile": {"50.000000": 134144, "99.000000": 228352}}
+    told = {"io_bytes": 258932736, "bw_bytes": 258674061, "iops": 3947.05, "runtime": 1001, "total_ios": 3951}
+    return {**told, "clat_ns": latency, **changed}
+
+
+NOTHING = {"io_bytes": 0, "bw_bytes": 0, "iops": 0.0, "runtime": 0, "total_ios": 0, "clat_ns": {"mean": 0.0}}
+
+
+def job(name: str = "reads", **changed: Any) -> dict[str, Any]:
+    options = {"rw": "randread", "bs": "64k", "numjobs": "2", "direct": "1"}
+    told = {"jobname": name, "error": 0, "elapsed": 2, "job options": options}
+    return {**told, "read": side(), "write": NOTHING, **changed}
+
+
+def report(*jobs: dict[str, Any], **changed: Any) -> str:
+    return json.dumps({"fio version": "fio-3.33", "jobs": list(jobs) or [job()], **changed}, indent=1)
+
+
+class TestFio(ReaderContract):
+    tool = "fio"
+    whole = (report(), report(job("reads"), job("writes", read=NOTHING, write=side())), report(job(), job()))
+    failed = (
+        (report(job(), job(error=28)), "job reads: No space left on device"),
+        (report(job(error=22)), "job reads: Invalid argument"),
+        (report(job(read=NOTHING)), "no job read or wrote anything"),
+        (report(jobs=[]), "no job read or wrote anything"),
+        (report(jobs=[{"jobname": "x"}]), "incomplete fio report: 'error' is missing"),
+        ("fio: pid 1, err=12/file:memory.c\n", "not a complete JSON report"),
+    )
+
+    def test_a_job_has_bandwidth_rate_latencies_and_the_time_it_took(self, read: Read) -> None:
+        found = read(report())
+        assert values(found, "read_bandwidth", job="reads") == [258674061]
+        assert values(found, "read_rate") == [3947.05]
+        assert values(found, "read_latency", percentile=99.0) == [228352]
+        assert values(found, "mean_read_latency") == [141128.4]
+        assert values(found, "run_time", direction="read") == [1001]
+        assert not any(figure.metric.startswith("write") for figure in found.figures)
+        assert found.facts["fio_version"] == "3.33"
+        assert found.facts["fio_bs"] == "64k"
+
+    def test_warnings_before_the_document_and_words_after_it_are_no_part_of_it(self, read: Read) -> None:
+        found = read(f"fio: this platform does not support process shared mutexes\n{report()}\n\n")
+        assert found.problems == []
+        text = f"a warning\n{report()}".splitlines()
+        assert {text[figure.line - 1].strip() for figure in found.figures} == {'"jobname": "reads",'}
+
+    def test_jobs_of_one_name_are_told_apart(self, read: Read) -> None:
+        found = read(report(job(), job()))
+        assert values(found, "read_rate", index=0) == values(found, "read_rate", index=1) == [3947.05]
+
+    def test_what_was_shorter_than_a_tick_of_its_clock_has_no_rate(self, read: Read) -> None:
+        found = read(report(job(read=side(runtime=0, bw_bytes=0, iops=0.0))))
+        assert found.figures == []
+
+
+def test_a_report_of_the_real_program_is_read(tmp_path: Path) -> None:
+    require("fio", shutil.which("fio") is not None, "install fio")
+    options = ["--name=mixed", "--rw=randrw", "--bs=16k", "--size=1m", "--numjobs=2", "--ioengine=psync"]
+    with (tmp_path / "report.json").open("w") as out:
+        argv = ["fio", "--output-format=json+", f"--directory={tmp_path}", *options]
+        subprocess.run([*argv, "--time_based", "--runtime=1"], stdout=out, check=True)
+    found = fio(tmp_path / "report.json")
+    assert found.problems == []
+    measured = {figure.metric for figure in found.figures}
+    assert {"read_bandwidth", "write_bandwidth", "read_latency", "write_latency", "run_time"} <= measured
+    assert {figure.labels["job"] for figure in found.figures} == {"mixed"}

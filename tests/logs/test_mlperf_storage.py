@@ -1,0 +1,98 @@
+"""Summaries and logs of MLPerf Storage, whole and spoilt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from assay.logs.mlperf_storage import find_summaries, mlperf_storage
+from reader_contract import Read, ReaderContract, values
+
+LOG = """[OUTPUT] 2026-09-01T10:00:00 Running DLIO with 8 process(es)
+[OUTPUT] ==========================================================
+[METRIC] Training Accelerator Utilization [AU] (%): 95.2345 (0.1201)
+[METRIC] Training Throughput (samples/second): 171.6601 (0.2100)
+[METRIC] Training I/O Throughput (MB/second): 23999.5021 (29.3555)
+[METRIC] train_au_meet_expectation: success
+"""
+ROW = "[METRIC] Training Throughput (samples/second): 171.6601 (0.2100)\n"
+
+
+def training(**changed: Any) -> dict[str, Any]:
+    told = {
+        "train_au_percentage": [95.1, 95.4],
+        "train_au_mean_percentage": 95.25,
+        "train_au_meet_expectation": "success",
+        "train_throughput_mean_samples_per_second": 171.66,
+        "train_io_mean_MB_per_second": 24000.5,
+    }
+    return {**told, **changed}
+
+
+CHECKPOINT = {
+    "save_checkpoint_io_mean_GB_per_second": 12.5,
+    "save_checkpoint_duration_mean_seconds": 8.4,
+    "load_checkpoint_io_mean_GB_per_second": 21.0,
+    "load_checkpoint_duration_mean_seconds": 5.0,
+}
+
+
+def summary(metric: dict[str, Any] | None = None, **changed: Any) -> str:
+    told = {"num_accelerators": 8, "num_hosts": 2, "num_files_train": 1000, "potential_caching": [0, 0]}
+    return json.dumps({**told, "metric": training() if metric is None else metric, **changed}, indent=4)
+
+
+class TestMlperfStorage(ReaderContract):
+    tool = "mlperf-storage"
+    whole = (summary(), summary(CHECKPOINT), LOG)
+    torn = tuple(
+        (LOG.replace(ROW, row), LOG.replace(ROW, ""))
+        for row in (
+            "[METRIC] Training Throughput (samples/second): 171.6601 (0.21\n",
+            "[METRIC] Training Throughput (samples/second): 171.\n",
+        )
+    )
+    failed = (
+        (
+            summary(training(train_au_meet_expectation="fail", train_au_mean_percentage=61.02)),
+            "the accelerators were busy for 61.0 % of the time, below what the rules demand",
+        ),
+        (summary({}), "no figure"),
+        (json.dumps({"train_au_mean_percentage": 1}), "incomplete summary of DLIO: 'metric' is missing"),
+    )
+
+    def test_megabytes_are_mebibytes_and_percent_are_shares(self, read: Read) -> None:
+        found = read(summary())
+        assert values(found, "throughput") == [171.66]
+        assert {f.metric: f.unit for f in found.figures} == {
+            "throughput": "samples/s",
+            "accelerator_utilization": "%",
+            "nominal_bandwidth": "MiB/s",
+        }
+        assert (found.facts["ranks"], found.facts["nodes"], found.facts["utilization_met"]) == (8, 2, True)
+
+    def test_a_run_that_memory_may_have_served_says_so(self, read: Read) -> None:
+        found = read(summary(potential_caching=[0, 1]))
+        assert found.facts["potential_caching"] is True
+        assert "came from memory" in found.notes[0]
+        assert read(summary()).notes == ()
+
+    def test_what_was_run_is_known_from_the_configuration_or_else_the_folders(self, tmp_path: Path) -> None:
+        folder = tmp_path / "Closed" / "Acme" / "results" / "nvme_4" / "unet3d" / "h100" / "run_1"
+        (folder / "configs").mkdir(parents=True)
+        file = folder / "summary.json"
+        file.write_text(summary())
+        facts = mlperf_storage(file).facts
+        assert (facts["submitter"], facts["system"], facts["model"]) == ("Acme", "nvme_4", "unet3d-h100")
+        (folder / "configs" / "overrides.yaml").write_text("- workload=cosmoflow_a100\n- ++workload.x=1\n")
+        assert mlperf_storage(file).facts["model"] == "cosmoflow-a100"
+
+    def test_summaries_of_a_tree_are_found_but_not_those_of_its_code(self, tmp_path: Path) -> None:
+        for place in ("results/a/run1", "results/a/run2", "code/dlio/tests"):
+            (tmp_path / place).mkdir(parents=True)
+            (tmp_path / place / "summary.json").write_text(summary())
+        (tmp_path / "results" / "summary.json").write_text('{"another": "program"}')
+        found = [str(path.relative_to(tmp_path).parent) for path in find_summaries(tmp_path)]
+        assert found == ["results/a/run1", "results/a/run2"]
+        assert find_summaries(tmp_path / "results" / "summary.json") == []
