@@ -74,8 +74,9 @@ def command(
     CSV, named after their file without a --name. Files are copied; importing the same again adds nothing.
 
     Logs and reports of nccl-tests, perftest, iperf3, PARAM, nvbandwidth, gpu-burn, Horovod's synthetic
-    benchmark, timm, DeepLearningExamples, fio and MLPerf Storage can be imported as well, one file per run. Assay recognizes the
-    tool by the log's content, and reports it together with the number of lines that it did not understand.
+    benchmark, timm, DeepLearningExamples, fio and MLPerf Storage can be imported as well, one file per run.
+    Assay recognizes the tool by the log's content, and reports it together with the number of lines that it
+    did not understand. MLPerf Storage is also found in a directory, by the summary.json of each run.
 
     A spreadsheet has one measurement per row. Columns: system, metric, run, value; and, as needed, workload,
     shape (such as 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and

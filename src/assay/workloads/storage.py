@@ -56,7 +56,7 @@ class StorageParams(Params):
                     "size_bytes": 2**26,
                     "seconds": 1,
                     "checkpoint_bytes": 2**26,
-                    "files": 200,
+                    "files": 2000,
                 }
             ]
         }
@@ -92,7 +92,7 @@ class StorageParams(Params):
     checkpoint_bytes: int = Field(
         2**30, ge=4096, multiple_of=4096, description="Size of each rank's part of a checkpoint."
     )
-    files: int = Field(1000, ge=1, le=1_000_000, description="Small files of each of fio's processes.")
+    files: int = Field(2000, ge=1, le=1_000_000, description="Small files of each of fio's processes.")
     file_bytes: int = Field(2**17, ge=1, le=2**30, description="Size of a small file.")
     program: str = Field(
         "fio", min_length=1, description="The program's path on the nodes, or its name on the PATH."

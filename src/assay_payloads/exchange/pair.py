@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from assay_payloads.measuring.rendezvous import accepted, connected
 from assay_payloads.measuring.rank import END, Rank
+from assay_payloads.measuring.rendezvous import accepted, connected
 from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteProgram
 
 LISTEN_S = 30.0

@@ -33,8 +33,8 @@ import sys
 import time
 from pathlib import Path
 
-from assay_payloads.measuring.rendezvous import Rendezvous
 from assay_payloads.measuring.rank import END, Rank
+from assay_payloads.measuring.rendezvous import Rendezvous
 from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteProgram
 from assay_payloads.micro.disk import file_system
 
@@ -288,7 +288,7 @@ def main() -> None:
         "--direct", action=argparse.BooleanOptionalAction, default=True, help="bypass the page cache"
     )
     parser.add_argument("--checkpoint-bytes", type=int, default=2**30, help="of each rank's checkpoint")
-    parser.add_argument("--files", type=int, default=1000, help="small files of each job")
+    parser.add_argument("--files", type=int, default=2000, help="small files of each job")
     parser.add_argument("--file-bytes", type=int, default=2**17, help="size of a small file")
     parser.add_argument("--program", default="fio", help="its path, or its name on the PATH")
     parser.add_argument("--seed", type=int, default=0)
