@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from test_exporter import _free_port, promtool
 from test_rundir import header, plan, trial
 
 from assay.api.fetching import fetch_telemetry
+from assay.errors import HostError
+from assay.monitor.prometheus import client
 from assay.records import RunState
 from assay.rundir import session as rundir
 from assay.telemetry import recorded
@@ -228,6 +230,13 @@ FAULTS: Mapping[str, tuple[int, Mapping[str, str], bytes, str]] = {
     "a list": (200, {}, b"[1]", "not an answer of Prometheus"),
     "half": (200, {"Content-Length": "9999"}, b'{"status"', "not an answer of Prometheus"),
     "strange": (200, {}, matrix(["x", "y"]), "not an answer of Prometheus"),
+    "an object": (200, {}, b'{"status":"success","data":{"result":{"a":5}}}', "not an answer of Prometheus"),
+    "nothing": (
+        200,
+        {},
+        b'{"status":"success","data":{"resultType":"matrix"}}',
+        "not an answer of Prometheus",
+    ),
     "elsewhere": (302, {"Location": "https://evil.example/"}, b"", "redirects to evil.example"),
 }
 
@@ -247,6 +256,23 @@ def test_a_server_that_does_not_answer_as_prometheus_costs_nothing_that_was_stor
     assert words in said.stderr
     assert "Traceback" not in said.stderr
     assert (kept / "about.json").read_text() == "earlier"
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LONGEST_S", 0.5)
+    over = threading.Event()
+
+    def answer(handler: http.server.BaseHTTPRequestHandler, _: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        with suppress(OSError):
+            while not over.wait(0.05):
+                handler.wfile.write(b" ")
+        return 200, {}, b""
+
+    with answering(answer) as url:
+        with pytest.raises(HostError, match=r"no answer \(its answer has not ended after 0.5 s\)"):
+            client.PrometheusClient(url).version()
+        over.set()
 
 
 def test_values_that_are_no_numbers_are_gaps_and_nothing_there_is_said(tmp_path: Path, begin: float) -> None:

@@ -90,7 +90,7 @@ def test_a_client_that_is_killed_takes_the_other_along_and_the_next_run_removes_
     tmp_path: Path, storage: Path
 ) -> None:
     phases = ["sequential-write", "random-read"]
-    first, second = begin(tmp_path, storage, ranks=2, phases=phases, seconds=60)
+    first, second = begin(tmp_path, storage, ranks=2, phases=phases, seconds=20)
     until = time.monotonic() + 60
     while '"random-read"' not in (tmp_path / "rank-1.log").read_text() and time.monotonic() < until:
         time.sleep(0.05)
@@ -105,7 +105,7 @@ def test_a_client_that_is_killed_takes_the_other_along_and_the_next_run_removes_
 
 
 def test_one_that_ends_early_is_told_by_the_others(tmp_path: Path, storage: Path) -> None:
-    first, second = begin(tmp_path, storage, ranks=2, seconds=30)
+    first, second = begin(tmp_path, storage, ranks=2, seconds=3)
     until = time.monotonic() + 60
     while '"sequential-read"' not in (tmp_path / "rank-0.log").read_text() and time.monotonic() < until:
         time.sleep(0.05)
@@ -144,7 +144,7 @@ def test_a_disk_that_fills_up_is_a_failure_with_its_words(tmp_path: Path) -> Non
             size_bytes=2**22,
             direct=False,
             phases=["sequential-write", "random-read"],
-            seconds=20,
+            seconds=3,
         )
         until = time.monotonic() + 60
         while not list(disk.glob(".assay-storage-*/data.*")) and time.monotonic() < until:

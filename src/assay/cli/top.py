@@ -54,22 +54,22 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
 
     console = Console(highlight=False)
     if once or not sys.stdout.isatty():
-        console.print(_shown(top(run, runs=runs_dir)))
+        console.print(_shown(top(run, runs=runs_dir), runs_dir))
         return
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False, screen=True) as screen:
         while True:
-            screen.update(_shown(top(run, runs=runs_dir)), refresh=True)
+            screen.update(_shown(top(run, runs=runs_dir), runs_dir), refresh=True)
             time.sleep(every)
 
 
-def _shown(lives: Sequence[LiveRun]) -> RenderableType:
+def _shown(lives: Sequence[LiveRun], runs_dir: Path) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     if not lives:
-        return Text("Nothing is running.")
+        return Text(f"Nothing is running in {runs_dir}.")
     return Group(*(part for live in lives for part in _parts(live)))
 
 

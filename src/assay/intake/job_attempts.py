@@ -145,10 +145,17 @@ def from_sacct(path: Path, until: float) -> list[JobAttempt]:
         try:
             found += _of_slurm(job, until)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(Problem(f"{path}: job {number + 1}", f"can't be read ({error!r})"))
+            problems.append(Problem(f"{path}: job {number + 1}", unreadable(error)))
     if problems:
         raise InputError(problems)
     return found
+
+
+def unreadable(error: Exception) -> str:
+    """Why an entry of somebody's document can't be read, as text."""
+    if isinstance(error, KeyError):
+        return f"has no {error.args[0]!r}"
+    return str(error) if type(error) is ValueError else f"isn't as expected: {error}"
 
 
 def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:

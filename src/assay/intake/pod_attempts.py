@@ -16,6 +16,7 @@ from typing import Any, Final
 from assay.analyse.goodput.failures import JobAttempt, Outcome
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
+from assay.intake.job_attempts import unreadable
 
 TOGETHER_S: Final = 60.0  # failures of a job's pods within this time have one cause: the first
 _COMMAND: Final = "write it with `kubectl get pods --all-namespaces -o json`"
@@ -82,7 +83,7 @@ def from_pods(path: Path, until: float) -> list[JobAttempt]:
             for life in _lives(pod, until):
                 lives.setdefault(life.job, []).append(life)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(Problem(f"{path}: pod {number + 1}", f"can't be read ({error!r})"))
+            problems.append(Problem(f"{path}: pod {number + 1}", unreadable(error)))
     if problems:
         raise InputError(problems)
     return [attempt for job, own in lives.items() for attempt in _attempts(job, own)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -67,6 +68,15 @@ def test_published_figures_are_found_again() -> None:
     assert round(young_s(60, rate.mean_s) / 60) == 19
     assert round(daly_s(60, rate.mean_s) / 60) == 19
     assert round(waste(60, rate.mean_s), 1) == 0.1
+
+
+@pytest.mark.parametrize(("cost_s", "mean_s"), [(60, 10800), (600, 10800), (300, 86400), (2000, 7200)])
+def test_what_checkpoints_and_failures_take_is_what_a_simulation_loses(cost_s: float, mean_s: float) -> None:
+    dice = random.Random(7)
+    work_s = daly_s(cost_s, mean_s)
+    lives = [dice.expovariate(1 / mean_s) for _ in range(100_000)]
+    useful = sum(work_s * int(life / (work_s + cost_s)) for life in lives)
+    assert 1 - useful / sum(lives) == pytest.approx(waste(cost_s, mean_s), abs=0.005)
 
 
 def test_without_a_failure_there_is_a_bound_and_no_mean() -> None:

@@ -13,7 +13,8 @@ class CheckpointInterval:
     """Time of work between checkpoints that loses least, and the share of the time that is then lost.
 
     low_s, high_s   the interval for the ends of the rate's interval; high_s None without a failure
-    waste           share of the time for checkpoints and repeated work, at the mean rate; None without one
+    waste           share of the time for checkpoints and repeated work at Daly's interval and the mean rate;
+                    None without one
     waste_low, waste_high  the same at the ends
     """
 
@@ -50,8 +51,17 @@ def daly_s(cost_s: float, mean_s: float) -> float:
 
 
 def waste(cost_s: float, mean_s: float) -> float:
-    """Share of the time for checkpoints and repeated work at Young's interval, at most 1: sqrt(2 δ / M)."""
-    return min(1.0, math.sqrt(2 * cost_s / mean_s))
+    """Share of the time for checkpoints and repeated work at Daly's interval: 1 - τ / (M (e^((τ+δ)/M) - 1)).
+
+    Exact for failures at a constant rate: each interval succeeds with probability e^(-(τ+δ)/M). Young's
+    sqrt(2 δ / M) is its first order, and too high where a checkpoint costs much: 75 instead of 57 % for
+    checkpoints of 33 min and a failure every 2 h. Restarts are not in it.
+
+    >>> round(waste(2000, 7200), 3), round(waste(60, 10800), 3)
+    (0.573, 0.102)
+    """
+    work_s = daly_s(cost_s, mean_s)
+    return 1 - work_s / (mean_s * math.expm1((work_s + cost_s) / mean_s))
 
 
 def checkpoint_interval(rate: FailureRate, cost_s: float) -> CheckpointInterval:

@@ -6,6 +6,7 @@ import http.client
 import json
 import math
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 
 from assay.errors import HostError, InputError
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 60.0  # without a byte
+LONGEST_S: Final = 300.0  # of one answer, however slowly it comes
 MOST_BYTES: Final = 256 << 20  # of one answer
 WINDOW_S: Final = 3600.0  # of samples per request
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -76,7 +78,9 @@ class PrometheusClient:
             end = min(end_at, begin + WINDOW_S)
             asked = {"query": f"{selector}[{math.ceil(end - begin) + 1}s]", "time": f"{end:.3f}"}
             answer = self._ask("/api/v1/query", asked)
-            for one in answer.get("result", ()):
+            if answer.get("resultType") != "matrix":
+                raise HostError(f"{self.url}: not an answer of Prometheus: {_shown(answer)}")
+            for one in answer["result"]:
                 labels = {str(name): str(value) for name, value in one["metric"].items()}
                 _, values = found.setdefault(json.dumps(labels, sort_keys=True), (labels, {}))
                 values |= {float(at): float(value) for at, value in one["values"]}
@@ -105,7 +109,7 @@ class PrometheusClient:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=TIMEOUT_S) as answer:
-                body = answer.read(MOST_BYTES + 1)
+                body = _body(answer)
         except urllib.error.HTTPError as error:
             raise HostError(self._refusal(error)) from error
         except (OSError, http.client.HTTPException) as error:
@@ -128,9 +132,8 @@ class PrometheusClient:
 
     def _check(self, data: Mapping[str, Any]) -> None:
         """Raises one of the errors above for a result of another form."""
-        result = data.get("result")
         if data.get("resultType") == "matrix":
-            for one in result or ():
+            for one in data["result"]:
                 dict(one["metric"])
                 for at, value in one["values"]:
                     float(at), float(value)
@@ -155,6 +158,16 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         """Refuse."""
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """An answer, but not much more than may be read. Raises TimeoutError if it never ends."""
+    body, until = bytearray(), time.monotonic() + LONGEST_S
+    while (part := answer.read1(1 << 20)) and len(body) <= MOST_BYTES:
+        body += part
+        if time.monotonic() > until:
+            raise TimeoutError(f"its answer has not ended after {LONGEST_S:g} s")
+    return bytes(body)
 
 
 def _shown(words: object) -> str:
