@@ -25,6 +25,7 @@ def results(mlperf_rounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return place / "storage_results_v1.0"
 
 
+@pytest.mark.long
 def test_each_run_of_the_round_has_the_throughput_of_its_submitters_report(
     results: Path, tmp_path: Path
 ) -> None:

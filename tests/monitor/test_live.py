@@ -30,9 +30,10 @@ for step in range(1, 6000):
 """
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory of the runs in which a job of three ranks runs, of which rank 1 is slow."""
+    tmp_path = tmp_path_factory.mktemp("live")
     (tmp_path / "job.py").write_text(PROGRAM.replace("SLOW", "1"))
     (tmp_path / "suite.yaml").write_text(
         "suite: steps\nworkload: command\nparams:\n"
@@ -100,8 +101,10 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
     text = (
         "\n".join([f":::ASSAY-TELEMETRY {json.dumps(header)}", "n 1 5 .", *rows]) + "\nx 1.2 2 79 .\ng 2 0 9"
     )
-    (running / live.run.id / "attempt-1/logs/telemetry-7.log").write_text(text)
+    log = running / live.run.id / "attempt-1/logs/telemetry-7.log"
+    log.write_text(text)
     (again,) = api.top(runs=running)
+    log.unlink()
     node = next(node for node in again.nodes if node.node == 7)
     assert {gpu.index: gpu.off for gpu in node.gpus} == {0: "", 1: "", 2: off, 3: ""}
     assert node.gpus[0].index == (2 if off else 0)

@@ -358,7 +358,18 @@ def test_data_of_another_form_is_refused_with_the_files_name(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "scale"),
-    [("mobilenet", 1), ("ssd-mobilenet", 1), ("ssd-resnet34", 1), ("retinanet", 6.25), ("bert-tiny", 1)],
+    [
+        ("mobilenet", 1),
+        *(
+            pytest.param(model, scale, marks=pytest.mark.long)
+            for model, scale in (
+                ("ssd-mobilenet", 1),
+                ("ssd-resnet34", 1),
+                ("retinanet", 6.25),
+                ("bert-tiny", 1),
+            )
+        ),
+    ],
 )
 def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -> None:
     """RetinaNet on an image of 128 pixels instead of 800: its work grows with the area."""
