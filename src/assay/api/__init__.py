@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from assay.api.container_files import containerfile
     from assay.api.curves import scale
     from assay.api.datasets import (
+        check_data,
         class_shares,
         classes_together,
         query_data,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
+    "check_data": "assay.api.datasets",
     "class_shares": "assay.api.datasets",
     "classes_together": "assay.api.datasets",
     "clean": "assay.api.leftovers",
@@ -116,6 +118,7 @@ _MODULES = {
     "watch_nccl": "assay.api.watching",
 }
 __all__ = [
+    "check_data",
     "class_shares",
     "classes_together",
     "clean",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
 
+    from assay.data.checking import DataCheck
     from assay.data.manifest import Manifest
     from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
     from assay.data.scanning import Scan
@@ -125,6 +126,52 @@ def stage_data(
         raise InputError(str(error)) from None
     except StagingError as error:
         raise HostError(str(error)) from None
+
+
+def check_data(
+    workload: str,
+    path: str | PathLike[str],
+    *,
+    params: Mapping[str, object] | None = None,
+    processes: int | None = None,
+    tell: Callable[[DataCheck], None] | None = None,
+) -> DataCheck:
+    """Read a training's whole data set once with its own loaders, like `assay data check WORKLOAD PATH`.
+
+    params     other parameters of the workload that its loaders use, such as `camera`
+    processes  that read; None: one per CPU that this process may use
+    tell       is called as it goes on
+
+    Raises InputError for a workload that trains on no data set, wrong parameters, or another layout.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from pydantic import ValidationError
+
+    from assay.data.checking import run_check
+    from assay.records import Shape
+    from assay.workloads import WORKLOADS
+    from assay.workloads.training import TrainingParams
+
+    trainings = [name for name, one in WORKLOADS.items() if issubclass(one.params, TrainingParams)]
+    if workload not in trainings:
+        raise InputError(f"{workload}: trains on no data set; expected one of {', '.join(trainings)}")
+    directory = Path(path).absolute()
+    if not directory.is_dir():
+        raise InputError(f"{path}: is not a directory; expected that of the data set")
+    given = {**(params or {}), "mode": "data-only", "data": str(directory)}
+    try:
+        asked = WORKLOADS[workload].params.model_validate(given)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InputError("; ".join(wrong)) from None
+    argv = WORKLOADS[workload].task(asked, Shape(1, 1), 1).argv
+    workers = processes or len(os.sched_getaffinity(0))
+    own = ["--mode", "check", "--device", "cpu", "--workers", str(workers)]
+    program = [sys.executable if word == "{python}" else word for word in argv]
+    return run_check([*program, *own], tell or (lambda _: None))
 
 
 def class_shares(

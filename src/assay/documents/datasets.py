@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from assay.data.checking import DataCheck
 from assay.data.manifest import Manifest
 from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
 from assay.data.scanning import Scan
@@ -42,3 +43,8 @@ def drift_document(drifts: Sequence[SceneDrift]) -> dict[str, Any]:
 def staging_document(done: Staging) -> dict[str, Any]:
     """What a staging did."""
     return asdict(done)
+
+
+def check_document(found: DataCheck) -> dict[str, Any]:
+    """What a check found."""
+    return asdict(found)

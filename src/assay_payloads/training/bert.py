@@ -100,6 +100,10 @@ class BertTraining(TrainingBenchmark):
     def training_data(self, epoch: int) -> MaskedTextShards:
         return self.train_set
 
+    def evaluation_data(self) -> MaskedTextShards:
+        """The evaluation set."""
+        return self.eval_set
+
     def train_samples(self) -> int:
         return len(self.train_set)
 
@@ -176,7 +180,7 @@ class BertTraining(TrainingBenchmark):
     def evaluate(self, model: nn.Module) -> float:
         """Share of the masked words that are predicted correctly, 0 to 1."""
         right, seen = (torch.zeros((), device=self.rank.device) for _ in range(2))
-        for batch in self.feed.evaluation(self.eval_set):
+        for batch in self.feed.evaluation(self.evaluation_data()):
             labels = masked_words(batch)
             right += (model(batch)[0].argmax(-1) == labels).sum()
             seen += (labels != NO_WORD).sum()

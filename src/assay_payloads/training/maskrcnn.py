@@ -144,10 +144,14 @@ class MaskRcnn(ObjectDetection):
         """Images with objects."""
         return MaskRcnnImages(self.training, training=True)
 
+    def evaluation_data(self) -> MaskRcnnImages:
+        """All images of val2017."""
+        return MaskRcnnImages(self.validation, training=False)
+
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """COCO's average precision of boxes and masks over all images of val2017."""
         found: list[dict[str, Any]] = []
-        for batch in self.feed.evaluation(MaskRcnnImages(self.validation, training=False)):
+        for batch in self.feed.evaluation(self.evaluation_data()):
             seen = model([pixels.float() / 255 for pixels, _ in batch])
             for (_, image), objects in zip(batch, seen, strict=True):
                 found += self.validation.result(image, objects)

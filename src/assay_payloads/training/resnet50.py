@@ -132,6 +132,10 @@ class ResNet50(TrainingBenchmark):
     def training_data(self, epoch: int) -> Any:
         return self.train_set
 
+    def evaluation_data(self) -> Any:
+        """The evaluation images."""
+        return self.eval_set
+
     def train_samples(self) -> int:
         return len(self.train_set)
 
@@ -141,7 +145,7 @@ class ResNet50(TrainingBenchmark):
     def evaluate(self, model: torch.nn.Module) -> float:
         """Top-1 accuracy, 0 to 1."""
         right = torch.zeros((), device=self.rank.device)
-        for images, classes in self.feed.evaluation(self.eval_set):
+        for images, classes in self.feed.evaluation(self.evaluation_data()):
             right += (model(normalised(images)).argmax(1) == classes).sum()
         return self.rank.over_ranks([right.item()], "SUM")[0] / len(self.eval_set)
 

@@ -243,6 +243,10 @@ class Segmentation(TrainingBenchmark):
         """The training frames."""
         return Frames(self.trained_on, self.colours, self.options.image_size)
 
+    def evaluation_data(self) -> Frames:
+        """The held-out frames."""
+        return Frames(self.held_out, self.colours, self.options.image_size)
+
     def train_samples(self) -> int:
         """Training frames."""
         return len(self.trained_on)
@@ -255,8 +259,7 @@ class Segmentation(TrainingBenchmark):
         """Mean intersection over union of the classes that occur. Prints the confusion matrix, in pixels."""
         classes = len(self.names)
         counts = torch.zeros((classes + 1) * classes, dtype=torch.int64, device=self.rank.device)
-        data = Frames(self.held_out, self.colours, self.options.image_size)
-        for images, true in self.feed.evaluation(data):
+        for images, true in self.feed.evaluation(self.evaluation_data()):
             rows = true.long().flatten().clamp(max=classes)  # the last row: pixels of unknown colors
             place = rows * classes + self.predicted(model, images).argmax(1)
             counts += torch.bincount(place, minlength=len(counts))

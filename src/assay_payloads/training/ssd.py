@@ -103,11 +103,14 @@ class Ssd(ObjectDetection):
         """Images with objects."""
         return SsdImages(self.training, self.options.image_size, training=True)
 
+    def evaluation_data(self) -> SsdImages:
+        """All images of val2017."""
+        return SsdImages(self.validation, self.options.image_size, training=False)
+
     def evaluate(self, model: nn.Module) -> float:
         """COCO's average precision of boxes over all images of val2017."""
         found: list[dict[str, Any]] = []
-        data = SsdImages(self.validation, self.options.image_size, training=False)
-        for images, about in self.feed.evaluation(data):
+        for images, about in self.feed.evaluation(self.evaluation_data()):
             for seen, image in zip(model(list(images.float() / 255)), about, strict=True):
                 seen["boxes"] *= image["size"].repeat(2) / self.options.image_size
                 found += self.validation.result(int(image["image"]), seen)

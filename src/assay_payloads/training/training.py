@@ -8,6 +8,7 @@ A benchmark is a program that derives from `TrainingBenchmark` and ends with
 synthetic  one batch, created once on the device and reused: throughput by windows of steps
 real       the data set in its usual layout, evaluation, quality target; logged by its MLPerf round's rules
 data-only  reads and decodes the batches of `real` without training: the rate of storage and decoders
+check      reads every sample once and names those that are unreadable
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ import torch
 from assay_payloads.datasets.feed import Feed, UnreadableSampleError, samples_in
 from assay_payloads.measuring.rank import START, Rank
 from assay_payloads.training import memory
+from assay_payloads.training.checking import check
 from assay_payloads.training.loops import DivergedError, data_only, synthetic
 from assay_payloads.training.real_training import real
 from assay_payloads.training.step import PRECISIONS
 
-MODES = ("synthetic", "real", "data-only")
+MODES = ("synthetic", "real", "data-only", "check")
 # Facts that every log states, in addition to the benchmark's own.
 STATED = (
     *("batch_size", "precision", "channels_last", "deterministic", "learning_rate", "warmup"),
@@ -113,6 +115,10 @@ class TrainingBenchmark:
         """The training set, as described in feed.py; epochs count from 0."""
         raise NotImplementedError
 
+    def evaluation_data(self) -> Any:
+        """The evaluation set, likewise; None if it is read whole when it is made."""
+        return None
+
     def train_samples(self) -> int:
         """Samples in one epoch."""
         raise NotImplementedError
@@ -148,7 +154,7 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     switch = argparse.BooleanOptionalAction
     add = parser.add_argument
     add("--mode", choices=MODES, default="synthetic")
-    add("--data", type=Path, help="directory of the data set, for real and data-only")
+    add("--data", type=Path, help="directory of the data set, for all modes but synthetic")
     add("--batch-size", type=int, default=32, help="samples in each rank's micro-batch")
     add("--global-batch-size", type=int, help="samples per step; default: one micro-batch on each rank")
     add(
@@ -207,7 +213,8 @@ def train(kind: type[TrainingBenchmark], options: argparse.Namespace) -> None:
     with failures(rank, options):
         benchmark = kind(rank, options)
         _state(benchmark)
-        {"synthetic": synthetic, "real": real, "data-only": data_only}[options.mode](benchmark)
+        modes = {"synthetic": synthetic, "real": real, "data-only": data_only, "check": check}
+        modes[options.mode](benchmark)
     rank.leave()
     if rank.size > 1:  # everything is printed; torch's communication threads can abort a normal exit
         sys.stderr.flush()

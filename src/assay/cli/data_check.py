@@ -1,0 +1,103 @@
+"""`assay data check`: a training's whole data set, read once before it begins."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.data.checking import DataCheck
+
+MOST_SHOWN = 20
+
+
+def _params(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, object]:
+    """Values as JSON, or as the text that they are: `batch_size=2`, `camera=cam_side_left`."""
+    found: dict[str, object] = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+@click.command("check")
+@click.argument("workload")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_params,
+    help="Parameter of the workload that its loaders use.",
+)
+@click.option("--processes", type=click.IntRange(min=1), help="That read.  [default: one per CPU]")
+@JSON
+def command(
+    workload: str, path: Path, params: dict[str, object], processes: int | None, as_json: bool
+) -> None:
+    """Read the data set in PATH as the training WORKLOAD does, and name what it can't read.
+
+    The loaders are the training's own: they check the layout when they start, then read and decode every
+    sample of the training set and of the evaluation set once. It needs the extra `training` here.
+
+    \b
+    Examples:
+      assay data check resnet50 /data/imagenet
+      assay data check segmentation /data/a2d2/camera_lidar_semantic --param camera=cam_side_left
+      assay data check unet3d /data/kits19 --json
+
+    \b
+    Exit codes: 0 every sample is readable; 1 some are not; 4 another layout, or the workload has no data.
+    """
+    from assay.api.datasets import check_data
+    from assay.units import counted
+
+    live = sys.stderr.isatty() and not as_json
+    found = check_data(workload, path, params=params, processes=processes, tell=_progress() if live else None)
+    if live:
+        click.echo("\r\033[K", nl=False, err=True)
+    if as_json:
+        from assay.documents.datasets import check_document
+
+        echo_json(check_document(found))
+    else:
+        sizes = ", ".join(f"{size:,} for {part}" for part, size in found.samples.items())
+        click.echo(f"{sizes}; {counted(found.damaged, 'sample')} can't be read")
+        for why in found.unreadable[:MOST_SHOWN]:
+            click.echo(f"  {why}")
+        if found.damaged > MOST_SHOWN:
+            click.echo(f"  and {found.damaged - MOST_SHOWN:,} more; --json lists a thousand")
+    if found.damaged:
+        sys.exit(1)
+
+
+def _progress() -> Callable[[DataCheck], None]:
+    from assay.units import human_seconds
+
+    begin, drawn = time.monotonic(), 0.0
+
+    def tell(found: DataCheck) -> None:
+        nonlocal drawn
+        now, done, total = time.monotonic(), sum(found.checked.values()), sum(found.samples.values())
+        if now - drawn < 0.1 or not done:
+            return
+        drawn = now
+        left = (now - begin) / done * (total - done)
+        click.echo(f"\r\033[K{done:,} of {total:,}, about {human_seconds(left)} left", nl=False, err=True)
+
+    return tell

@@ -1,0 +1,75 @@
+"""A data set read once by a training's own loaders, before a training begins.
+
+The training's program runs on this machine in its mode `check` and prints what it found, line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from assay.errors import InputError
+
+_MARK: Final = ":::MLLOG "
+MOST_KEPT: Final = 1000  # reasons that are kept; the rest are counted
+
+
+@dataclass
+class DataCheck:
+    """How far a check is, and what it found.
+
+    samples     of each part: `training`, `evaluation`
+    checked     read so far, of each part
+    unreadable  why, of the first thousand samples that can't be read; `damaged` counts all
+    """
+
+    samples: dict[str, int] = field(default_factory=dict)
+    checked: dict[str, int] = field(default_factory=dict)
+    damaged: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+
+def run_check(argv: Sequence[str], tell: Callable[[DataCheck], None]) -> DataCheck:
+    """Run a training's program in its mode `check`.
+
+    Raises InputError with its last words if the data set has another layout, or the program can't run.
+    """
+    found = DataCheck()
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as said,
+        subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True, errors="replace"
+        ) as program,
+    ):
+        assert program.stdout is not None
+        try:
+            for line in program.stdout:
+                if line.startswith(_MARK):
+                    _take(json.loads(line[len(_MARK) :]), found)
+                    tell(found)
+        finally:
+            if sys.exc_info()[0] is not None:  # Ctrl-C: its workers end with it
+                program.kill()
+        code = program.wait()
+        said.seek(0)
+        words = [line.strip() for line in said.read().splitlines() if line.strip()]
+    if code:
+        raise InputError(words[-1] if words else f"the check ended with exit code {code}")
+    return found
+
+
+def _take(told: Mapping[str, Any], found: DataCheck) -> None:
+    key, value, about = told["key"], told["value"], told["metadata"]
+    if key == "checking":
+        found.samples[value], found.checked[value] = about["samples"], 0
+    elif key == "checked":
+        found.checked[about["part"]] = value
+    elif key == "unreadable":
+        found.damaged += 1
+        if len(found.unreadable) < MOST_KEPT:
+            found.unreadable.append(value)

@@ -1,0 +1,77 @@
+"""A data set is read once with the training's own loaders, and what they can't read is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import made_a2d2
+import made_coco
+from assay import api
+from assay.cli import assay
+from assay.errors import InputError
+from conftest import require
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+SMALL = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2}
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> None:
+    for name in ("torch", "torchvision", "segmentation_models_pytorch", "pycocotools"):
+        require(name, importlib.util.find_spec(name) is not None, "install the extra `training`")
+
+
+def test_every_sample_of_both_parts_is_read(tmp_path: Path) -> None:
+    root = made_a2d2.make(tmp_path / "a2d2", frames=20)
+    found = api.check_data("segmentation", root, params=SMALL, processes=2)
+    assert found.samples == found.checked == {"training": 18, "evaluation": 2}
+    assert (found.damaged, found.unreadable) == (0, [])
+
+
+def test_damaged_samples_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    root = made_a2d2.make(tmp_path / "a2d2", frames=20)
+    first, second, third = (made_a2d2.file(root, number, "camera") for number in (3, 4, 5))
+    first.write_bytes(first.read_bytes()[:200])
+    second.unlink()
+    third.write_text("hello")
+    options = [f"--param={name}={json.dumps(value)}" for name, value in SMALL.items()]
+    done = CliRunner().invoke(assay, ["data", "check", "segmentation", str(root), *options, "--json"])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert sum(told["checked"].values()) == 20
+    assert told["damaged"] == 3
+    assert all(any(str(path) in why for why in told["unreadable"]) for path in (first, second, third))
+    plain = CliRunner().invoke(assay, ["data", "check", "segmentation", str(root), *options])
+    assert "3 samples can't be read" in plain.stdout
+
+
+def test_detection_is_read_with_its_annotations(tmp_path: Path) -> None:
+    root = made_coco.make(tmp_path / "coco", train=6, validation=3)
+    found = api.check_data("ssd", root, params={"batch_size": 1}, processes=1)
+    assert found.samples == found.checked
+    assert found.samples["evaluation"] == 3
+    assert found.damaged == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "params", "words"),
+    [
+        ("segmentation", {}, "it is not A2D2's directory"),
+        ("resnet50", {}, "train is missing: expected train/ and val/"),
+        ("matmul", {}, "trains on no data set; expected one of resnet50"),
+        ("segmentation", {"camera": 5}, "camera: Input should be a valid string"),
+    ],
+)
+def test_another_layout_or_workload_is_refused_with_what_was_expected(
+    tmp_path: Path, workload: str, params: dict[str, object], words: str
+) -> None:
+    (tmp_path / "class_list.json").write_text(json.dumps(made_a2d2.CLASSES))
+    with pytest.raises(InputError, match=words):
+        api.check_data(workload, tmp_path, params=params)
+    with pytest.raises(InputError, match="is not a directory"):
+        api.check_data("resnet50", tmp_path / "none")
