@@ -116,6 +116,14 @@ def test_one_that_ends_early_is_told_by_the_others(tmp_path: Path, storage: Path
     end(first)
 
 
+def test_ranks_that_start_together_leave_each_others_files_alone(tmp_path: Path, storage: Path) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).mkdir()
+        for process in begin(tmp_path / str(number), storage, ranks=4, phases=["sequential-write"]):
+            assert end(process) == (0, "")
+    assert list(storage.iterdir()) == []
+
+
 def test_a_program_that_is_not_there_is_named(tmp_path: Path, storage: Path) -> None:
     [process] = begin(tmp_path, storage, program="/no/such/fio")
     code, errors = end(process)

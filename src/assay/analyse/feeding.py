@@ -94,9 +94,9 @@ class _Measured:
 
 
 def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[str, float]) -> list[Feeding]:
-    """Every supply with every demand that it can be held against.
+    """Every supply with every demand that it can be compared with.
 
-    A loader's supply is held against trainings of its own workload, the storage's against every training
+    A loader's supply is compared with trainings of its own workload, the storage's with every training
     whose bytes per sample are known.
 
     sample_bytes  of a workload's samples; what loaders read is added by `read_sample_bytes`

@@ -27,7 +27,7 @@ NOTHING = (
 class FeedingResult:
     """The result of `feeds`.
 
-    feedings     every supply with every demand that it can be held against
+    feedings     every supply with every demand that it can be compared with
     checkpoints  what saving checkpoints costs a day; empty unless asked for
     """
 

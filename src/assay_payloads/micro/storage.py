@@ -51,16 +51,6 @@ PHASES = {  # phase → fio's rw, or the kind of the phase
     "file-read": "read",
     "file-delete": "filedelete",
 }
-NEEDS = {  # a phase → the phase that makes its files
-    "sequential-read": "sequential-write",
-    "random-read": "sequential-write",
-    "random-write": "sequential-write",
-    "checkpoint-load": "checkpoint-save",
-    "file-stat": "file-create",
-    "file-list": "file-create",
-    "file-read": "file-create",
-    "file-delete": "file-create",
-}
 PREFIX = ".assay-storage-"
 CHECKPOINT_BLOCK = 2**23  # bytes: what torch writes at once, and larger than a stripe
 PATIENCE_S = 3600.0  # for the slowest rank's phase: a slow disk is what is measured
@@ -87,9 +77,11 @@ class RunFolder:
         self._remove_left(root)
         host = socket.gethostname()
         self.path = root / f"{PREFIX}{host}-{rank.rank}-{secrets.token_hex(4)}"
-        self.path.mkdir()
-        self._lock = os.open(self.path, os.O_RDONLY)
+        unlocked = root / f".new{self.path.name}"  # by no name under which another rank removes what is left
+        unlocked.mkdir()
+        self._lock = os.open(unlocked, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unlocked.rename(self.path)
 
     @staticmethod
     def _remove_left(root: Path) -> None:
@@ -250,9 +242,6 @@ def engine(program: str) -> str:
 def checked(rank: Rank, options: argparse.Namespace) -> None:
     """Refuse what can't be measured before the first byte is written."""
     done = [phase for phase in PHASES if phase in options.phases]
-    missing = {NEEDS[phase] for phase in done if phase in NEEDS} - {*done}
-    if missing:
-        rank.fail(f"--phases needs {', '.join(sorted(missing))} too: it makes the files that others read")
     options.phases = done
     needed = options.size_bytes if "sequential-write" in done else 0
     needed += options.checkpoint_bytes if "checkpoint-save" in done else 0
