@@ -10,38 +10,39 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import write
+from assay.data.manifest import Manifest, write
 from command_line import assay as typed
 from conftest import require
 
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-@pytest.mark.torch
-@pytest.mark.slow
-def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path) -> None:
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Manifest:
+    """Ten frames, and a suite that trains on them."""
     for name in ("torch", "segmentation_models_pytorch", "pyspng"):
         require(name, importlib.util.find_spec(name) is not None, "install the extras `training` and `data`")
     root = made_a2d2.make(tmp_path / "a2d2", frames=24)
     api.scan_data(root, catalog=tmp_path / "c.duckdb")
-    chosen = api.query_data(
+    frames = api.query_data(
         f"car > 5% and scene = {made_a2d2.SCENES[0]}", catalog=tmp_path / "c.duckdb", limit=10, seed=1
     )
-    write(tmp_path / "m.jsonl", chosen)
+    write(tmp_path / "m.jsonl", frames)
     form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2}
     more = {"max_epochs": 1, "eval_every": 1, "learning_rate": 0.05}
+    real = {"mode": "real", "data": str(root), "manifest": str(tmp_path / "m.jsonl")}
     suite = {
         "suite": "chosen",
         "workload": "segmentation",
-        "params": {
-            **form,
-            **more,
-            "mode": "real",
-            "data": str(root),
-            "manifest": str(tmp_path / "m.jsonl"),
-        },
+        "params": {**form, **more, **real},
         "repeats": 1,
         "systems": ["local"],
     }
     (tmp_path / "suite.json").write_text(json.dumps(suite))
+    return frames
+
+
+def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path, chosen: Manifest) -> None:
     ran = typed(tmp_path, "run", "suite.json", "--quiet")
     assert ran.returncode == 0, ran.stderr
     (log,) = tmp_path.glob("runs/chosen/*/*/attempt-1/logs/rank-0.log")
@@ -51,7 +52,11 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path) -> None:
     said = {event["key"]: event for event in events}
     assert said["manifest_digest"]["value"] == chosen.digest
     assert said["train_samples"]["value"] + said["eval_samples"]["value"] in (9, 10)
+
+
+@pytest.mark.long
+def test_a_damaged_manifest_fails_the_trial_with_its_words(tmp_path: Path, chosen: Manifest) -> None:
     (tmp_path / "m.jsonl").write_text("hello\n")
-    ran = typed(tmp_path, "run", "suite.json", "--quiet", "--new")
+    ran = typed(tmp_path, "run", "suite.json", "--quiet")
     assert ran.returncode != 0
     assert "is not a manifest" in ran.stderr + ran.stdout

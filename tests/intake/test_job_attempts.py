@@ -124,7 +124,7 @@ def test_the_answer_of_ended_jobs_does_not_change_with_the_time_of_asking(tmp_pa
 
 
 def test_the_command_answers_for_runs_and_files(tmp_path: Path) -> None:
-    path = sacct(tmp_path, *[job(n, "NODE_FAIL", 0 + 1, 3601) for n in range(4)])
+    path = sacct(tmp_path, *[job(n, "NODE_FAIL", n * 3600 + 1, n * 3600 + 3601) for n in range(4)])
     said = typed(tmp_path, "goodput", "--sacct", str(path), "--checkpoint-cost", "60s")
     assert said.returncode == 0, said.stderr
     assert "A job runs 60 min between failures (23.43 min to 3.67 h, 4 failures in 4 h)" in said.stdout
@@ -149,3 +149,10 @@ def test_runs_of_a_session_are_attempts(tmp_path: Path) -> None:
     assert [one.outcome for one in found] == ["completed", "completed"]
     assert all(one.duration_s > 0 and len(one.nodes) == 1 for one in found)
     assert api.goodput("two", runs=tmp_path / "runs").of_jobs is not None
+
+
+def test_a_blamed_node_that_the_job_did_not_have_is_an_error(tmp_path: Path) -> None:
+    table = tmp_path / "jobs.csv"
+    table.write_text("job,nodes,begin,end,outcome,blamed\na,n1 n1,0,10,interrupted,n7\n")
+    with pytest.raises(InputError, match="blamed: n7 is not among the nodes n1"):
+        from_table(table, 100.0)

@@ -84,7 +84,7 @@ def _lines(result: GoodputResult) -> Iterator[str]:
         parts = ", ".join(
             f"{name} {seconds / share.wall_s:.1%}" for name, seconds in share.parts_s.items() if seconds
         )
-        yield f"Goodput: {known} of {human_seconds(share.wall_s)} of node time ({parts})"
+        yield f"Goodput: {known} of {human_seconds(share.wall_s)} of jobs on nodes ({parts})"
     if result.of_jobs is not None:
         yield f"A job runs {_between(result.of_jobs)}"
     if result.of_nodes is not None:
@@ -114,10 +114,11 @@ def _between(rate: FailureRate) -> str:
             f"more than {human_seconds(rate.low_s)} between failures, with 95 % confidence "
             f"(no failure in {human_seconds(rate.time_s)})"
         )
+    together = f" of {counted(rate.incidents, 'cause')}" if rate.incidents < rate.failures else ""
     return (
         f"{human_seconds(rate.mean_s)} between failures "
         f"({human_seconds(rate.low_s)} to {human_seconds(rate.high_s)}, "
-        f"{counted(rate.failures, 'failure')} in {human_seconds(rate.time_s)})"
+        f"{counted(rate.failures, 'failure')}{together} in {human_seconds(rate.time_s)})"
     )
 
 
@@ -128,11 +129,12 @@ def _checkpoint(found: CheckpointInterval) -> str:
     if found.daly_s is None or found.young_s is None or found.high_s is None or found.waste is None:
         return (
             f"Checkpoints of {cost}: every {human_seconds(found.low_s)} or less often (Daly); at that rate, "
-            f"at most {found.waste_high:.1%} of the time is lost"
+            f"at most {found.waste_high:.1%} of the time goes to checkpoints and repeated work"
         )
     return (
         f"Checkpoints of {cost}: every {human_seconds(found.daly_s)} of work "
         f"({human_seconds(found.low_s)} to {human_seconds(found.high_s)}; Daly, Young "
-        f"{human_seconds(found.young_s)}); {found.waste:.1%} of the time is then lost "
+        f"{human_seconds(found.young_s)}); {found.waste:.1%} of the time then goes to checkpoints and "
+        f"repeated work "
         f"({found.waste_low or 0:.1%} to {found.waste_high:.1%})"
     )

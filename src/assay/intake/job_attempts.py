@@ -43,6 +43,7 @@ def from_table(path: Path, until: float) -> list[JobAttempt]:
     """Attempts from a CSV file with the columns job, nodes, begin, end, outcome, and optional parts.
 
     nodes   names separated by spaces; end: empty for a job that still runs
+    optional: blamed, a node; program, the name that jobs which run the same share
     parts   productive_s, checkpoint_s, restart_s, lost_s, stall_s: seconds, or empty if unknown
     until   end of the observation, seconds since 1970
 
@@ -68,7 +69,7 @@ def from_table(path: Path, until: float) -> list[JobAttempt]:
 
 
 def _of_row(row: Mapping[str | None, Any], until: float) -> JobAttempt | None:
-    known = {name: (row.get(name) or "").strip() for name in (*_NEEDED, "blamed", *_PARTS)}
+    known = {name: (row.get(name) or "").strip() for name in (*_NEEDED, "blamed", "program", *_PARTS)}
     outcome = known["outcome"].lower()
     if outcome not in OUTCOMES:
         raise ValueError(f"outcome: found {known['outcome']!r}; expected one of {', '.join(OUTCOMES)}")
@@ -81,19 +82,24 @@ def _of_row(row: Mapping[str | None, Any], until: float) -> JobAttempt | None:
     if not known["end"] and outcome != "running":
         raise ValueError(f"end: missing, although the outcome is {outcome}")
     parts = {name: _seconds(known[name], name) for name in _PARTS}
+    nodes = tuple(dict.fromkeys(known["nodes"].split()))
+    if known["blamed"] and known["blamed"] not in nodes:
+        raise ValueError(f"blamed: {known['blamed']} is not among the nodes {known['nodes'] or '(none)'}")
     attempt = JobAttempt(
         known["job"],
-        tuple(known["nodes"].split()),
+        nodes,
         begin,
         end,
         cast("Outcome", outcome),
         known["blamed"],
         **parts,
+        program=known["program"],
     )
     cut = known["end"] and _time(known["end"], "end") > until
     if not cut:
         return attempt
-    return JobAttempt(attempt.job, attempt.nodes, begin, end, "running")  # which part was before is unknown
+    # which part of its time was before is unknown
+    return JobAttempt(attempt.job, attempt.nodes, begin, end, "running", program=attempt.program)
 
 
 def _time(text: str, name: str) -> float:
@@ -177,6 +183,7 @@ def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:
         until if ends_later else max(begin, end),
         "running" if ends_later else _SLURM[state],
         str(job.get("failed_node") or ""),
+        program=str(job.get("name") or ""),
     )
 
 
@@ -269,5 +276,10 @@ def _of_run(run: Run, until: float) -> JobAttempt | None:
         outcome = "failed"
     nodes = tuple(dict.fromkeys(place for place in run.places if place))
     return JobAttempt(
-        run.id, nodes, run.started_at, until if later else max(run.started_at, end or 0.0), outcome
+        run.id,
+        nodes,
+        run.started_at,
+        until if later else max(run.started_at, end or 0.0),
+        outcome,
+        program=run.trial.digest,
     )

@@ -13,12 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from assay.analyse.goodput.failures import JobAttempt, Outcome
+from assay.analyse.goodput.failures import TOGETHER_S, JobAttempt, Outcome
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.intake.job_attempts import unreadable
 
-TOGETHER_S: Final = 60.0  # failures of a job's pods within this time have one cause: the first
 _COMMAND: Final = "write it with `kubectl get pods --all-namespaces -o json`"
 _JOB_LABELS: Final = (
     "training.kubeflow.org/job-name",

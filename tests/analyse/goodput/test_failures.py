@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,8 +50,11 @@ def test_healthy_nodes_are_named_in_at_most_5_of_100_clusters_and_a_bad_one_in_m
             attempts = []
             for node in range(40):
                 fails = rng.poisson(8 * (5 if bad and node == 7 else 1) * 0.25)
-                attempts += [attempt(0, 10 * HOUR_S, "interrupted", f"n{node}") for _ in range(fails)]
-                attempts += [attempt(0, 10 * HOUR_S, "completed", f"n{node}") for _ in range(100 - fails)]
+                for shift in range(100):
+                    outcome: Outcome = "interrupted" if shift < fails else "completed"
+                    attempts.append(
+                        attempt(shift * 10 * HOUR_S, (shift + 1) * 10 * HOUR_S, outcome, f"n{node}")
+                    )
             suspects = [one.node for one in by_node(attempts) if one.suspect]
             if bad:
                 found += "n7" in suspects
@@ -62,7 +66,7 @@ def test_healthy_nodes_are_named_in_at_most_5_of_100_clusters_and_a_bad_one_in_m
 
 def test_published_figures_are_found_again() -> None:
     """Llama 3: 419 unexpected interruptions in 54 days; one every 3.09 hours."""
-    rate = failure_rate(419, 54 * 24 * HOUR_S)
+    rate = failure_rate([1] * 419, 54 * 24 * HOUR_S)
     assert rate.mean_s is not None
     assert [round(s / HOUR_S, 2) for s in (rate.low_s, rate.mean_s, rate.high_s or 0)] == [2.81, 3.09, 3.41]
     assert round(young_s(60, rate.mean_s) / 60) == 19
@@ -80,7 +84,7 @@ def test_what_checkpoints_and_failures_take_is_what_a_simulation_loses(cost_s: f
 
 
 def test_without_a_failure_there_is_a_bound_and_no_mean() -> None:
-    rate = failure_rate(0, 30 * HOUR_S)
+    rate = failure_rate([], 30 * HOUR_S)
     assert (rate.mean_s, rate.high_s) == (None, None)
     assert rate.low_s == pytest.approx(30 * HOUR_S / 2.996, rel=1e-3)
     found = checkpoint_interval(rate, 60)
@@ -88,14 +92,87 @@ def test_without_a_failure_there_is_a_bound_and_no_mean() -> None:
     assert found.low_s > 0
 
 
-@pytest.mark.parametrize(("failures", "time_s"), [(-1, 10.0), (1, 0.0), (1, -5.0), (1, math.nan)])
-def test_what_is_no_observation_is_an_error(failures: int, time_s: float) -> None:
-    with pytest.raises(ValueError, match="expected a count"):
-        failure_rate(failures, time_s)
+@pytest.mark.parametrize(("sizes", "time_s"), [([0], 10.0), ([1], 0.0), ([1], -5.0), ([1], math.nan)])
+def test_what_is_no_observation_is_an_error(sizes: list[int], time_s: float) -> None:
+    with pytest.raises(ValueError, match="expected counts"):
+        failure_rate(sizes, time_s)
+
+
+def days_of(jobs_on_a_node: int, nodes: int, mean_h: float, rng: np.random.Generator) -> list[JobAttempt]:
+    """Ten days of nodes that interrupt all of their jobs when they fail, at this rate."""
+    found = []
+    for node in range(nodes):
+        at_h = 0.0
+        while at_h < 240:
+            end_h = min(240.0, at_h + rng.exponential(mean_h))
+            outcome: Outcome = "interrupted" if end_h < 240 else "completed"
+            found += [attempt(at_h * HOUR_S, end_h * HOUR_S, outcome, f"n{node}")] * jobs_on_a_node
+            at_h = end_h + 0.1
+    return found
+
+
+def test_jobs_that_a_node_takes_along_are_one_incident() -> None:
+    """Eight jobs a node: intervals of both rates cover the truth as they do with one job a node."""
+    rng, runs, hits = np.random.default_rng(8), 400, np.zeros(2)
+    for _ in range(runs):
+        attempts = days_of(8, 16, 500, rng)
+        rates = of_jobs(attempts), of_nodes(attempts)
+        hits += [
+            rate is not None and rate.low_s <= 500 * HOUR_S <= (rate.high_s or math.inf) for rate in rates
+        ]
+    assert min(hits) / runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / runs)
+    once = [
+        attempt(0, 10 * HOUR_S if n else 5 * HOUR_S, "completed" if n else "interrupted", f"n{n}")
+        for n in range(16)
+    ]
+    eight = once * 8
+    assert not any(node.suspect for node in by_node(eight))
+    rate = of_nodes(eight)
+    assert rate is not None
+    assert (rate.incidents, rate.time_s) == (1, 155 * HOUR_S)
+
+
+def programs_on(node: str, times: int, name: str) -> list[JobAttempt]:
+    return [
+        JobAttempt(f"{name}-{k}", (node,), k * 200.0, k * 200.0 + 120, "failed", program=name)
+        for k in range(times)
+    ]
+
+
+@pytest.mark.parametrize(
+    "what", ["jobs on one node and larger ones", "a program that always fails", "five users"]
+)
+def test_what_programs_and_sizes_of_jobs_explain_is_no_nodes_fault(what: str) -> None:
+    rng, runs = np.random.default_rng(9), 300
+    named = 0
+    for _ in range(runs):
+        attempts = days_of(1, 16, 200, rng)
+        if what == "jobs on one node and larger ones":
+            large = days_of(1, 1, 200 / 28, rng)
+            attempts = attempts[:4] + [replace(one, nodes=tuple(f"m{n}" for n in range(28))) for one in large]
+        elif what == "a program that always fails":
+            attempts += programs_on("n0", 10, "buggy")
+        else:
+            for user in range(5):
+                attempts += programs_on("n3", int(1 + rng.geometric(0.3)), f"user{user}")
+        named += any(one.suspect for one in by_node(attempts))
+    assert named / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_a_node_on_which_programs_fail_that_run_elsewhere_is_named() -> None:
+    attempts = days_of(1, 8, 1e9, np.random.default_rng(1))
+    for program in range(6):
+        for node in range(8):
+            outcome: Outcome = "failed" if node == 5 else "completed"
+            begin = program * 10_000.0
+            attempts.append(
+                JobAttempt("j", (f"n{node}",), begin, begin + 3600, outcome, program=f"p{program}")
+            )
+    assert [one.node for one in by_node(attempts) if one.suspect] == ["n5"]
 
 
 def test_a_node_is_blamed_only_if_the_source_names_it() -> None:
-    attempts = [attempt(0, 10, "failed", "a", "b"), attempt(0, 10, "failed", "a", "b", blamed="b")]
+    attempts = [attempt(0, 10, "failed", "a", "b"), attempt(100, 110, "failed", "a", "b", blamed="b")]
     assert {one.node: one.failures for one in by_node(attempts)} == {"a": 0, "b": 1}
     rate = of_nodes(attempts)
     assert rate is not None

@@ -1,16 +1,26 @@
-"""Time between failures, from jobs of which some still run: they are censored, not left out."""
+"""Time between failures, from jobs of which some still run: they are censored, not left out.
+
+What fails together has one cause: failures within a minute on a node that they share are one incident.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from numpy import floating
+    from numpy.typing import NDArray
 
 Outcome = Literal["completed", "running", "cancelled", "preempted", "timed out", "failed", "interrupted"]
 FAILURES: Final = ("failed", "interrupted")
 CONFIDENCE: Final = 0.95
 SUSPECT_LEVEL: Final = 0.05  # probability that any healthy node is named, over all nodes
+ROUNDING: Final = 1e-12  # no probability is stated below it
+TOGETHER_S: Final = 60.0  # failures this close in time, on a node that they share, have one cause
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,7 @@ class JobAttempt:
     outcome  failed: its program; interrupted: its node or platform; all others are censored: they say only
              that nothing failed until then
     blamed   the node that failed, if the source names it
+    program  what ran, by the name that its jobs share; "": the job's own name
 
     The parts of its time are in seconds; None: the source does not say.
     """
@@ -35,6 +46,7 @@ class JobAttempt:
     restart_s: float | None = None
     lost_s: float | None = None
     stall_s: float | None = None
+    program: str = ""
 
     @property
     def duration_s(self) -> float:
@@ -46,55 +58,96 @@ class JobAttempt:
 class FailureRate:
     """Mean time between failures with its 95 % interval, at a constant rate.
 
+    failures   that were seen; incidents: the causes that they had, at most as many
     time_s     that was observed, of jobs or nodes that ran to their end, failed, or still run
     mean_s     None without a failure: `low_s` is then a one-sided bound
     high_s     None without a failure
     """
 
     failures: int
+    incidents: int
     time_s: float
     mean_s: float | None
     low_s: float
     high_s: float | None
 
 
-def failure_rate(failures: int, time_s: float, confidence: float = CONFIDENCE) -> FailureRate:
-    """Mean time between failures when this many were seen in this time.
+def failure_rate(sizes: Sequence[int], time_s: float, confidence: float = CONFIDENCE) -> FailureRate:
+    """Mean time between failures when incidents of these many failures were seen in this time.
 
-    The interval is exact for a constant rate: 2T/chi2(1-a/2, 2d+2) to 2T/chi2(a/2, 2d). It is wide for the
-    right end because observation ends with time, not with a failure. Without a failure, the lower bound is
-    the rule of three, exactly: T / -ln(1 - confidence).
+    The interval is exact for a constant rate of incidents of one size: 2T/chi2(1-a/2, 2d+2) to
+    2T/chi2(a/2, 2d), in units of that size. Incidents of several sizes tell as much as d = (sum of sizes)² /
+    (sum of their squares) of one size. It is wide for the right end because observation ends with time, not
+    with a failure. Without a failure, the lower bound is the rule of three, exactly: T / -ln(1 - confidence).
 
-    Raises ValueError for a negative count, or no time.
+    Raises ValueError for an incident without failures, or no time.
 
-    >>> rate = failure_rate(419, 54 * 86400.0)
+    >>> rate = failure_rate([1] * 419, 54 * 86400.0)
     >>> [round(s / 3600, 2) for s in (rate.low_s, rate.mean_s, rate.high_s)]
     [2.81, 3.09, 3.41]
     """
     from scipy.stats import chi2
 
-    if failures < 0 or not time_s > 0:
-        raise ValueError(f"{failures} failures in {time_s} s: expected a count, and a time above 0")
-    tail = (1 - confidence) / 2
+    if any(size < 1 for size in sizes) or not time_s > 0:
+        raise ValueError(f"{list(sizes)[:9]} failures in {time_s} s: expected counts and a time above 0")
+    failures, tail = sum(sizes), (1 - confidence) / 2
     if failures == 0:
-        return FailureRate(0, time_s, None, time_s / -math.log(1 - confidence), None)
-    low = 2 * time_s / float(chi2.ppf(1 - tail, 2 * failures + 2))
-    high = 2 * time_s / float(chi2.ppf(tail, 2 * failures))
-    return FailureRate(failures, time_s, time_s / failures, low, high)
+        return FailureRate(0, 0, time_s, None, time_s / -math.log(1 - confidence), None)
+    alike = failures**2 / sum(size**2 for size in sizes)
+    apart_s = time_s * alike / failures
+    low = 2 * apart_s / float(chi2.ppf(1 - tail, 2 * alike + 2))
+    high = 2 * apart_s / float(chi2.ppf(tail, 2 * alike))
+    return FailureRate(failures, len(sizes), time_s, time_s / failures, low, high)
 
 
 def of_jobs(attempts: Sequence[JobAttempt]) -> FailureRate | None:
     """Time between failures of a job while it runs; None if no job ran for any time."""
     time_s = math.fsum(attempt.duration_s for attempt in attempts)
-    failed = sum(attempt.outcome in FAILURES for attempt in attempts)
-    return failure_rate(failed, time_s) if time_s > 0 else None
+    sizes = [len(incident) for incident in _incidents(attempts)]
+    return failure_rate(sizes, time_s) if time_s > 0 else None
 
 
 def of_nodes(attempts: Sequence[JobAttempt]) -> FailureRate | None:
-    """Node-time between failures: the time of a job counts once for each of its nodes."""
-    time_s = math.fsum(attempt.duration_s * len(attempt.nodes) for attempt in attempts)
-    failed = sum(attempt.outcome in FAILURES for attempt in attempts if attempt.nodes)
-    return failure_rate(failed, time_s) if time_s > 0 else None
+    """Node-time between incidents: a node's time counts once, however many jobs share it."""
+    time_s = math.fsum(_held_s(attempts).values())
+    incidents = [one for one in _incidents(attempts) if any(attempt.nodes for attempt in one)]
+    return failure_rate([1] * len(incidents), time_s) if time_s > 0 else None
+
+
+def _incidents(attempts: Iterable[JobAttempt]) -> list[list[JobAttempt]]:
+    """Failed attempts by their cause: those that end within a minute, and share a node, have one."""
+    found: list[list[JobAttempt]] = []
+    latest: dict[str, list[JobAttempt]] = {}  # node → its last incident
+    for attempt in sorted((one for one in attempts if one.outcome in FAILURES), key=attrgetter("end_at")):
+        shared = [
+            incident
+            for node in attempt.nodes
+            if (incident := latest.get(node)) and attempt.end_at - incident[0].end_at <= TOGETHER_S
+        ]
+        if shared:
+            shared[0].append(attempt)
+        else:
+            found.append([attempt])
+        latest.update(dict.fromkeys(attempt.nodes, shared[0] if shared else found[-1]))
+    return found
+
+
+def _held_s(attempts: Iterable[JobAttempt]) -> dict[str, float]:
+    """Node → the time in which at least one of these attempts held it."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for attempt in attempts:
+        for node in attempt.nodes:
+            spans.setdefault(node, []).append((attempt.begin_at, attempt.end_at))
+    return {node: _covered_s(own) for node, own in spans.items()}
+
+
+def _covered_s(spans: list[tuple[float, float]]) -> float:
+    """The length of the union of spans."""
+    covered, until = 0.0, -math.inf
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
 
 
 # Nodes ---------------------------------------------------------------------------------------------------
@@ -104,7 +157,8 @@ def of_nodes(attempts: Sequence[JobAttempt]) -> FailureRate | None:
 class NodeFailures:
     """A node's share of the failures.
 
-    failures   with this node: named by the source, or the job had only this node
+    failures   incidents with this node: named by the source, or the job had only this node
+    time_s     in which jobs held the node
     p          probability of at least as many if all nodes fail at the same rate, corrected for the number
                of nodes (Holm)
     suspect    whether p is below 5 %
@@ -117,32 +171,96 @@ class NodeFailures:
     suspect: bool
 
 
-def by_node(attempts: Iterable[JobAttempt]) -> list[NodeFailures]:
-    """Each node's failures, compared with the rate of all others; the worst first.
+def by_node(attempts: Sequence[JobAttempt]) -> list[NodeFailures]:
+    """Each node's failures, compared with what its share of the time explains; the worst first.
 
-    A failure of a job on several nodes counts for a node only if the source names it.
+    Only like is compared with like, because programs fail at different rates, wherever they run:
+
+    - interruptions of jobs on one node are compared over all nodes that run such jobs;
+    - those of larger jobs over all of their nodes, if the source names the one that failed;
+    - failures of a program over the nodes on which that program ran, so one that ran on one node says
+      nothing about it; several in a row on a node count once, since a program that can't start fails again.
     """
-    from scipy.stats import binom
-
-    time_s: dict[str, float] = {}
-    failures: dict[str, int] = {}
-    for attempt in attempts:
-        for node in attempt.nodes:
-            time_s[node] = time_s.get(node, 0.0) + attempt.duration_s
-        named = attempt.blamed or (attempt.nodes[0] if len(attempt.nodes) == 1 else "")
-        if attempt.outcome in FAILURES and named in time_s:
-            failures[named] = failures.get(named, 0) + 1
-    total, whole_s = sum(failures.values()), math.fsum(time_s.values())
-    chances = {
-        node: float(binom.sf(failures.get(node, 0) - 1, total, own_s / whole_s)) if total and whole_s else 1.0
-        for node, own_s in time_s.items()
-    }
+    held_s = _held_s(attempts)
+    seen = dict.fromkeys(held_s, 0)
+    expected: dict[str, list[tuple[int, float]]] = {node: [] for node in held_s}
+    for alike, failed in _comparable(attempts):
+        own_s, counts = _held_s(alike), _blamed(failed)
+        total, whole_s = sum(counts.values()), math.fsum(own_s.values())
+        if total == 0 or whole_s == 0:
+            continue
+        for node, time_s in own_s.items():
+            seen[node] += counts.get(node, 0)
+            expected[node].append((total, time_s / whole_s))
+    chances = {node: _at_least(count, expected[node]) for node, count in seen.items()}
     corrected = _holm(chances)
     found = [
-        NodeFailures(node, failures.get(node, 0), own_s, corrected[node], corrected[node] < SUSPECT_LEVEL)
-        for node, own_s in time_s.items()
+        NodeFailures(node, seen[node], time_s, corrected[node], corrected[node] < SUSPECT_LEVEL)
+        for node, time_s in held_s.items()
     ]
     return sorted(found, key=lambda one: (one.p, -one.failures, one.node))
+
+
+def _comparable(attempts: Sequence[JobAttempt]) -> Iterator[tuple[list[JobAttempt], list[JobAttempt]]]:
+    """Attempts among which all nodes fail at the same rate, and those of them that failed by that rate."""
+    alone = [one for one in attempts if len(one.nodes) == 1]
+    shared = [one for one in attempts if len(one.nodes) > 1]
+    yield alone, [one for one in alone if _of_platform(one)]
+    if any(one.blamed for one in shared):
+        yield shared, [one for one in shared if _of_platform(one)]
+    programs: dict[str, list[JobAttempt]] = {}
+    for one in alone:
+        programs.setdefault(one.program or one.job, []).append(one)
+    for own in programs.values():
+        yield own, _first_in_a_row(own)
+
+
+def _of_platform(attempt: JobAttempt) -> bool:
+    return attempt.outcome == "interrupted" or (attempt.outcome == "failed" and bool(attempt.blamed))
+
+
+def _first_in_a_row(attempts: Iterable[JobAttempt]) -> list[JobAttempt]:
+    """A program's own failures, without those that directly follow another one on the same node."""
+    last: dict[tuple[str, ...], Outcome] = {}
+    first = []
+    for attempt in sorted(attempts, key=attrgetter("begin_at")):
+        failed = attempt.outcome == "failed" and not attempt.blamed
+        if failed and last.get(attempt.nodes) != "failed":
+            first.append(attempt)
+        last[attempt.nodes] = attempt.outcome
+    return first
+
+
+def _blamed(failed: Iterable[JobAttempt]) -> dict[str, int]:
+    """Node → the failures for which it is named, or whose job had no other; those together count once."""
+    ends: dict[str, list[float]] = {}
+    for attempt in failed:
+        node = attempt.blamed or (attempt.nodes[0] if len(attempt.nodes) == 1 else "")
+        if node in attempt.nodes:
+            ends.setdefault(node, []).append(attempt.end_at)
+    return {node: _apart(own) for node, own in ends.items()}
+
+
+def _apart(ends: list[float]) -> int:
+    """How many of these moments are more than a minute after the first of those before."""
+    count, first = 0, -math.inf
+    for end in sorted(ends):
+        if end - first > TOGETHER_S:
+            count, first = count + 1, end
+    return count
+
+
+def _at_least(count: int, expected: Iterable[tuple[int, float]]) -> float:
+    """Probability that binomial counts of these totals and shares add up to at least this many."""
+    import numpy as np
+    from scipy.stats import binom
+
+    if count == 0:
+        return 1.0
+    below: NDArray[floating] = np.array([1.0])  # probability of each sum below `count`
+    for total, share in expected:
+        below = np.convolve(below, binom.pmf(np.arange(min(count, total + 1)), total, share))[:count]
+    return max(ROUNDING, 1.0 - float(below.sum()))
 
 
 def _holm(chances: Mapping[str, float]) -> dict[str, float]:
