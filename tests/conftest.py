@@ -32,7 +32,7 @@ SUPPORT = ROOT / "tests" / "support"  # what several tests share: contracts, sta
 # Their names are unique: one imports from another what both read, wherever it lies.
 sys.path += sorted({str(path.parent) for path in (ROOT / "tests").rglob("test_*.py")})
 # Examples of a property: `make test-all` tries many. Not by time: a busy machine is no failure.
-settings.register_profile("few", max_examples=40, deadline=None)
+settings.register_profile("few", max_examples=25, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)
 settings.load_profile(os.environ.get("ASSAY_TEST_EXAMPLES", "few"))
 CHROMIUM_ARGUMENTS = (
@@ -63,6 +63,11 @@ def require(what: str, present: bool, reason: str) -> None:
 def long_but(first: int, values: Sequence[object]) -> list[object]:
     """Parameters of a test: so many run always, those after them by `make test-all`."""
     return [*values[:first], *(pytest.param(value, marks=pytest.mark.long) for value in values[first:])]
+
+
+def long_rows_but(first: int, rows: Sequence[tuple[object, ...]]) -> list[object]:
+    """As `long_but`, of tests with several parameters."""
+    return [*rows[:first], *(pytest.param(*row, marks=pytest.mark.long) for row in rows[first:])]
 
 
 @pytest.hookimpl(tryfirst=True)  # before any fixture starts a program

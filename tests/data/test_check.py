@@ -26,6 +26,7 @@ def _installed() -> None:
         require(name, importlib.util.find_spec(name) is not None, "install the extra `training`")
 
 
+@pytest.mark.long
 def test_every_sample_of_both_parts_is_read(tmp_path: Path) -> None:
     root = made_a2d2.make(tmp_path / "a2d2", frames=20)
     found = api.check_data("segmentation", root, params=SMALL, processes=2)
@@ -50,6 +51,7 @@ def test_damaged_samples_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     assert "3 samples can't be read" in plain.stdout
 
 
+@pytest.mark.long
 def test_detection_is_read_with_its_annotations(tmp_path: Path) -> None:
     root = made_coco.make(tmp_path / "coco", train=6, validation=3)
     found = api.check_data("ssd", root, params={"batch_size": 1}, processes=1)
@@ -61,7 +63,7 @@ def test_detection_is_read_with_its_annotations(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "params", "words"),
     [
-        ("segmentation", {}, "it is not A2D2's directory"),
+        pytest.param("segmentation", {}, "it is not A2D2's directory", marks=pytest.mark.long),
         ("resnet50", {}, "train is missing: expected train/ and val/"),
         ("matmul", {}, "trains on no data set; expected one of resnet50"),
         ("segmentation", {"camera": 5}, "camera: Input should be a valid string"),

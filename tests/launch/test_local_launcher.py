@@ -326,6 +326,7 @@ def test_a_reserved_port_is_given_to_nobody_else_and_rank_0_can_listen_on_it() -
         one.close()
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_torch_can_meet_at_the_reserved_port(launcher: LocalLauncher) -> None:
     pytest.importorskip("torch")

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from test_exporter import _free_port
 
 from assay.errors import InputError
 from assay.monitor.flight_recorder import flight_record
 from command_line import assay as typed
-from conftest import require
+from payload_processes import Forks, end, free_port, torchrun
 
 PROGRAM = """
 import os, pathlib, time, torch, torch.distributed as dist
@@ -37,21 +33,20 @@ os._exit(0)
 
 
 @pytest.mark.torch
-def test_a_dump_of_the_real_recorder_names_the_rank_that_never_came(tmp_path: Path) -> None:
-    require("torch", find_spec("torch") is not None, "torch is not in this environment")
+def test_a_dump_of_the_real_recorder_names_the_rank_that_never_came(tmp_path: Path, forks: Forks) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "dumps").mkdir()
-    own = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "3"}
-    own |= {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}
+    recorder, port = {"TORCH_FR_BUFFER_SIZE": "2000"}, free_port()
     ranks = [
-        subprocess.Popen(
-            [sys.executable, tmp_path / "program.py"],
-            env={**os.environ, **own, "RANK": str(rank)},
-            cwd=tmp_path / "dumps",
+        forks.start(
+            ["{python}", str(tmp_path / "program.py")],
+            tmp_path / "dumps",
+            torchrun(rank, 3, port) | recorder,
+            tmp_path / f"rank-{rank}.log",
         )
         for rank in range(3)
     ]
-    assert [rank.wait(120) for rank in ranks] == [0, 0, 0]
+    assert [end(rank)[0] for rank in ranks] == [0, 0, 0]
     found = flight_record(tmp_path / "dumps")
     (stop,) = found.stops
     assert (found.ranks, stop.number, stop.waiting, stop.missing) == ((0, 1, 2), 21, (0, 2), (1,))

@@ -46,8 +46,8 @@ def named(seconds: np.ndarray, at: int) -> list[int]:
     [
         (2, {}),
         (8, {"noise": 0.3}),
-        (8, {"tail": 3.0}),
-        (8, {"memory": 0.8}),
+        pytest.param(8, {"tail": 3.0}, marks=pytest.mark.long),
+        pytest.param(8, {"memory": 0.8}, marks=pytest.mark.long),
         pytest.param(64, {"tail": 3.0, "memory": 0.6}, marks=pytest.mark.long),
         pytest.param(512, {}, marks=pytest.mark.long),
     ],

@@ -141,6 +141,7 @@ def test_a_speed_without_data_or_without_a_unit_is_refused() -> None:
     assert "expected an absolute path" in said.output
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.slow
 def test_the_doctor_reads_where_the_trials_run(tmp_path: Path) -> None:

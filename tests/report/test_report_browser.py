@@ -311,6 +311,7 @@ def test_print_has_pages_and_no_chart_wider_than_the_paper(desk: tuple[Page, See
     assert shown.evaluate("document.documentElement.scrollWidth") <= 690
 
 
+@pytest.mark.long
 def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "curve.html"
     path.write_text(page.html(gather(by_system(all_reduce()), made_results.metrics)))
@@ -384,6 +385,7 @@ def test_a_thousand_nodes_are_drawn_in_seconds(opened: Opened, tmp_path: Path) -
     assert seen.console == []
 
 
+@pytest.mark.long
 def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Opened, tmp_path: Path) -> None:
     plan, results = quickstart(benchmarks=("resnet50",))
     begun = 1772409480.0  # 2026-03-01 23:58 UTC, two minutes before the day's end
@@ -401,7 +403,7 @@ def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Ope
     assert all(re.fullmatch(r"\d\d:\d\d(:\d\d)?|Mar 02", label) for label in times)
 
 
-@pytest.mark.parametrize("width", [375, pytest.param(690, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", [pytest.param(width, marks=pytest.mark.long) for width in (375, 690)])
 def test_two_real_sets_draw_their_waterfall_and_no_layer_is_without_a_name(
     opened: Opened, mlperf_logs: Path, tmp_path: Path, width: int
 ) -> None:
@@ -438,6 +440,7 @@ def test_without_scripts_the_page_still_says_everything(without_scripts: Page) -
     assert without_scripts.locator("noscript .warning").is_visible()
 
 
+@pytest.mark.long
 def test_curves_of_inference_draw_their_marks(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "served.html"
     path.write_text(page.html(gather(served_runs.served(), served_runs.metrics)))

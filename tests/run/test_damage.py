@@ -118,7 +118,7 @@ def accounted(session: Path, words: tuple[str, ...], said: Result) -> None:
         assert "6 runs" in heading or "5 runs, 1 failed" in heading
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_but(4, [*KINDS]))
 @pytest.mark.parametrize("file", [name for name in FILES if name.endswith(("run.json", "rank-0.log"))])
 def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, kind: str) -> None:
     KINDS[kind](session / file)
@@ -293,7 +293,7 @@ def with_a_damaged_block(whole: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.usefixtures("suite_here")
-@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+@pytest.mark.parametrize("words", long_but(3, QUESTIONS), ids=" ".join)
 def test_an_index_that_is_damaged_inside_is_made_again_with_one_line_that_says_so(
     words: tuple[str, ...],
 ) -> None:

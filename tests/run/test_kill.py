@@ -152,7 +152,7 @@ def processes_of(tokens: set[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("storms", [3, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("storms", [2, pytest.param(12, marks=pytest.mark.long)])
 def test_killed_at_any_moment_and_run_again_nothing_is_lost_or_done_twice(
     storms: int, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_name_that_can_be_no_column_is_refused_with_its_log(tmp_path: Path, na
     assert recorded.nodes(attempt(tmp_path, header + BODY)) == ()
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.integers(0, len(BODY)), st.text(max_size=30))
 def test_sql_and_python_read_every_log_alike(cut: int, fallen: str) -> None:

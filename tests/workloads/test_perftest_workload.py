@@ -26,7 +26,7 @@ from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads.perftest import PERFTEST, PerftestParams
 from assay_payloads.exchange import perftest
-from conftest import SUPPORT, require
+from conftest import SUPPORT, long_but, require
 from payload_processes import end, free_port, start, torchrun
 
 PROGRAM = SUPPORT / "perftest_program.py"
@@ -197,7 +197,7 @@ def test_a_write_comes_from_the_client_and_a_read_from_the_server(directory: Pat
     assert clients == {"ib_write_bw": {"rank-0.log"}, "ib_read_bw": {"rank-1.log"}}
 
 
-@pytest.mark.parametrize("end", ["client", "server"])
+@pytest.mark.parametrize("end", long_but(1, ["client", "server"]))
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [

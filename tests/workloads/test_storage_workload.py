@@ -116,6 +116,7 @@ def test_one_that_ends_early_is_told_by_the_others(tmp_path: Path, storage: Path
     end(first)
 
 
+@pytest.mark.long
 def test_ranks_that_start_together_leave_each_others_files_alone(tmp_path: Path, storage: Path) -> None:
     for number in range(5):
         (tmp_path / str(number)).mkdir()
@@ -144,6 +145,7 @@ def test_files_may_take_half_of_what_is_free_and_no_more(tmp_path: Path, storage
     assert list(storage.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_is_a_failure_with_its_words(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "16m") as disk:
         [process] = begin(

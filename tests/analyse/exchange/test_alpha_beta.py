@@ -11,6 +11,7 @@ import pytest
 
 from assay.analyse.exchange.alpha_beta import Line, fit, misfit
 from assay.analyse.statistics.intervals import one_mean
+from conftest import long_rows_but
 
 SIZES = [2**k for k in range(3, 27)]
 ALPHA, BETA = 2e-5, 1e-9 / 10  # 20 µs, 10 GB/s; half of it at 200 kB
@@ -63,7 +64,8 @@ def test_sizes_that_do_not_show_both_ends_have_no_line(sizes: list[int]) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    ("own", "common", "tail"), [(0.02, 0.0, 0), (0.02, 0.1, 0), (0.1, 0.02, 0), (0.02, 0.02, 3)]
+    ("own", "common", "tail"),
+    long_rows_but(1, [(0.02, 0.1, 0), (0.02, 0.0, 0), (0.1, 0.02, 0), (0.02, 0.02, 3)]),
 )
 def test_intervals_over_the_runs_hold_the_truth_in_95_percent_of_cases(
     runs: int, own: float, common: float, tail: int

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from assay.analyse.mlperf.lmdi import Amounts, decompose, factors, log_mean
 from assay.analyse.statistics.intervals import LogInterval
+from conftest import long_but
 
 AMOUNT = st.one_of(st.just(0.0), st.floats(1e-3, 1e4))
 POSITIVE = st.floats(1e-3, 1e4)
@@ -143,7 +144,7 @@ def test_intervals_cover_the_known_factors_and_the_systems_is_far_narrower(n: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", long_but(1, [3, 5, 10]))
 def test_paired_intervals_cover_the_system_factor_through_a_drift(n: int) -> None:
     dice = random.Random(20261121 + n)
     _, true_system = truth()

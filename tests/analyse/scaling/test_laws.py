@@ -75,7 +75,7 @@ CASES = {
     "one run a size": ("amdahl", (1, 2, 4, 8, 16), 0.05, 0.0, 1, 0.0),
     "coherence": ("usl", (1, 2, 4, 8, 16, 32), 0.03, 0.0005, 3, 0.02),
 }
-FURTHER = {"3 runs on 4 sizes", "one run a size", "coherence"}
+FURTHER = {"3 runs on 4 sizes", "nothing serial", "one run a size", "coherence"}
 
 
 @pytest.mark.slow

@@ -33,7 +33,8 @@ def only(crowds: tuple[Crowd, ...]) -> Crowd:
 
 @pytest.mark.parametrize("law", ["normal", "t3"])
 @pytest.mark.parametrize(
-    ("nodes", "runs"), [(8, 1), (15, 3), (64, 3), (1_000, 1), pytest.param(1_000, 3, marks=pytest.mark.long)]
+    ("nodes", "runs"),
+    [(8, 1), (15, 3), (64, 3), *(pytest.param(1_000, runs, marks=pytest.mark.long) for runs in (1, 3))],
 )
 def test_of_healthy_sweeps_at_most_as_many_name_a_node_as_is_stated(law: str, nodes: int, runs: int) -> None:
     sweeps = 300
