@@ -69,7 +69,10 @@ def seconds(text: str | float) -> float:
     """A duration in seconds from `90`, `"90s"`, `"10min"` or `"2h"`. Raises ValueError otherwise."""
     if isinstance(text, int | float):
         return float(text)
-    quantity = parse_quantity(text)
+    try:
+        quantity = parse_quantity(text)
+    except ValueError:
+        quantity = Quantity(math.nan, text)
     if (quantity.unit or "s") not in _TIME:
         raise ValueError(f"{text!r} is not a duration; write a number with s, min or h, such as 10min")
     return quantity.value * _TIME[quantity.unit or "s"]

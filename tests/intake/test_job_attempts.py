@@ -120,18 +120,21 @@ def test_whatever_is_given_ends_in_attempts_or_a_clear_error(
 def test_the_answer_of_ended_jobs_does_not_change_with_the_time_of_asking(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1, "COMPLETED", 100, 200), job(2, "NODE_FAIL", 100, 150))
     first, later = (api.goodput(sacct=path, until=until) for until in (300.0, 1e9))
-    assert (first.share, first.of_jobs, first.of_nodes) == (later.share, later.of_jobs, later.of_nodes)
+    assert (first.share, first.by_size, first.of_nodes) == (later.share, later.by_size, later.of_nodes)
 
 
 def test_the_command_answers_for_runs_and_files(tmp_path: Path) -> None:
     path = sacct(tmp_path, *[job(n, "NODE_FAIL", n * 3600 + 1, n * 3600 + 3601) for n in range(4)])
     said = typed(tmp_path, "goodput", "--sacct", str(path), "--checkpoint-cost", "60s")
     assert said.returncode == 0, said.stderr
-    assert "A job runs 60 min between failures (23.43 min to 3.67 h, 4 failures in 4 h)" in said.stdout
+    assert (
+        "A job on 2 nodes runs 60 min between failures (23.43 min to 3.67 h, 4 failures in 4 h)"
+        in said.stdout
+    )
     assert "Checkpoints of 60 s: every" in said.stdout
     as_json = json.loads(typed(tmp_path, "goodput", "--sacct", str(path), "--json").stdout)
     assert as_json["attempts"] == {"interrupted": 4}
-    assert as_json["job_failures"]["mean_s"] == 3600
+    assert as_json["jobs"][0]["rate"]["mean_s"] == 3600
     nothing = typed(tmp_path, "goodput", "--runs", str(tmp_path))
     assert (nothing.returncode, nothing.stdout) == (4, "")
     assert "no job ran" in nothing.stderr
@@ -145,10 +148,15 @@ def test_runs_of_a_session_are_attempts(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "suite.json").write_text(json.dumps(suite))
     typed(tmp_path, "run", "suite.json", "--quiet")
-    found = job_attempts.from_runs(tmp_path / "runs", lambda name: name.startswith("two/"), 4e9)
-    assert [one.outcome for one in found] == ["completed", "completed"]
+    found, unreadable = job_attempts.from_runs(tmp_path / "runs", lambda name: name.startswith("two/"), 4e9)
+    assert ([one.outcome for one in found], unreadable) == (["completed", "completed"], [])
     assert all(one.duration_s > 0 and len(one.nodes) == 1 for one in found)
-    assert api.goodput("two", runs=tmp_path / "runs").of_jobs is not None
+    assert api.goodput("two", runs=tmp_path / "runs").by_size
+    damaged = next(tmp_path.glob("runs/two/*/*/attempt-1/run.json"))
+    damaged.write_text("{")
+    found_again = api.goodput("two", runs=tmp_path / "runs")
+    assert (len(found_again.attempts), len(found_again.unreadable)) == (1, 1)
+    assert "not counted: " in typed(tmp_path, "goodput", "two").stdout
 
 
 def test_a_blamed_node_that_the_job_did_not_have_is_an_error(tmp_path: Path) -> None:

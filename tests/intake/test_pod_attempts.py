@@ -114,4 +114,4 @@ def test_the_command_reads_them(tmp_path: Path) -> None:
     read(tmp_path, pod(100, 500, "Failed"), pod(600, 900))
     said = typed(tmp_path, "goodput", "--pods", "pods.json", "--until", "1970-01-01T02:46:40", "--json")
     assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)["job_failures"]["failures"] == 1
+    assert json.loads(said.stdout)["jobs"][0]["rate"]["failures"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -25,10 +26,11 @@ from assay import api
 from assay.api import monitoring
 from assay.errors import HostError, InputError
 from assay.monitor.exporter import MetricsCollector, NewestResult, NewestResults, NewestVerdict
-from assay.monitor.live import LiveGpu, LiveNode, LiveRank, LiveRun
+from assay.monitor.live import LiveGpu, LiveNode, LiveRank, LiveRun, LiveRuns
 from assay.monitor.rules import RULES
 from assay_payloads.sampling.gpus import GPU_COLUMNS
 from assay_payloads.sampling.node import COLUMNS
+from command_line import assay as typed
 from conftest import require
 
 NAMES = 'a "quoted"\nname\\'
@@ -51,7 +53,7 @@ def sampled(live: LiveRun) -> LiveRun:
 
 def registry(lives: Sequence[LiveRun], newest: NewestResults) -> CollectorRegistry:
     made = CollectorRegistry()
-    made.register(MetricsCollector(lambda: lives, lambda: newest))
+    made.register(MetricsCollector(lambda: LiveRuns(tuple(lives), ()), lambda: newest))
     return made
 
 
@@ -186,3 +188,34 @@ def test_the_textfile_is_whole_and_its_name_one_that_is_read(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"end in \.prom"):
         monitoring.write_textfile(tmp_path / "assay.txt", runs=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["assay.prom"]
+
+
+def test_a_client_that_sends_nothing_keeps_no_scrape_waiting(tmp_path: Path) -> None:
+    server, address = api.monitor_server("127.0.0.1:0", runs=tmp_path)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        idle = socket.create_connection(("127.0.0.1", server.server_port))
+        with idle, urllib.request.urlopen(address, timeout=10) as answer:
+            assert b"assay_build_info" in answer.read()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_damaged_session_hides_no_running_trial(running: Path) -> None:  # noqa: F811
+    live = shown(running)
+    broken = running / "broken" / "2026-01-01T00-00-00Z"
+    broken.mkdir(parents=True)
+    for name in ("session.json", "plan.json", "suite.yaml", "systems.yaml"):
+        (broken / name).write_text("")
+    found = api.top(runs=running)
+    text = api.monitor_metrics(runs=running).decode()
+    said = typed(running.parent, "list", "--runs", str(running)).stderr
+    shutil.rmtree(broken.parent)
+    assert [one.run.id for one in found.running] == [live.run.id]
+    assert ["session.json" in str(problem) for problem in found.problems] == [True]
+    assert f'trial="{live.run.trial.id}"' in text
+    assert "broken" in said
+    assert "session.json" in said

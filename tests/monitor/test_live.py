@@ -53,7 +53,7 @@ def shown(runs: Path) -> LiveRun:
     """The running trial, once every rank has taken some steps and the node was sampled."""
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up:
-        for live in api.top(runs=runs):
+        for live in api.top(runs=runs).running:
             steps = [rank.figures.get("step", 0) for rank in live.ranks]
             if len(steps) == 3 and min(steps) > 64 and live.nodes and live.nodes[0].speeds:
                 return live
@@ -72,7 +72,7 @@ def test_a_slow_rank_of_a_real_run_comes_first_and_is_named(running: Path) -> No
     assert abs(time.time() - node.sampled_at) < 5
     assert node.values["job_processes"] >= 3
     assert node.speeds["job_cpu_seconds"] >= 0
-    assert [one.run.id for one in api.top("steps", runs=running)] == [live.run.id]
+    assert [one.run.id for one in api.top("steps", runs=running).running] == [live.run.id]
     with pytest.raises(InputError, match="other: no session below"):
         api.top("other", runs=running)
 
@@ -103,7 +103,7 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
     )
     log = running / live.run.id / "attempt-1/logs/telemetry-7.log"
     log.write_text(text)
-    (again,) = api.top(runs=running)
+    (again,) = api.top(runs=running).running
     log.unlink()
     node = next(node for node in again.nodes if node.node == 7)
     assert {gpu.index: gpu.off for gpu in node.gpus} == {0: "", 1: "", 2: off, 3: ""}
@@ -113,7 +113,7 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
 
 
 def test_nothing_runs_in_an_empty_directory(tmp_path: Path) -> None:
-    assert api.top(runs=tmp_path) == []
+    assert api.top(runs=tmp_path).running == ()
 
 
 def test_the_screen_of_a_terminal_is_drawn_in_place_and_given_back(running: Path) -> None:

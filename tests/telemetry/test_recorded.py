@@ -61,7 +61,14 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
     recorded.store(directory)
     with recorded.tables(directory) as tables:
         found = recorded.gaps(tables, recorded.nodes(directory))
-    assert found == [recorded.TelemetryGap(0, None, 1002.0, 1009.0)]
+        to_its_end = recorded.gaps(tables, recorded.nodes(directory), until=1100.0)
+        soon_noticed = recorded.gaps(tables, recorded.nodes(directory), until=1012.0)
+    middle = recorded.TelemetryGap(0, None, 1002.0, 1009.0)
+    assert found == [middle]
+    assert middle in soon_noticed
+    assert not any(gap.end_at == 1012.0 and gap.gpu is None for gap in soon_noticed)
+    assert middle in to_its_end
+    assert recorded.TelemetryGap(0, None, 1009.0, 1100.0) in to_its_end
 
 
 def test_a_sampler_that_took_no_sample_leaves_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.api.evidence import runs_directory
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 from assay.units import moment, seconds
 
 if TYPE_CHECKING:
@@ -21,23 +21,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class SizeFailures:
+    """Failures of the jobs on this many nodes; 0: the source does not say on how many.
+
+    checkpoint  the best interval between their checkpoints; None if their cost is not stated
+    """
+
+    nodes: int
+    rate: FailureRate
+    checkpoint: CheckpointInterval | None
+
+
+@dataclass(frozen=True)
 class GoodputResult:
     """The result of `goodput`.
 
     until       end of the observation, seconds since 1970; attempts that ran then are censored
-    share       useful time over wall time; of_jobs, of_nodes: time between failures of a job while it runs,
-                and of a node
+    share       useful time over wall time
+    by_size     time between failures of jobs on as many nodes, and their checkpoints, the largest jobs first
+    of_nodes    time between failures of a node
     by_node     each node's failures, the worst first
-    checkpoint  the best interval between checkpoints; None if their cost is not stated
+    unreadable  runs that are not in it, and why
     """
 
     until: float
     attempts: Sequence[JobAttempt]
     share: Goodput | None
-    of_jobs: FailureRate | None
+    by_size: Sequence[SizeFailures]
     of_nodes: FailureRate | None
     by_node: Sequence[NodeFailures]
-    checkpoint: CheckpointInterval | None
+    unreadable: Sequence[Problem]
 
 
 def goodput(
@@ -73,6 +86,7 @@ def goodput(
     if cost_s is not None and not cost_s > 0:
         raise InputError(f"checkpoint cost: found {checkpoint_cost}; expected a time above 0")
     attempts: list[JobAttempt] = []
+    unreadable: list[Problem] = []
     if table is not None:
         attempts += job_attempts.from_table(Path(table), end)
     if sacct is not None:
@@ -81,17 +95,21 @@ def goodput(
         attempts += pod_attempts.from_pods(Path(pods), end)
     if reference or (table is None and sacct is None and pods is None):
         directory = runs_directory(runs)
-        attempts += job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
+        of_runs, unreadable = job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
+        attempts += of_runs
     if not any(attempt.duration_s > 0 for attempt in attempts):
-        raise InputError(f"{reference or 'there'}: no job ran before the end of the observation")
+        none = f"{reference or 'there'}: no job ran before the end of the observation"
+        raise InputError(unreadable or none)
     try:
         share = shares.goodput(attempts)
     except ValueError as error:
         raise InputError(str(error)) from None
-    rate = failures.of_jobs(attempts)
-    checkpoint = None if cost_s is None or rate is None else checkpoint_interval(rate, cost_s)
+    by_size = [
+        SizeFailures(nodes, rate, None if cost_s is None else checkpoint_interval(rate, cost_s))
+        for nodes, rate in failures.by_size(attempts)
+    ]
     return GoodputResult(
-        end, attempts, share, rate, failures.of_nodes(attempts), failures.by_node(attempts), checkpoint
+        end, attempts, share, by_size, failures.of_nodes(attempts), failures.by_node(attempts), unreadable
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 MOST_BYTES = 4096  # of a reference in a file
+IDLE_S = 10.0  # after which a client that sends nothing is closed
 MOST_SUITES = 200  # of which the newest results are exported, the newest suites
 
 
@@ -46,11 +47,17 @@ def monitor_server(address: str, *, runs: str | PathLike[str] | None = None) -> 
 
     Raises InputError for what is no address, HostError if it can't be listened on.
     """
-    from wsgiref.simple_server import WSGIRequestHandler, make_server
+    from socketserver import ThreadingMixIn
+    from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
     from prometheus_client import make_wsgi_app
 
+    class Server(ThreadingMixIn, WSGIServer):
+        daemon_threads = True  # a client that sends nothing keeps nobody waiting
+
     class Quiet(WSGIRequestHandler):
+        timeout = IDLE_S
+
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
             """Scrapes are not news."""
 
@@ -59,7 +66,7 @@ def monitor_server(address: str, *, runs: str | PathLike[str] | None = None) -> 
         raise InputError(f"{address!r} is no address; write it as 127.0.0.1:9850")
     try:
         server = make_server(
-            host.strip("[]"), int(port), make_wsgi_app(_registry(runs_directory(runs))), handler_class=Quiet
+            host.strip("[]"), int(port), make_wsgi_app(_registry(runs_directory(runs))), Server, Quiet
         )
     except OSError as error:
         raise HostError(
@@ -88,11 +95,14 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
         from assay.rundir.session import sessions
 
         last: dict[str, Session] = {}
-        for session in sessions(runs_dir):
-            if not session.lost_files and session.header.finished_at is not None:
-                last[session.path.parent.name] = session
-        chosen = sorted(last.values(), key=lambda session: session.name)[-MOST_SUITES:]
         found, errors = [], 0
+        for session in sessions(runs_dir):
+            try:
+                if not session.lost_files and session.header.finished_at is not None:
+                    last[session.path.parent.name] = session
+            except InputError:  # counted, and named by `assay list`
+                errors += 1
+        chosen = sorted(last.values(), key=lambda session: session.name)[-MOST_SUITES:]
         for session in chosen:
             key = session.id, tuple(attempt.stamp() for attempt in session.last_attempts().values())
             if key not in known:

@@ -9,10 +9,10 @@ from assay.api.evidence import runs_directory
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.monitor.live import LiveRun
+    from assay.monitor.live import LiveRuns
 
 
-def top(reference: str = "", *, runs: str | PathLike[str] | None = None) -> list[LiveRun]:
+def top(reference: str = "", *, runs: str | PathLike[str] | None = None) -> LiveRuns:
     """Every running trial with its nodes, GPUs and ranks, what is off first, like `assay top`.
 
     reference  a suite or a session; "" for all

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assay.api.goodputs import GoodputResult
 
 MOST_NODES = 10  # shown
+MOST_SIZES = 8  # of jobs, shown
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -85,12 +86,15 @@ def _lines(result: GoodputResult) -> Iterator[str]:
             f"{name} {seconds / share.wall_s:.1%}" for name, seconds in share.parts_s.items() if seconds
         )
         yield f"Goodput: {known} of {human_seconds(share.wall_s)} of jobs on nodes ({parts})"
-    if result.of_jobs is not None:
-        yield f"A job runs {_between(result.of_jobs)}"
+    for size in result.by_size[:MOST_SIZES]:
+        on = f" on {counted(size.nodes, 'node')}" if size.nodes else ""
+        yield f"A job{on} runs {_between(size.rate)}"
+        if size.checkpoint is not None:
+            yield f"  {_checkpoint(size.checkpoint)}"
+    if len(result.by_size) > MOST_SIZES:
+        yield f"and {counted(len(result.by_size) - MOST_SIZES, 'smaller size')}: --json has them"
     if result.of_nodes is not None:
         yield f"A node runs {_between(result.of_nodes)}"
-    if result.checkpoint is not None:
-        yield _checkpoint(result.checkpoint)
     suspects = [node for node in result.by_node if node.suspect]
     for node in suspects[:MOST_NODES]:
         yield (
@@ -99,11 +103,15 @@ def _lines(result: GoodputResult) -> Iterator[str]:
         )
     if len(suspects) > MOST_NODES:
         yield f"! and {counted(len(suspects) - MOST_NODES, 'more node')}"
-    if result.of_jobs is not None and result.of_jobs.failures:
+    if any(size.rate.failures for size in result.by_size):
         yield (
-            "This rate is of these jobs on this many nodes: jobs on more nodes fail more often, by how much "
+            "Intervals hold for failures at a constant rate. Jobs on more nodes fail more often, by how much "
             "only they show."
         )
+    for problem in result.unreadable[:MOST_NODES]:
+        yield f"! not counted: {problem}"
+    if len(result.unreadable) > MOST_NODES:
+        yield f"! and {len(result.unreadable) - MOST_NODES} more"
 
 
 def _between(rate: FailureRate) -> str:

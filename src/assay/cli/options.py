@@ -44,9 +44,12 @@ def form_of(output: Path | None, form: str | None, endings: Mapping[str, str], d
 def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """An option's callback: seconds from a time such as 90min."""
     try:
-        return None if text is None else seconds(text)
+        time_s = None if text is None else seconds(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    if time_s is not None and not time_s > 0:
+        raise click.BadParameter(f"{text}: expected a time above 0, such as 10s")
+    return time_s
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from assay.monitor.live import LiveNode, LiveRun
+    from assay.monitor.live import LiveNode, LiveRun, LiveRuns
 
 MOST_ROWS = 16  # of a table: a large job's ranks and nodes, those that are off first
 
@@ -48,7 +48,9 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
     if as_json:
         from assay.documents.running import document
 
-        echo_json({"running": [document(live) for live in top(run, runs=runs_dir)]})
+        found = top(run, runs=runs_dir)
+        unreadable = [str(problem) for problem in found.problems]
+        echo_json({"running": [document(live) for live in found.running], "unreadable": unreadable})
         return
     from rich.console import Console
 
@@ -64,13 +66,14 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
             time.sleep(every)
 
 
-def _shown(lives: Sequence[LiveRun], runs_dir: Path) -> RenderableType:
+def _shown(found: LiveRuns, runs_dir: Path) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    if not lives:
-        return Text(f"Nothing is running in {runs_dir}.")
-    return Group(*(part for live in lives for part in _parts(live)))
+    parts = [part for live in found.running for part in _parts(live)]
+    if not parts:
+        parts.append(Text(f"Nothing is running in {runs_dir}."))
+    return Group(*parts, *(Text(f"! {problem}", style="yellow") for problem in found.problems[:MOST_ROWS]))
 
 
 def _parts(live: LiveRun) -> list[RenderableType]:
@@ -100,20 +103,22 @@ def _parts(live: LiveRun) -> list[RenderableType]:
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[str], str]]) -> RenderableType:
-    """Rows with why they are off in the last column; further rows are only counted."""
+    """Rows, and why some are off below them, where the width of a terminal serves the words."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(title)
+    table.add_column(title, no_wrap=True)
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("off", overflow="fold")
     for cells, off in rows[:MOST_ROWS]:
-        table.add_row(*cells, Text(off, style="red"))
+        table.add_row(*cells, style="red" if off else None)
     if len(rows) > MOST_ROWS:
         table.add_row(f"and {len(rows) - MOST_ROWS} more")
-    return table
+    return Group(
+        table, *(Text(f"! {title} {cells[0]}: {off}", "red") for cells, off in rows[:MOST_ROWS] if off)
+    )
 
 
 def _nodes(nodes: Sequence[LiveNode]) -> RenderableType:

@@ -38,6 +38,8 @@ def _lines(found: FlightRecord) -> Iterator[str]:
     yield f"Dumps of {counted(len(found.ranks), 'rank')}."
     for stop in found.stops:
         yield from _stop(stop)
+    if any(stop.missing for stop in found.stops):
+        yield "This holds for dumps of a timeout: in dumps of a job that runs, a rank may be a moment behind."
     if not found.stops:
         yield "No collective is open: every rank had completed what it called."
     for slow in found.stragglers:

@@ -45,7 +45,14 @@ def ended(logs: WatchedLogs | None) -> None:
 
     for log in logs.logs:
         if not log.format:
-            click.echo(f"{log.path} {unrecognised(log.path)}; or give --step-pattern", err=True)
+            what = "describe its steps with --step-pattern"
+            click.echo(f"{log.path} {unrecognised(log.path, what)}", err=True)
+        elif log.steps.newest is not None and not log.steps.taken:
+            click.echo(
+                f"{log.path}: no step while it was watched; it last grew {log.grown_s:.0f} s ago, and how "
+                "long a step takes here is unknown",
+                err=True,
+            )
     if logs.names_a_rank:
         click.get_current_context().exit(1)
 
@@ -60,7 +67,10 @@ def _look(logs: WatchedLogs, *, as_json: bool, only_off: bool = False) -> None:
         click.echo(f"{log.path}  {_words(log)}")
     if logs.stop is not None:
         before = f"before at most {logs.stop.longest_gap_s:.3g} s"
-        click.echo(f"! no step for {logs.stop.silent_s:.0f} s, {before}: it may have stopped")
+        click.echo(
+            f"! no step for {logs.stop.silent_s:.0f} s, {before}: it may have stopped, or evaluate or save "
+            "for the first time"
+        )
     for log in logs.logs:
         if log.off:
             click.echo(f"! {log.path}: {log.off}")

@@ -15,8 +15,8 @@ def document(result: GoodputResult) -> dict[str, Any]:
         "until": result.until,
         "attempts": {name: sum(one.outcome == name for one in result.attempts) for name in outcomes},
         "goodput": None if result.share is None else asdict(result.share),
-        "job_failures": None if result.of_jobs is None else asdict(result.of_jobs),
+        "jobs": [asdict(size) for size in result.by_size],
         "node_failures": None if result.of_nodes is None else asdict(result.of_nodes),
         "nodes": [asdict(node) for node in result.by_node],
-        "checkpoint": None if result.checkpoint is None else asdict(result.checkpoint),
+        "unreadable": [str(problem) for problem in result.unreadable],
     }

@@ -245,17 +245,23 @@ def _ranges(name: str) -> Iterator[str]:
 # Runs ----------------------------------------------------------------------------------------------------
 
 
-def from_runs(runs_dir: Path, matches: Callable[[str], bool], until: float) -> list[JobAttempt]:
-    """Attempts at trials of the sessions whose id matches. Raises InputError if one is damaged."""
-    found = []
+def from_runs(
+    runs_dir: Path, matches: Callable[[str], bool], until: float
+) -> tuple[list[JobAttempt], list[Problem]]:
+    """Attempts at trials of the sessions whose id matches, and which runs can't be read, and why."""
+    found, problems = list[JobAttempt](), list[Problem]()
     for session in rundir.sessions(runs_dir):
         if not matches(session.id) or session.lost_files:
             continue
         for attempt in session.attempts():
-            run = attempt.run()
+            try:
+                run = attempt.run()
+            except InputError as error:
+                problems += error.problems
+                continue
             if (one := _of_run(run, until)) is not None:
                 found.append(one)
-    return found
+    return found, problems
 
 
 def _of_run(run: Run, until: float) -> JobAttempt | None:

@@ -50,8 +50,8 @@ def words_in(path: Path) -> dict[str, list[str]]:
     return {name: words for name, words in most_first if words}
 
 
-def unrecognised(path: Path) -> str:
-    """Why a file is not a known log, which format it is closest to, and which formats exist.
+def unrecognised(path: Path, otherwise: str = "set the format with --format, or copy the whole log") -> str:
+    """Why a file is not a known log, which format it is closest to, which formats exist, and what to do.
 
     Raises InputError if it can't be read.
     """
@@ -62,7 +62,7 @@ def unrecognised(path: Path) -> str:
     if closest:
         parts.append(f"closest to {_listed(closest, found)}")
     names = ", ".join(known.name for known in FORMATS)
-    parts.append(f"known formats: {names}; set the format with --format, or copy the whole log")
+    parts.append(f"known formats: {names}; {otherwise}")
     return "; ".join(parts)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay import __version__
 from assay.errors import AssayError
-from assay.monitor.live import LiveGpu, LiveNode, LiveRun
+from assay.monitor.live import LiveGpu, LiveNode, LiveRun, LiveRuns
 from assay.telemetry.samples import COUNTER
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class MetricsCollector:
     A part that can't be read is left out and counted in `assay_exporter_read_errors_total`.
     """
 
-    def __init__(self, running: Callable[[], Sequence[LiveRun]], newest: Callable[[], NewestResults]) -> None:
+    def __init__(self, running: Callable[[], LiveRuns], newest: Callable[[], NewestResults]) -> None:
         self._running, self._newest = running, newest
         self._errors = 0
 
@@ -123,7 +123,9 @@ class MetricsCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         try:
-            yield from running_metrics(self._running())
+            found = self._running()
+            self._errors += len(found.problems)
+            yield from running_metrics(found.running)
         except (AssayError, OSError):
             self._errors += 1
         newest = NewestResults()

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.mllog import EventScanner
 from assay.monitor.steps import Steps
@@ -88,8 +88,16 @@ class LiveRun:
     stopped: str = ""
 
 
-def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> list[LiveRun]:
-    """Every running trial, or those of one session or suite, the newest first.
+@dataclass(frozen=True)
+class LiveRuns:
+    """The running trials, the newest first, and which sessions can't be read, and why."""
+
+    running: tuple[LiveRun, ...]
+    problems: tuple[Problem, ...]
+
+
+def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> LiveRuns:
+    """Every running trial, or those of one session or suite; a damaged session hides no other.
 
     reference  `SUITE` or `SUITE/SESSION`; "" for all
     now        time of day, seconds since 1970; None: the clock's
@@ -100,9 +108,14 @@ def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> 
     sessions = [one for one in rundir.sessions(runs_dir) if not reference or _matches(one, reference)]
     if reference and not sessions:
         raise InputError(f"{reference}: no session below {runs_dir}; run `assay list` to see what there is")
-    unfinished = [one for one in sessions if not one.lost_files and one.header.finished_at is None]
-    found = [live for one in unfinished for live in _of_session(one, at)]
-    return sorted(found, key=lambda live: live.running_s)
+    found, problems = list[LiveRun](), list[Problem]()
+    for session in sessions:
+        try:
+            if not session.lost_files and session.header.finished_at is None:
+                found += _of_session(session, at)
+        except InputError as error:
+            problems += error.problems
+    return LiveRuns(tuple(sorted(found, key=lambda live: live.running_s)), tuple(problems))
 
 
 def _matches(session: Session, reference: str) -> bool:

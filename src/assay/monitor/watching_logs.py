@@ -82,6 +82,8 @@ class WatchedLog:
 
     def look(self, at: float) -> None:
         """Read what has been added. Raises InputError if the file can't be read."""
+        if self._file is not None and not self.path.exists():
+            return  # rotated away: its successor appears in a moment, and until then nothing is added
         with reading(self.path) as file:
             about = os.fstat(file.fileno())
             first, file_now = self._file is None, (about.st_dev, about.st_ino)

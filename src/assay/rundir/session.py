@@ -221,9 +221,16 @@ class Session:
 
     @property
     def loss(self) -> Problem | None:
-        """What its missing files mean, and what to do; None if it has all of them."""
+        """What missing files or a damaged header mean, and what to do; None if it has all of them."""
         lost = self.lost_files
         if not lost:
+            try:
+                self.header  # noqa: B018 - read once, and kept
+            except InputError as error:
+                means = (
+                    "its runs count, but it can't be resumed or reported; restore it, or remove the directory"
+                )
+                return Problem(error.problems[0].where, f"{error.problems[0].what}: {means}")
             return None
         what = " and ".join(lost) + (" are missing" if len(lost) > 1 else " is missing")
         if not any(self.path.glob("*/attempt-*")):

@@ -74,10 +74,13 @@ def update(
         if first is None and not dropped and not rebuilt:
             return Update(0, 0, "")
         with writing(made):
-            for left in (made, made.with_name(f"{made.name}.wal")):  # left by a killed writer
-                left.unlink(missing_ok=True)
-            if not rebuilt:
-                shutil.copyfile(path, made)
+            _remove_files(made)  # left by a killed writer
+            try:
+                if not rebuilt:
+                    shutil.copyfile(path, made)
+            except OSError:
+                _remove_files(made)  # half a copy would fill a full disk further
+                raise
         with writing_at(made) as connection:
             if rebuilt:
                 connection.execute("INSERT INTO about VALUES (?, ?)", [SCHEMA, __version__])
@@ -91,6 +94,11 @@ def update(
             sync(made)
             made.replace(path)
     return Update(written, removed, rebuilt)
+
+
+def _remove_files(index: Path) -> None:
+    for left in (index, index.with_name(f"{index.name}.wal")):
+        left.unlink(missing_ok=True)
 
 
 def _peeked(results: Iterable[Result]) -> tuple[Result | None, Iterable[Result]]:

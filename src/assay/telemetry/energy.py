@@ -10,6 +10,7 @@ from typing import Final
 from assay.telemetry import recorded
 
 COVERED: Final = 0.95  # share of a run's time that each GPU's counter must span, or its power samples cover
+LEAST: Final = 0.8  # share that it must span however rare the samples are: the rest counts at its mean power
 SHORTEST_S: Final = 2.0  # sensors observe a fraction of each 100 ms: shorter runs have no energy
 _LATE: Final = 2.5  # periods between samples that still count as covered
 
@@ -62,7 +63,7 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
     rows = [row for row in rows if row[:2] in expected]
     if len(rows) != len(expected):
         return None
-    enough_s = COVERED * duration_s - 2 * max(periods.values())
+    enough_s = max(COVERED * duration_s - 2 * max(periods.values()), LEAST * duration_s)
     counted = all((counted_s or 0.0) >= enough_s for *_, counted_s, _ in rows)
     if not counted and any((sampled_s or 0.0) < enough_s for _, _, sampled_s, *_ in rows):
         return None

@@ -119,8 +119,11 @@ _SOURCES: Final = (
 )
 
 
-def profile(directory: Path) -> TelemetryProfile | None:
-    """The telemetry in an attempt's directory; None if it has none. Raises InputError if it is damaged."""
+def profile(directory: Path, until: float | None = None) -> TelemetryProfile | None:
+    """The telemetry in an attempt's directory; None if it has none. Raises InputError if it is damaged.
+
+    until  the run's end, seconds since 1970: samples that are missing before it are a gap
+    """
     nodes = recorded.nodes(directory)
     if not nodes:
         return None
@@ -132,7 +135,7 @@ def profile(directory: Path) -> TelemetryProfile | None:
         if begin_at is None:
             return None
         panels = tuple(_panels(tables, begin_at, end_at, max(n.header.period_s for n in nodes)))
-        gaps = tuple(recorded.gaps(tables, nodes))
+        gaps = tuple(recorded.gaps(tables, nodes, until))
     events = sorted(
         ((node.header.started_at + event.at_s, node.node, event) for node in nodes for event in node.events),
         key=lambda one: one[0],

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 FOLDERS: Final = {"sampler": "telemetry", "prometheus": "telemetry-prometheus"}
 Recorder = Literal["sampler", "prometheus"]
 _LATE: Final = 2.5  # periods between two samples, from which on something is missing in between
+_NOTICED_S: Final = 5.0  # after a job's end, which a batch system or a cluster reports late
 
 
 @dataclass(frozen=True)
@@ -202,8 +203,13 @@ def tables(directory: Path, recorder: Recorder | None = None) -> Iterator[DuckDB
             raise InputError(f"{folder}: damaged ({words}); the run counts") from error
 
 
-def gaps(connection: DuckDBPyConnection, of: Sequence[NodeTelemetry]) -> list[TelemetryGap]:
-    """Times without samples, between the first and the last of the same node or GPU."""
+def gaps(
+    connection: DuckDBPyConnection, of: Sequence[NodeTelemetry], until: float | None = None
+) -> list[TelemetryGap]:
+    """Times without samples of a node or GPU, from its first to its last, and from there to the run's end.
+
+    until  the run's end, seconds since 1970; None if it is unknown
+    """
     periods = {node.node: node.header.period_s for node in of}
     found = []
     for name, gpu in (("node", "NULL"), ("gpu", "gpu")):
@@ -213,6 +219,12 @@ def gaps(connection: DuckDBPyConnection, of: Sequence[NodeTelemetry]) -> list[Te
             WHERE unix_s - before > {_LATE} * CAST(? AS MAP(INTEGER, DOUBLE))[node] ORDER BY ALL"""
         rows = connection.execute(query, [periods]).fetchall() if periods else []
         found += [TelemetryGap(*row) for row in rows]
+        ends = connection.execute(f"SELECT node, {gpu}, max(unix_s) FROM {name} GROUP BY ALL").fetchall()
+        found += [
+            TelemetryGap(node, of_gpu, last, until)
+            for node, of_gpu, last in ends
+            if until is not None and until - last > _LATE * periods[node] + _NOTICED_S
+        ]
     return found
 
 

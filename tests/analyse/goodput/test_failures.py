@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assay.analyse.goodput.checkpoints import checkpoint_interval, daly_s, waste, young_s
-from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, failure_rate, of_jobs, of_nodes
+from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, by_size, failure_rate, of_nodes
 from assay.analyse.goodput.shares import goodput
 
 HOUR_S = 3600.0
@@ -35,8 +35,7 @@ def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: f
             attempt(b * HOUR_S, e * HOUR_S, "failed" if f else "running" if e == 168 else "completed")
             for b, e, f in zip(begins, ends, failed, strict=True)
         ]
-        rate = of_jobs(attempts)
-        assert rate is not None
+        ((_, rate),) = by_size(attempts)
         hits += rate.low_s <= mean_h * HOUR_S <= (rate.high_s or math.inf)
     assert hits / runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / runs)
 
@@ -116,7 +115,7 @@ def test_jobs_that_a_node_takes_along_are_one_incident() -> None:
     rng, runs, hits = np.random.default_rng(8), 400, np.zeros(2)
     for _ in range(runs):
         attempts = days_of(8, 16, 500, rng)
-        rates = of_jobs(attempts), of_nodes(attempts)
+        rates = by_size(attempts)[0][1], of_nodes(attempts)
         hits += [
             rate is not None and rate.low_s <= 500 * HOUR_S <= (rate.high_s or math.inf) for rate in rates
         ]
@@ -169,6 +168,17 @@ def test_a_node_on_which_programs_fail_that_run_elsewhere_is_named() -> None:
                 JobAttempt("j", (f"n{node}",), begin, begin + 3600, outcome, program=f"p{program}")
             )
     assert [one.node for one in by_node(attempts) if one.suspect] == ["n5"]
+
+
+def test_jobs_of_different_sizes_have_no_common_rate() -> None:
+    large = [
+        attempt(k * 3 * HOUR_S, (k + 1) * 3 * HOUR_S, "interrupted", *(f"m{n}" for n in range(256)))
+        for k in range(8)
+    ]
+    small = [attempt(0, 24 * HOUR_S, "completed", f"n{n}") for n in range(100)]
+    (of_large, of_small) = by_size(large + small)
+    assert (of_large[0], of_large[1].mean_s) == (256, 3 * HOUR_S)
+    assert (of_small[0], of_small[1].mean_s) == (1, None)
 
 
 def test_a_node_is_blamed_only_if_the_source_names_it() -> None:

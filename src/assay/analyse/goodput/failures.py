@@ -100,11 +100,20 @@ def failure_rate(sizes: Sequence[int], time_s: float, confidence: float = CONFID
     return FailureRate(failures, len(sizes), time_s, time_s / failures, low, high)
 
 
-def of_jobs(attempts: Sequence[JobAttempt]) -> FailureRate | None:
-    """Time between failures of a job while it runs; None if no job ran for any time."""
-    time_s = math.fsum(attempt.duration_s for attempt in attempts)
-    sizes = [len(incident) for incident in _incidents(attempts)]
-    return failure_rate(sizes, time_s) if time_s > 0 else None
+def by_size(attempts: Sequence[JobAttempt]) -> list[tuple[int, FailureRate]]:
+    """Number of nodes, and time between failures of the jobs on as many while they run; the largest first.
+
+    Jobs of different sizes have no common rate: a mean over them would be wrong for each.
+    """
+    of_size: dict[int, list[JobAttempt]] = {}
+    for attempt in attempts:
+        of_size.setdefault(len(attempt.nodes), []).append(attempt)
+    found = []
+    for nodes, own in sorted(of_size.items(), reverse=True):
+        time_s = math.fsum(attempt.duration_s for attempt in own)
+        if time_s > 0:
+            found.append((nodes, failure_rate([len(incident) for incident in _incidents(own)], time_s)))
+    return found
 
 
 def of_nodes(attempts: Sequence[JobAttempt]) -> FailureRate | None:

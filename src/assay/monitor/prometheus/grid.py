@@ -61,5 +61,6 @@ def summed(
     late_s = LATE * step_s
     kept = [one for one in series if one.at[0] <= begin + late_s and one.at[-1] >= end - late_s]
     parts = [on_grid(one, column, grid, step_s) for one in kept]
-    total = np.sum(parts, axis=0) if parts else np.full_like(grid, np.nan)
+    with np.errstate(over="ignore"):  # a server's numbers may be any: what is not finite is absent
+        total = np.sum(parts, axis=0) if parts else np.full_like(grid, np.nan)
     return total, [one.labels for one in series if not any(one is other for other in kept)]

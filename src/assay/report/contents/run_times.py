@@ -80,7 +80,7 @@ def _run_time(side: str, result: Result, directory: Path, *, drawn: bool) -> Run
         log = directory / "logs" / _LOG
         timeline = run_timeline(log) if log.is_file() else timeline
         stalls = slow_windows(timeline.curves.get("throughput", ()))
-        telemetry = profile(directory) if drawn else None
+        telemetry = profile(directory, run.ended_at) if drawn else None
         stalls = explained(stalls, directory)
     except InputError as error:
         problem = str(error)
