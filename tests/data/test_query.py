@@ -134,6 +134,7 @@ def test_what_is_accepted_is_valid_sql(words: list[str]) -> None:
         connection.execute(f"SELECT * FROM frames WHERE {found.sql}", list(found.values))
 
 
+@pytest.mark.long
 def test_a_random_subset_is_the_same_for_the_same_seed_and_even_over_all(catalog: Path) -> None:
     first = numbers(catalog, "", limit=40, seed=1)
     assert first == numbers(catalog, "", limit=40, seed=1)

@@ -53,6 +53,7 @@ def test_every_run_is_named_by_submitter_system_model_and_scenario(runs: dict[st
     assert {run.place.round for run in runs.values() if run.place} == {"v4.1"}
 
 
+@pytest.mark.long
 def test_language_models_are_judged_by_their_tokens(runs: dict[str, InferenceRun]) -> None:
     judged = {
         (run.place.benchmark.removesuffix(".9").removesuffix("-99"), run.score.metric)

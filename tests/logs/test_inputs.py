@@ -97,6 +97,7 @@ print(reading.cut_lines, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - be
 """
 
 
+@pytest.mark.long
 def test_a_line_of_300_megabytes_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "rank-0.log"
     small = log(tmp_path / "small.log", b"t=1\n" * 3)

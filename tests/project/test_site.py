@@ -105,7 +105,7 @@ def test_a_broken_link_a_missing_picture_and_a_page_outside_the_menu_fail_the_bu
 
 @pytest.mark.slow
 @pytest.mark.browser
-@pytest.mark.parametrize("width", long_but(1, WIDTHS))
+@pytest.mark.parametrize("width", long_but(0, WIDTHS))
 def test_a_page_opened_as_a_file_fits_its_window_and_can_be_searched(
     site: Path, browser: Browser, width: int
 ) -> None:

@@ -41,7 +41,9 @@ def imported(directory: Path) -> Path:
     return runs
 
 
-@pytest.mark.parametrize("words", [("list",), ("list", "--json"), ("compare", "table"), ("export", "table")])
+@pytest.mark.parametrize(
+    "words", long_but(2, [("list", "--json"), ("compare", "table"), ("list",), ("export", "table")])
+)
 def test_output_that_finds_no_room_is_an_error_and_no_answer(runs: Path, words: tuple[str, ...]) -> None:
     require("/dev/full", FULL.is_char_device(), "no device that is always full")
     with FULL.open("w") as full:
@@ -90,9 +92,11 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("report", "table", "-o", "/sys/page.html"),
         ("export", "table", "-o", "/sys/table.csv"),
-        ("gate", "table:b", "--baseline", "table:a", "--junit", "/sys/gate.xml"),
+        pytest.param(("report", "table", "-o", "/sys/page.html"), marks=pytest.mark.long),
+        pytest.param(
+            ("gate", "table:b", "--baseline", "table:a", "--junit", "/sys/gate.xml"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_file_that_cannot_be_written_names_the_option_that_chooses_another(

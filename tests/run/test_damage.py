@@ -260,7 +260,7 @@ def test_a_directory_in_place_of_a_file_of_the_index_is_an_error_that_names_it(
         assert "remove or rename" in str(said.exception)
 
 
-@pytest.mark.parametrize("name", long_but(3, FILES))
+@pytest.mark.parametrize("name", long_but(1, FILES))
 def test_no_command_breaks_on_a_damaged_file(session: Path, name: str) -> None:
     dice = random.Random(name)
     for kind in dice.sample(sorted(KINDS), 2):
