@@ -158,7 +158,7 @@ def metrics_of(**counts: int) -> amd_metrics.GpuMetrics:
 
 def test_time_at_a_limit_is_the_share_of_the_firmwares_cycles_and_survives_its_reset() -> None:
     limits, kinds = (
-        amd_metrics.Limits(),
+        amd_metrics.ClockLimits(),
         ("ppt_residency_acc", "hbm_thm_residency_acc", "prochot_residency_acc"),
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing.node_gpus import loaded
-from assay_payloads.sampling.amd_metrics import GpuMetrics, Limits
+from assay_payloads.sampling.amd_metrics import ClockLimits, GpuMetrics
 from assay_payloads.sampling.gpus import GPU_COLUMNS, GpuError
 
 LIBRARY = "libamd_smi.so"
@@ -93,7 +93,7 @@ class AmdGpu:
         self._smi, self._handle, self._root = smi, handle, root
         self._room = ctypes.create_string_buffer(ROOM)
         self._had_metrics = False
-        self._limits = Limits()
+        self._limits = ClockLimits()
         self._errors: tuple[float | None, float | None] = (None, None)
         self._counted_at = -ERRORS_EVERY_S
         counter = self._energy()

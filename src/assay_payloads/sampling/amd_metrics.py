@@ -90,7 +90,7 @@ class GpuMetrics(ctypes.Structure):
         return next((value for name in names for value in self.known(name)), None)
 
 
-class Limits:
+class ClockLimits:
     """The limits of one GPU, summed since the first sample.
 
     The firmware counts cycles, whose length nobody documents, so their share is applied to the time between
