@@ -34,7 +34,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "AssayGpuHot": (
         {f"assay_gpu_temperature_celsius{{{MINE}}}": "80x20 91x20"},
-        {f"assay_gpu_temperature_celsius{{{MINE}}}": "80x20 91x1 82x18"},
+        {
+            f"assay_gpu_temperature_celsius{{{MINE}}}": "80x20 91x1 82x18",
+            f"assay_gpu_temperature_celsius{{{OTHER}}}": "95x40",  # an MI300 only has a hottest point
+            f"assay_gpu_temperature_hotspot_celsius{{{OTHER}}}": "95x40",
+        },
     ),
     "AssayGpuIdle": (
         {

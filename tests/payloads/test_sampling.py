@@ -35,10 +35,15 @@ def job() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def sampled(
-    pid: int, lines: int, period_s: float = 0.1, library: str = "libnone.so", table: str = ""
+    pid: int,
+    lines: int,
+    period_s: float = 0.1,
+    library: str = "libnone.so",
+    table: str = "",
+    amd_library: str = "",
 ) -> list[str]:
     """The first lines that a sampler prints."""
-    argv = [sys.executable, "-I", "-S", str(SAMPLER), str(pid), str(period_s), library]
+    argv = [sys.executable, "-I", "-S", str(SAMPLER), str(pid), str(period_s), library, amd_library]
     env = {**os.environ, "NVML_STAND_IN": table}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None
@@ -125,7 +130,7 @@ def test_gpus_are_read_as_the_real_binding_reads_them(
     pynvml.nvmlInit()
     device = pynvml.nvmlDeviceGetHandleByIndex(1)
     use = pynvml.nvmlDeviceGetUtilizationRates(device)
-    fields = pynvml.nvmlDeviceGetFieldValues(device, [83, 186, 74, (138, 0xFFFFFFFF), 142])
+    fields = pynvml.nvmlDeviceGetFieldValues(device, [83, 186, 74, (138, 0xFFFFFFFF), 142, 82])
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(device)
     ours = gpus.Gpus.of(library)
     assert ours is not None
@@ -150,6 +155,7 @@ def test_gpus_are_read_as_the_real_binding_reads_them(
         "pcie_sent_bytes_total": 1 << 40,
         "nvlink_sent_bytes_total": fields[3].value.ullVal * 1024,
         "remapped_rows_correctable_total": fields[4].value.ullVal,
+        "temperature_memory_celsius": fields[5].value.ullVal,
     }
     assert found["ecc_corrected_errors_total"] == 3
     assert ours.names[1] == {"index": 1, "uuid": "GPU-00000001", "name": "Stand-in GPU"}

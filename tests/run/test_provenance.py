@@ -308,6 +308,44 @@ def test_a_gpu_on_the_bus_is_seen_without_a_driver_and_other_devices_are_not(tmp
     assert facts == {"pci.nvidia_gpus": 1, "pci.amd_gpus": None}
 
 
+def test_amds_gpus_are_listed_in_the_order_of_the_bus_and_only_those_of_this_container(
+    tmp_path: Path,
+) -> None:
+    def card(number: int, slot: str, **files: str) -> dict[str, str]:
+        place = f"/sys/class/drm/card{number}/device"
+        about = {
+            "uevent": f"DRIVER=amdgpu\nPCI_SLOT_NAME={slot}\n",
+            f"drm/renderD{128 + number}/dev": "226:1",
+        }
+        return {f"{place}/{name}": text for name, text in {**about, **files}.items()}
+
+    files = {
+        **card(2, "0000:05:00.0", mem_info_vram_total="1000", mem_info_vram_used="400", unique_id="0xab"),
+        **card(1, "0000:c1:00.0", product_name="AMD Instinct MI300X", current_compute_partition="SPX"),
+        **card(3, "0000:d1:00.0"),  # another container's
+        "/sys/class/drm/card2/device/hwmon/hwmon7/power1_cap": "750000000",
+        "/sys/class/drm/card0/device/uevent": "DRIVER=ast\nPCI_SLOT_NAME=0000:01:00.0\n",
+        "/sys/class/drm/card1-DP-1/device/uevent": "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:ff:00.0\n",
+        "/dev/dri/renderD129": "",
+        "/dev/dri/renderD130": "",
+        "/sys/module/amdgpu/version": "6.12.12\n",
+    }
+    host = tree(tmp_path, **files)
+    facts = {name: value for name, value in node_gpus.amd_facts(host) if value is not None}
+    assert facts == {
+        "gpu.driver": "6.12.12",
+        "gpu.count": 2,
+        "gpu.0.uuid": "0xab",
+        "gpu.0.memory_bytes": 1000,
+        "gpu.0.memory_free_bytes": 600,
+        "gpu.0.power_limit_w": 750.0,
+        "gpu.1.name": "AMD Instinct MI300X",
+        "gpu.1.compute_partition": "SPX",
+    }
+    assert host.unreadable == []
+    assert dict(node_gpus.amd_facts(FileTree(str(tmp_path / "nothing")))) == {}
+
+
 def test_only_kernel_options_that_steer_speed_are_told() -> None:
     line = "root=UUID=12 mitigations=off inst.ks=http://u:p@h/ isolcpus=2-15 console=ttyS0 nosmt"
     assert node_hardware.kernel_options(line) == "mitigations=off isolcpus=2-15 nosmt"

@@ -1,54 +1,17 @@
 /* NVML's functions over a table, for machines without a GPU.
 
-   $NVML_STAND_IN names a file with a line per value: SECONDS GPU NAME VALUE. A call answers with the last line
-   of its GPU and name whose time, since nvmlInit, has come. VALUE is a whole number; `error N` makes the call
-   return N; `sleep MS N` waits first. A name without a line is not supported. The names: count, uuid (number that
-   is printed in it), utilization, memory_utilization, memory_used, memory_total, power, temperature, clock1, clock2,
+   $NVML_STAND_IN names the table (see stand_in_table.h). The names: count, uuid (number that is printed in it),
+   init (an error of nvmlInit), utilization, memory_utilization, memory_used, memory_total, power, temperature, clock1, clock2,
    reasons, ecc0, ecc1, processes (number of them, 1 MiB each), fieldN (NVML_FI_DEV number N; unsigned long long),
    xid (its code, reported once per line). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define TABLE "NVML_STAND_IN"
+#define UNSUPPORTED 3
+#define UNKNOWN_ERROR 999
+#include "stand_in_table.h"
 
-typedef unsigned long long u64;
 struct device { int index; };
 static struct device devices[16];
-static struct timespec began;
 static double heard_until = -1;
-
-static double elapsed(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (now.tv_sec - began.tv_sec) + (now.tv_nsec - began.tv_nsec) / 1e9;
-}
-
-static int look(int gpu, const char *name, u64 *value) {
-    char line[256], what[64], kind[64];
-    double at, now = elapsed();
-    int of, result = 3;
-    unsigned delay = 0;
-    FILE *table = fopen(getenv("NVML_STAND_IN"), "r");
-    if (!table) return 999;
-    while (fgets(line, sizeof line, table)) {
-        int rest = 0;
-        if (sscanf(line, "%lf %d %63s %n", &at, &of, what, &rest) < 3 || of != gpu || at > now) continue;
-        if (strcmp(what, name) && strcmp(what, "all")) continue;
-        delay = 0;
-        if (sscanf(line + rest, "error %d", &result) == 1) continue;
-        u64 given;
-        if (sscanf(line + rest, "sleep %u %llu", &delay, &given) == 2 || sscanf(line + rest, "%llu", &given) == 1) {
-            *value = given;
-            result = 0;
-        } else if (sscanf(line + rest, "%63s", kind) == 1) result = 999;
-    }
-    fclose(table);
-    if (delay) {
-        struct timespec pause = {delay / 1000, (delay % 1000) * 1000000L};
-        nanosleep(&pause, NULL);
-    }
-    return result;
-}
 
 static int look32(int gpu, const char *name, unsigned *value) {
     u64 found = 0;

@@ -27,6 +27,7 @@ WHOLE = {
     "field197": 1 << 40,
     "field138": 5,
     "field142": 1,
+    "field82": 83,
 }
 
 

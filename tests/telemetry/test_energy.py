@@ -19,10 +19,16 @@ from command_line import assay as typed
 DURATION_S = 60.0
 
 
-def sampled(directory: Path, *rows: str, columns: tuple[str, ...], gpus: int = 1) -> Path:
+def sampled(
+    directory: Path,
+    *rows: str,
+    columns: tuple[str, ...],
+    gpus: int = 1,
+    about: list[dict[str, object]] | None = None,
+) -> Path:
     header = {
         "version": 1, "started_at": 1000.0, "period_s": 1.0, "node": ["memory_available_bytes"],
-        "gpu": columns, "gpus": [{"index": number} for number in range(gpus)],
+        "gpu": columns, "gpus": about or [{"index": number} for number in range(gpus)],
     }  # fmt: skip
     (directory / "logs").mkdir(parents=True)
     text = "\n".join([f":::ASSAY-TELEMETRY {json.dumps(header)}", *(f"n {t} 5 ." for t in range(60)), *rows])
@@ -48,6 +54,15 @@ def test_a_counter_bridges_a_gap_between_samples(tmp_path: Path) -> None:
     found = gpu_energy(sampled(tmp_path, *rows, columns=BOTH), DURATION_S)
     assert found is not None
     assert (found.watts, found.source) == (pytest.approx(300), "energy counters")
+
+
+def test_a_die_whose_power_another_one_measures_is_not_missed(tmp_path: Path) -> None:
+    rows = [f"g {t} 0 - {300 * t} .\ng {t} 1 - - ." for t in range(60)]
+    assert gpu_energy(sampled(tmp_path / "a", *rows, columns=BOTH, gpus=2), DURATION_S) is None
+    dies = [{"index": 0}, {"index": 1, "measures_power": False}]
+    found = gpu_energy(sampled(tmp_path / "b", *rows, columns=BOTH, about=dies), DURATION_S)
+    assert found is not None
+    assert (found.watts, found.gpus, found.source) == (pytest.approx(300), 1, "energy counters")
 
 
 def test_power_serves_where_no_counter_is(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def communication(facts: Facts) -> Check:
 def gpu(facts: Facts) -> Check:
     """Whether torch uses all GPUs of this machine."""
     count = int(number(facts, "gpu.count") or 0)
-    if not count:
-        return _gpu_without_driver(facts)
+    if not count or _only_amd(facts):
+        return _gpu_without_nvml(facts)
     found = f"{count} × {text(facts, 'gpu.0.name') or 'NVIDIA GPU'}"
     version, usable = text(facts, "torch.version"), number(facts, "torch.gpus")
     if version is None or usable is None:
@@ -111,7 +111,11 @@ def gpu(facts: Facts) -> Check:
     return Check("gpu", "ok", found + seen)
 
 
-def _gpu_without_driver(facts: Facts) -> Check:
+def _only_amd(facts: Facts) -> bool:
+    return bool(number(facts, "pci.amd_gpus")) and not number(facts, "pci.nvidia_gpus")
+
+
+def _gpu_without_nvml(facts: Facts) -> Check:
     nvidia, amd = number(facts, "pci.nvidia_gpus"), number(facts, "pci.amd_gpus")
     if nvidia:
         evidence = (
@@ -145,6 +149,8 @@ def gpu_driver(facts: Facts) -> Check:
         if number(facts, "pci.nvidia_gpus"):
             return Check(name, "unknown", "no driver responds")
         return Check(name, "ok", "no NVIDIA GPU, none needed")
+    if _only_amd(facts):
+        return Check(name, "ok", f"amdgpu {driver}")
     if build is None:
         return Check(name, "unknown", f"{driver}; torch reports no CUDA version to compare it with")
     evidence = f"{driver}, torch is built for CUDA {build}"

@@ -62,7 +62,9 @@ RULES: Final = (
     ),
     AlertRule(
         "AssayGpuHot",
-        "assay_gpu_temperature_celsius > 87",
+        "(assay_gpu_temperature_celsius > 87 unless"
+        " assay_gpu_temperature_hotspot_celsius == assay_gpu_temperature_celsius)"
+        " or assay_gpu_temperature_hotspot_celsius >= 100",
         "2m",
         "warning",
         f"{_GPU} has {{{{ $value }}}} °C",

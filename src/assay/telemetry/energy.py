@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from assay.telemetry import recorded
+from assay.telemetry.lines import NodeTelemetry
 
 COVERED: Final = 0.95  # share of a run's time that each GPU's counter must span, or its power samples cover
 LEAST: Final = 0.8  # share that it must span however rare the samples are: the rest counts at its mean power
@@ -39,7 +41,7 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
     Raises InputError if the telemetry is damaged.
     """
     nodes = recorded.nodes(directory)
-    expected = recorded.gpus_once(nodes)
+    expected = recorded.gpus_once(nodes) - _measured_by_another(nodes)
     if not expected or duration_s < SHORTEST_S:
         return None
     periods = {node.node: node.header.period_s for node in nodes}
@@ -73,3 +75,9 @@ def gpu_energy(directory: Path, duration_s: float) -> GpuEnergy | None:
     total = math.fsum(watts)
     source = "energy counters" if counted else "power readings"
     return GpuEnergy(total * duration_s, total, len(rows), len({node for node, *_ in rows}), source)
+
+
+def _measured_by_another(nodes: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:
+    """(node, index) of the dies and parts of AMD's GPUs whose power another of the same socket measures."""
+    gpus = [(node.node, gpu) for node in nodes for gpu in node.header.gpus]
+    return {(node, gpu["index"]) for node, gpu in gpus if gpu.get("measures_power") is False}

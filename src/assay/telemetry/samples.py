@@ -22,7 +22,7 @@ class TelemetryHeader:
     started_at  time of day, seconds since 1970, to which the times of all samples are added
     period_s    between samples
     node, gpu   names of the values in a sample; [] for GPUs: this node has none
-    gpus        index, and as far as known `uuid` and `name`
+    gpus        index, as far as known `uuid` and `name`; `measures_power` is false if another one measures it
     """
 
     started_at: float

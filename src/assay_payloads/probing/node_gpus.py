@@ -1,4 +1,4 @@
-"""The GPUs: on the bus, and through the management library of NVIDIA's driver."""
+"""The GPUs: on the bus, through the management library of NVIDIA's driver, in the files of AMD's."""
 
 from __future__ import annotations
 
@@ -22,6 +22,41 @@ def gpus_on_bus(tree: FileTree) -> Iterator[tuple[str, Any]]:
             counts[vendor] += 1
     yield "pci.nvidia_gpus", counts["0x10de"] or None
     yield "pci.amd_gpus", counts["0x1002"] or None
+
+
+def amd_facts(tree: FileTree) -> Iterator[tuple[str, Any]]:
+    """GPUs as AMD's driver shows them in its files, in the order of their PCI addresses.
+
+    A part of a partitioned GPU is none of its own here. A container sees the files of every GPU, but only has
+    the devices of its own. Source: the kernel's documentation of amdgpu.
+    """
+    places = {}
+    for name in tree.names("/sys/class/drm", r"card\d+$"):
+        place = f"/sys/class/drm/{name}/device"
+        about = dict(line.split("=", 1) for line in tree.lines(f"{place}/uevent") if "=" in line)
+        ours = any(tree.has(f"/dev/dri/{one}") for one in tree.names(f"{place}/drm", "renderD"))
+        if about.get("DRIVER") == "amdgpu" and "PCI_SLOT_NAME" in about and ours:
+            places[about["PCI_SLOT_NAME"]] = place
+    if not places:
+        return
+    yield "gpu.driver", tree.text("/sys/module/amdgpu/version")  # the kernel's own has none
+    yield "gpu.count", len(places)
+    for index, (_, place) in enumerate(sorted(places.items())):
+        for name, file in (
+            ("name", "product_name"),
+            ("uuid", "unique_id"),
+            ("vbios", "vbios_version"),
+            ("compute_partition", "current_compute_partition"),
+            ("memory_partition", "current_memory_partition"),
+        ):
+            yield f"gpu.{index}.{name}", tree.text(f"{place}/{file}")
+        total = tree.number(f"{place}/mem_info_vram_total")
+        used = tree.number(f"{place}/mem_info_vram_used")
+        yield f"gpu.{index}.memory_bytes", total
+        yield f"gpu.{index}.memory_free_bytes", None if total is None or used is None else total - used
+        for sensor in tree.names(f"{place}/hwmon"):
+            limit = tree.number(f"{place}/hwmon/{sensor}/power1_cap")
+            yield f"gpu.{index}.power_limit_w", None if limit is None else limit / 1e6
 
 
 def nvml_facts(library: str = "libnvidia-ml.so.1") -> Iterator[tuple[str, Any]]:

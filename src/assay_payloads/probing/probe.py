@@ -27,7 +27,7 @@ from typing import Any
 if __name__ == "__main__":  # otherwise the importer has found the package
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.probing.node_gpus import gpus_on_bus, nvml_facts
+from assay_payloads.probing.node_gpus import amd_facts, gpus_on_bus, nvml_facts
 from assay_payloads.probing.node_hardware import machine, memory, networks, processor
 from assay_payloads.probing.node_process import container, limits
 from assay_payloads.probing.node_software import environment, software
@@ -74,6 +74,7 @@ def probe(tree: FileTree, python: str) -> dict[str, Any]:
         "container": lambda: container(tree),
         "networks": lambda: networks(tree),
         "gpus_on_bus": lambda: gpus_on_bus(tree),
+        "amd_gpus": lambda: amd_facts(tree),
         "software": lambda: software(about_python),
         "environment": lambda: environment(os.environ.items()),
     }

@@ -1,4 +1,4 @@
-"""GPUs through NVML, the management library of NVIDIA's driver.
+"""What is sampled of a GPU, and GPUs through NVML, the management library of NVIDIA's driver.
 
 Called directly rather than through the `nvidia-ml-py` binding, which the interpreter of a keeper, started
 without site packages, can't import; tests hold it to what that binding returns.
@@ -11,8 +11,8 @@ counter starts with the driver. PCIe and NVLink counters are read as fields: nvm
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from assay_payloads.probing.node_gpus import loaded
 
@@ -47,6 +47,7 @@ FIELDS = {
     "nvlink_received_bytes_total": (139, 0xFFFFFFFF, 1024),
     "remapped_rows_correctable_total": (142, 0, 1),
     "remapped_rows_uncorrectable_total": (143, 0, 1),
+    "temperature_memory_celsius": (82, 0, 1),
 }
 GPU_COLUMNS = (
     "utilization_percent",
@@ -54,6 +55,7 @@ GPU_COLUMNS = (
     "memory_used_bytes",
     "power_watts",
     "temperature_celsius",
+    "temperature_hotspot_celsius",
     "sm_clock_hertz",
     "memory_clock_hertz",
     "clock_reasons",
@@ -67,6 +69,26 @@ GPU_COLUMNS = (
 
 class GpuError(Exception):
     """Why a GPU, or all of them, can't be sampled."""
+
+
+class GpuSource(Protocol):
+    """The GPUs of one vendor, by index.
+
+    names  index, and as far as known `uuid` and `name`
+    """
+
+    names: Sequence[dict[str, Any]]
+
+    def values(self, index: int) -> list[float | None]:
+        """A value for each of `GPU_COLUMNS`; None if this GPU does not have it.
+
+        Raises GpuError if the GPU does not respond.
+        """
+        ...
+
+    def xids(self) -> Iterator[tuple[int, int]]:
+        """GPU and code of each Xid since the last call."""
+        ...
 
 
 class FieldValue(ctypes.Structure):
@@ -136,7 +158,7 @@ class Gpus:
         self._nvml = nvml
         self._call("nvmlInit_v2")
         self._devices = [self._device(index) for index in range(self._whole("nvmlDeviceGetCount_v2"))]
-        self.names = [self._about(index) for index in range(len(self._devices))]
+        self.names: Sequence[dict[str, Any]] = [self._about(index) for index in range(len(self._devices))]
         self._events = self._registered()
 
     @classmethod
@@ -170,6 +192,7 @@ class Gpus:
             float(memory[2]) if has_memory else None,
             None if power is None else power / 1e3,
             self._number("nvmlDeviceGetTemperature", device, 0),
+            None,  # NVML has no hotspot
             *(None if clock is None else clock * 1e6 for clock in clocks),
             float(reasons.value) if has_reasons else None,
             *(self._errors(device, kind) for kind in (1, 0)),

@@ -1,6 +1,6 @@
 """Samples a node while a job runs on it: counters of the kernel, the job's processes, the GPUs.
 
-    python -I -S …/assay_payloads/sampling/sampler.py PID PERIOD_S [LIBRARY]
+    python -I -S …/assay_payloads/sampling/sampler.py PID PERIOD_S [NVML [AMD_SMI]]
 
 The job is the process with this ID and everything below it. The sampler ends with it, and changes nothing of
 it. It runs with only the standard library (3.9 or newer) and prints lines:
@@ -26,77 +26,125 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 if __name__ == "__main__":  # otherwise the importer has found the package
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.sampling.gpus import GPU_COLUMNS, GpuError, Gpus
+from assay_payloads.probing.node_gpus import loaded
+from assay_payloads.sampling.gpus import GPU_COLUMNS, GpuError, Gpus, GpuSource
 from assay_payloads.sampling.node import JobProcesses, NodeSource
 
 VERSION = 1
 MARK = ":::ASSAY-TELEMETRY "
-LIBRARY = "libnvidia-ml.so.1"
+NVML = "libnvidia-ml.so.1"
+AMD_DRIVER = "/sys/module/amdgpu"  # without it, nothing of AMD's is imported or looked for
+OPEN_PATIENCE_S = 30.0  # loading the driver's state takes seconds without a persistence daemon
 SETTLE_S = 0.2  # a job that ends sooner is not sampled: its start costs nothing more
 
 
-def main(pid: int, period_s: float, library: str = LIBRARY) -> None:
+def main(pid: int, period_s: float, nvml: str = NVML, amd_smi: str = "") -> None:
     """Sample until SIGTERM, or until the process has ended.
 
     period_s  seconds between samples
-    library   NVIDIA's management library; a node without it has no GPUs of NVIDIA's
+    nvml      NVIDIA's management library; a node without it has no GPUs of NVIDIA's
+    amd_smi   AMD's; "" for ROCm's where it usually is, if AMD's driver is loaded
     """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     time.sleep(SETTLE_S)
     tree = FileTree()
-    sample(NodeSource(tree, JobProcesses(tree, pid)), period_s, library)
+    sample(NodeSource(tree, JobProcesses(tree, pid)), period_s, nvml, amd_smi)
 
 
-def sample(node: NodeSource, period_s: float, library: str = LIBRARY, problem: str = "") -> None:
+def sample(node: NodeSource, period_s: float, nvml: str = NVML, amd_smi: str = "", problem: str = "") -> None:
     """Print samples until the job has ended.
 
     problem  that is noted first; "" for none
     """
-    lines = Lines(1)
-    gpus, without = opened(library)
+    lines = Lines(own_output())
+    sources, problems = opened(nvml, amd_smi)
+    gpus = [(source, index) for source in sources for index in range(len(source.names))]
     header = {
         "version": VERSION,
         "started_at": time.time(),
         "period_s": period_s,
         "node": node.columns,
         "gpu": GPU_COLUMNS if gpus else [],
-        "gpus": gpus.names if gpus else [],
+        "gpus": [{**source.names[own], "index": index} for index, (source, own) in enumerate(gpus)],
     }
     lines.began = time.monotonic()
     lines.write(MARK + json.dumps(header))
-    for words in filter(None, (problem, without)):
+    for words in filter(None, (problem, *problems)):
         lines.write(f"! 0 {words}")
-    if gpus is not None:
-        watchers = [partial(sample_gpu, gpus, index) for index in range(len(gpus.names))]
-        for watch in (*watchers, partial(report_xids, gpus)):
-            threading.Thread(target=watch, args=(lines, period_s), daemon=True).start()
+    watchers = [partial(sample_gpu, *gpu, index) for index, gpu in enumerate(gpus)]
+    watchers += [partial(report_xids, source, gpus.index((source, 0))) for source in sources if source.names]
+    for watch in watchers:
+        threading.Thread(target=watch, args=(lines, period_s), daemon=True).start()
     for _ in ticks(period_s):
         if not node.has_job():
             os._exit(0)
         lines.sample("n", node.values())
 
 
-def opened(library: str) -> tuple[Gpus | None, str]:
-    """The GPUs, and why there are none: "" if there is no driver."""
-    try:
-        return Gpus.of(library), ""
-    except GpuError as error:
-        return None, str(error)
+def own_output() -> int:
+    """Standard output under another number, so that nothing that a driver's library prints tears a line."""
+    output, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return output
 
 
-def sample_gpu(gpus: Gpus, index: int, lines: Lines, period_s: float) -> None:
-    """Sample a GPU at each tick; a failure is reported once, and once more when it responds again."""
+def opened(nvml: str, amd_smi: str) -> tuple[list[GpuSource], list[str]]:
+    """The GPUs of each vendor whose driver is there, and why those of one can't be sampled."""
+    vendors: list[Callable[[], GpuSource | None]] = []
+    if loaded(nvml) is not None:
+        vendors.append(partial(Gpus.of, nvml))
+    if amd_smi or os.path.isdir(AMD_DRIVER):  # noqa: PTH112 - pathlib costs 10 ms of start-up
+        from assay_payloads.sampling.amd_gpus import AmdGpus
+
+        vendors.append(partial(AmdGpus.of, amd_smi))
+    sources: list[GpuSource] = []
+    problems: list[str] = []
+    for vendor in vendors:
+        found = answer_of(vendor, OPEN_PATIENCE_S)
+        if isinstance(found, str):
+            problems.append(found)
+        elif found is not None:
+            sources.append(found)
+    return sources, problems
+
+
+def answer_of(vendor: Callable[[], GpuSource | None], patience_s: float) -> GpuSource | str | None:
+    """What this returns, or why it fails: a broken driver can hang forever."""
+    answers: list[GpuSource | str | None] = []
+
+    def ask() -> None:
+        try:
+            answers.append(vendor())
+        except GpuError as error:
+            answers.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    return (
+        answers[0]
+        if answers
+        else f"a GPU driver has not answered for {patience_s:g} s: its GPUs aren't sampled"
+    )
+
+
+def sample_gpu(source: GpuSource, own: int, index: int, lines: Lines, period_s: float) -> None:
+    """Sample a GPU at each tick; a failure is reported once, and once more when it responds again.
+
+    own    its index among those of its source; index: among all of the node
+    """
     failed = ""
     for _ in ticks(period_s):
         values, why = None, ""
         try:
-            values = gpus.values(index)
+            values = source.values(own)
         except GpuError as error:
             why = str(error)
         if why != failed:
@@ -106,11 +154,11 @@ def sample_gpu(gpus: Gpus, index: int, lines: Lines, period_s: float) -> None:
             lines.sample(f"g {index}", values)
 
 
-def report_xids(gpus: Gpus, lines: Lines, period_s: float) -> None:
-    """Report at each tick what the driver has reported since."""
+def report_xids(source: GpuSource, first: int, lines: Lines, period_s: float) -> None:
+    """Report at each tick what the driver has reported since; first: the index of the source's first GPU."""
     for _ in ticks(period_s):
-        for index, code in gpus.xids():
-            lines.event("x", f"{index} {code} .")
+        for own, code in source.xids():
+            lines.event("x", f"{first + own} {code} .")
 
 
 def ticks(period_s: float) -> Iterable[None]:
