@@ -25,6 +25,7 @@ from assay.monitor import idleness
 from assay.monitor.schedule import units
 from assay.monitor.schedule.period import HOUR, schedule_period
 from assay.monitor.schedule.scrontab import scrontab_lines
+from command_line import assay as typed
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401 - a fixture
 
@@ -381,3 +382,16 @@ def test_an_unknown_load_is_an_error_and_not_idle(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(idleness, "watch", lambda *_: iter(()))
     with pytest.raises(HostError, match="can't tell whether this machine is idle"):
         api.schedules.idleness(for_=0.5)
+
+
+def test_names_that_kubernetes_refuses_and_times_that_are_none_are_refused(tmp_path: Path) -> None:
+    for words, said in (
+        (("monitor", "rules", "--kubernetes", "--name", 'A B: "x"'), "is no name of an object"),
+        (("monitor", "dashboards", "--kubernetes", "--namespace", "A;B"), "is no name of an object"),
+        (("watch", "--pid", "1", "--for", "-5s"), "expected a time above 0"),
+        (("monitor", "idle", "--for", "0"), "expected a time above 0"),
+        (("top", "--every", "nan"), "is not a duration"),
+    ):
+        done = typed(tmp_path, *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.options import object_name
+
 
 @click.command("dashboards")
 @click.option(
@@ -15,7 +17,7 @@ import click
     help="Folder for the JSON files.  [default: dashboards]",
 )
 @click.option("--kubernetes", is_flag=True, help="Print ConfigMaps for Grafana's sidecar instead.")
-@click.option("--namespace", default="", help="With --kubernetes: theirs.")
+@click.option("--namespace", callback=object_name, default="", help="With --kubernetes: theirs.")
 def command(output: Path | None, kubernetes: bool, namespace: str) -> None:
     """Write dashboards for Grafana: GPUs, one run, fabric, results and verdicts, two runs, the DCGM exporter.
 

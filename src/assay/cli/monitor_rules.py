@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.options import object_name
+
 
 @click.command("rules")
 @click.option("--kubernetes", is_flag=True, help="As a PrometheusRule object of the Prometheus operator.")
-@click.option("--name", default="assay", show_default=True, help="With --kubernetes: the object's name.")
+@click.option(
+    "--name",
+    callback=object_name,
+    default="assay",
+    show_default=True,
+    help="With --kubernetes: the object's name.",
+)
 def command(kubernetes: bool, name: str) -> None:
     """Print alert rules for what `assay monitor export` and NVIDIA's DCGM exporter serve.
 

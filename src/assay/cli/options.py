@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,15 @@ def duration(_context: click.Context, _option: click.Parameter, text: str | None
     if time_s is not None and not time_s > 0:
         raise click.BadParameter(f"{text}: expected a time above 0, such as 10s")
     return time_s
+
+
+def object_name(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    """An option's callback: a name that Kubernetes accepts, or "" where that is the default."""
+    if text and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
+        raise click.BadParameter(
+            f"{text!r} is no name of an object: lowercase letters, digits and -, at most 63"
+        )
+    return text
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
