@@ -13,7 +13,8 @@ from assay.errors import InputError
 from assay.readers import Reader
 from assay.readers.reader import Params
 from assay.readers.training import read_training, training_metrics
-from assay.records import Metric, Reading, Shape, Task
+from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task
+from assay.workloads.frames import Choose
 from assay.workloads.program import absolute, program_task
 from assay.workloads.workload import Workload
 
@@ -112,6 +113,7 @@ def training_workload(
     flops: Callable[[Own], float | None],
     round_: str,
     version: int = 1,
+    choose: Callable[[Own], Choose | None] = lambda _params: None,
 ) -> Workload:
     """A workload that shares the training loop of assay_payloads/training/.
 
@@ -120,6 +122,7 @@ def training_workload(
     samples  plural: `patches`
     flops    FLOPs to train on one sample; None if unknown. Not called for data-only, which trains nothing
     round_   MLPerf round whose rules the log of a real training follows
+    choose   the frames that its program reads from a manifest, if parameters choose them from a catalog
 
     The other parameters are as in `Reader` and `Workload`.
     """
@@ -131,7 +134,7 @@ def training_workload(
         return None if asked.mode == "data-only" else flops(asked)
 
     def task(asked: Own, shape: Shape, seed: int) -> Task:
-        return _task(program, asked, shape, seed)
+        return _task(program, asked, shape, seed, choose(asked))
 
     def read(logs: Mapping[str, Path], asked: Own) -> Reading:
         return read_training(logs, asked, metrics(asked), round_)
@@ -140,7 +143,7 @@ def training_workload(
     return Workload(reader, about, task, sample)
 
 
-def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
+def _task(program: str, params: TrainingParams, shape: Shape, seed: int, choose: Choose | None) -> Task:
     """The job of a training workload."""
     micro = params.batch_size * shape.ranks
     if params.global_batch_size is not None and params.global_batch_size % micro:
@@ -149,4 +152,7 @@ def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task
             f"{params.batch_size} on {shape.ranks} ranks; write a multiple of {micro}"
         )
     outputs = (TRACE,) if params.profile else ()
-    return replace(program_task(program, params, seed=seed), outputs=outputs)
+    task = replace(program_task(program, params, seed=seed, without=("choose",)), outputs=outputs)
+    if choose is None:
+        return task
+    return replace(task, argv=(*task.argv, "--manifest", FRAMES_FILE), frames=choose.choice())
