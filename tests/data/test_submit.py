@@ -20,11 +20,12 @@ from ruamel.yaml import YAML
 
 import counted_frames
 from assay import api
-from assay.data.manifest import read
+from assay.data.manifest import ChosenFrame, read
 from assay.errors import InputError
 from assay.suite.bounds import parse_range
 from assay.suite.job_template import TemplateFile, read_template
 from assay.workloads import PARAMS
+from assay_payloads.datasets.manifest import changed
 from command_line import assay as typed
 from conftest import ROOT
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
@@ -346,11 +347,12 @@ def test_a_secret_among_the_parameters_is_written_nowhere(site: Path) -> None:
     (site / "t.yaml").write_text(text)
     words = ("--set", "car=5", "--limit", "1", "--param", "image=https://me:pass-word-9@registry.example/x")
     dry = [submit(site, "--dry-run", *words), submit(site, "--dry-run", "--json", *words)]
+    dry.append(submit(site, *words, "--param", "api_key=other-secret-8"))
     done = submit(site, *words)
     assert done.returncode == 0, done.stderr
     printed = "".join(part for one in (*dry, done) for part in (one.stdout, one.stderr))
     written = "".join(p.read_text(errors="replace") for p in (site / "runs").rglob("*") if p.is_file())
-    for secret in ("hunter2-plain-secret", "pass-word-9"):
+    for secret in ("hunter2-plain-secret", "pass-word-9", "other-secret-8"):
         assert secret not in printed
         assert secret not in written
 
@@ -385,6 +387,20 @@ def test_a_range_reads_as_it_is_written(low: int, more: int, share: bool) -> Non
     assert parse_range(str(found)) == found
     assert found.contains(low)
     assert not found.contains(low - 1)
+
+
+def test_a_job_notices_frames_that_changed_while_it_waited(tmp_path: Path) -> None:
+    frames = [ChosenFrame(f"{n}.label", f"{n}.image", 3, 4) for n in range(3)]
+    for frame in frames:
+        (tmp_path / frame.label).write_text("abc")
+        (tmp_path / frame.image).write_text("abcd")
+    assert changed(tmp_path, frames) == []
+    (tmp_path / "1.label").unlink()
+    (tmp_path / "2.image").write_text("abcde")
+    assert changed(tmp_path, frames) == [
+        f"{tmp_path / '1.label'}: No such file or directory",
+        f"{tmp_path / '2.image'} has 5 bytes instead of 4",
+    ]
 
 
 def test_the_library_reports_the_same(site: Path) -> None:

@@ -107,8 +107,8 @@ def command(
         return
     if not (quiet or as_json):
         click.echo("\n".join(_overview(job)), err=True)
-    if not yes and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
-        click.confirm("Submit?", default=True, abort=True, err=True)
+        if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+            click.confirm("Submit?", default=True, abort=True, err=True)
     from assay.cli.progress import teller
     from assay.cli.run import EXIT_CODES, show_result
 

@@ -77,6 +77,7 @@ class FilledTemplate:
 
 def fill(template: JobTemplate, request: JobRequest) -> tuple[FilledTemplate, list[Problem]]:
     """The filled template, and everything wrong with the request: what is wrong is left out."""
+    redact.learn(dict(request.params))  # before a message shows a value
     filling = _Filling(template, request)
     labels, params = tuple(filling.labels()), dict(filling.params())
     content = template.content

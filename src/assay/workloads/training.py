@@ -67,8 +67,9 @@ class TrainingParams(Params):
     checkpoint: str | None = Field(
         None,
         description="Absolute path of a directory on the nodes where a training in `real` mode saves and "
-        "resumes checkpoints, shared by all ranks. A resumed run has no time to train: its log lacks the "
-        "time before.",
+        "resumes checkpoints, shared by all ranks. `{shape}` and `{seed}` in it become the trial's own, so "
+        "that each trial of a suite has its own directory: /data/checkpoints/{shape}-{seed}. A resumed run "
+        "has no time to train: its log lacks the time before.",
     )
     checkpoint_every: int = Field(1000, ge=1, description="Steps between checkpoints.")
     clear_caches: bool = Field(
@@ -151,6 +152,9 @@ def _task(program: str, params: TrainingParams, shape: Shape, seed: int, choose:
             f"a global_batch_size of {params.global_batch_size} is not a multiple of batches of "
             f"{params.batch_size} on {shape.ranks} ranks; write a multiple of {micro}"
         )
+    if params.checkpoint is not None:
+        own = params.checkpoint.replace("{shape}", str(shape)).replace("{seed}", str(seed))
+        params = params.model_copy(update={"checkpoint": own})
     outputs = (TRACE,) if params.profile else ()
     task = replace(program_task(program, params, seed=seed, without=("choose",)), outputs=outputs)
     if choose is None:

@@ -191,6 +191,7 @@ class Segmentation(TrainingBenchmark):
             what = f"{len(manifest.frames)} frames of layout {manifest.layout}"
             self.rank.fail(f"--manifest {options.manifest}: found {what}; expected at least 2 of a2d2")
         self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
+        options.manifest_digest = manifest.digest  # a checkpoint of other frames is another training's
         if options.mode != "check":
             self._are_as_chosen(manifest)
         return [options.data / frame.label for frame in manifest.frames]
