@@ -68,10 +68,10 @@ def data_job(
     read = read_template(Path(template), PARAMS)
     request = JobRequest(labels or {}, params or {}, system, shape, limit, seed)
     filled, problems = fill(read, request)
-    chosen = None if problems else _parts(filled)
+    conditions = None if problems else [choice.value for choice in filled.labels]
     suite, wrong = _suite(filled, None if systems is None else Path(systems))
     problems += wrong
-    manifest, of, wrong = _frames(read, filled, chosen)
+    manifest, of, wrong = _frames(read, filled, conditions)
     problems += wrong
     if problems or suite is None or manifest is None:
         raise InputError(list(dict.fromkeys(problems)))
@@ -131,17 +131,12 @@ def _suite(
     return parsed, []
 
 
-def _parts(filled: FilledTemplate) -> list[str]:
-    """The conditions that all frames satisfy, one by one."""
-    return [choice.value for choice in filled.labels]
-
-
 def _frames(
-    template: JobTemplate, filled: FilledTemplate, parts: Sequence[str] | None
+    template: JobTemplate, filled: FilledTemplate, conditions: Sequence[str] | None
 ) -> tuple[Manifest | None, int, list[Problem]]:
     """The frames, the number of all, and what is wrong with the catalog or the conditions.
 
-    parts  the conditions that were chosen; None if some of them are wrong, so that no frame is looked for
+    conditions  that were chosen; None if some of them are wrong, so that no frame is looked for
     """
     from assay.data.catalog import reading
     from assay.data.choosing import count, manifest_of
@@ -151,10 +146,10 @@ def _frames(
     try:
         with reading(template.catalog) as catalog:
             problems = list(_unknown(template, catalog))
-            if problems or parts is None:
+            if problems or conditions is None:
                 return None, 0, problems
             of = count(catalog)
-            nothing = _nothing_left(catalog, filled, [content.where, *parts], of)
+            nothing = _nothing_left(catalog, filled, [content.where, *conditions], of)
     except InputError as error:
         where = source.where("catalog")
         return None, 0, [Problem(where, f"catalog: {problem.what}") for problem in error.problems]
@@ -181,6 +176,7 @@ def _unknown(template: JobTemplate, catalog: Catalog) -> list[Problem]:
     """Labels that the catalog does not have, and what is wrong with the template's own condition."""
     from assay.data.filters import condition
     from assay.suite.findings import unknown
+    from assay.suite.job_template import composed
 
     content, source = template.content, template.source
     problems = [
@@ -189,7 +185,7 @@ def _unknown(template: JobTemplate, catalog: Catalog) -> list[Problem]:
             f"labels: {unknown('class or column of the catalog', name, catalog.columns)}",
         )
         for name in content.labels
-        if name.lower() not in catalog.columns
+        if composed(name).lower() not in catalog.columns
     ]
     if content.where.strip():
         try:
