@@ -13,7 +13,7 @@ from assay.readers.command import CommandMetric, check_readers
 from assay.readers.reader import Params
 from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
-from assay.workloads.frames import CHOOSE_HELP, Choose
+from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.program import absolute, content
 from assay.workloads.workload import Workload
 
@@ -48,7 +48,9 @@ class CommandParams(Params):
         (), description="Files copied into the job's own directory, instead of a cwd."
     )
     choose: Choose | None = Field(
-        None, description=f"{CHOOSE_HELP} The program finds it as {FRAMES_FILE} in the job's own directory."
+        None,
+        exclude_if=is_unset,
+        description=f"{CHOOSE_HELP} The program finds it as {FRAMES_FILE} in the job's own directory.",
     )
     outputs: tuple[NonEmpty, ...] = Field(
         (), description="Names or globs of files below the working directory to keep."

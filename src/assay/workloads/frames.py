@@ -14,6 +14,11 @@ CHOOSE_HELP = (
 )
 
 
+def is_unset(value: object) -> bool:
+    """Whether the parameter is left out of a trial: digests of suites without it stay what they were."""
+    return value is None
+
+
 class Choose(Params):
     """Frames of a catalog that `assay data scan` made."""
 
