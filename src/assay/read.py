@@ -14,6 +14,7 @@ from assay.errors import InputError
 from assay.readers import IMPORTED, Reader
 from assay.readers.payload_log import few
 from assay.records import (
+    FRAMES_FILE,
     NODE_STREAMS,
     Measurement,
     Metric,
@@ -34,6 +35,7 @@ from assay.telemetry.gpu_use import gpu_uses
 from assay.telemetry.recorded import FOLDERS
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
+from assay_payloads.datasets.manifest import ManifestError, header
 
 # Increased when a log would be read differently although its reader stayed the same.
 READ_VERSION = 5
@@ -80,7 +82,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = _with_telemetry(read(logs, run), run, attempt)
+    made = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
@@ -91,6 +93,19 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     if not numbers:  # only `secrets.json` stores them
         attempt.cache_reading(key, made)
     return made
+
+
+def _with_frames(made: Reading, attempt: Attempt) -> Reading:
+    """The reading with the frames that were chosen for the job, if it chose any."""
+    path = attempt.path / "inputs" / FRAMES_FILE
+    if not path.exists():
+        return made
+    try:
+        about = header(path)
+    except (OSError, ManifestError) as error:
+        return replace(made, problems=(*made.problems, f"inputs/{FRAMES_FILE} can't be read: {error}"))
+    chosen: dict[str, Scalar] = {"manifest_digest": about["digest"], "manifest_frames": about["frames"]}
+    return replace(made, facts={**made.facts, **chosen})
 
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:

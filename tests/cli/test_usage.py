@@ -15,7 +15,7 @@ from assay.cli import COMMANDS, assay
 @pytest.mark.parametrize(
     ("words", "missing", "example"),
     [
-        ("schema", "{suite|systems}", "assay schema suite > suite.schema.json"),
+        ("schema", "{suite|systems|template}", "assay schema suite > suite.schema.json"),
         ("gate", "--baseline B [OPTIONS] A", "assay gate nightly --baseline nightly/2026-03-01T021500Z"),
         ("gate nightly", "Missing option '--baseline'", "assay gate nightly --baseline nightly/"),
         ("history", "Missing argument 'METRIC'", "assay history throughput --suite nightly"),

@@ -13,6 +13,7 @@ import made_a2d2
 import made_coco
 from assay import api
 from assay.cli import assay
+from assay.data.official_sets import difference
 from assay.errors import InputError
 from conftest import require
 
@@ -56,6 +57,26 @@ def test_detection_is_read_with_its_annotations(tmp_path: Path) -> None:
     assert found.samples == found.checked
     assert found.samples["evaluation"] == 3
     assert found.damaged == 0
+    assert "COCO 2017 has 117,266 for training (here 6), 5,000 for evaluation (here 3)" in found.official
+
+
+@pytest.mark.parametrize(
+    ("workload", "samples", "said"),
+    [
+        ("resnet50", {"training": 1_281_167, "evaluation": 50_000}, ""),
+        (
+            "resnet50",
+            {"training": 1_281_167, "evaluation": 49_999},
+            "ImageNet (ILSVRC 2012) has 50,000 for evaluation (here 49,999)",
+        ),
+        ("unet3d", {"training": 168, "evaluation": 42}, ""),
+        ("segmentation", {"training": 5, "evaluation": 1}, ""),
+    ],
+)
+def test_a_size_that_is_not_the_official_one_is_said(
+    workload: str, samples: dict[str, int], said: str
+) -> None:
+    assert difference(workload, samples) == said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -68,6 +69,14 @@ def numbers(catalog: Path, where: str, **options: object) -> list[int]:
 )
 def test_a_condition_chooses_what_it_says(catalog: Path, where: str, expected: set[int]) -> None:
     assert set(numbers(catalog, where)) == expected
+
+
+def test_a_draw_in_the_catalog_is_the_draw_of_all_its_frames(catalog: Path) -> None:
+    """Drawn where they lie, since bringing millions here for a thousand takes minutes and gigabytes."""
+    every = api.query_data("car > 20", catalog=catalog).frames
+    places = sorted(random.Random(7).sample(range(len(every)), 30))
+    drawn = api.query_data("car > 20", catalog=catalog, limit=30, seed=7).frames
+    assert drawn == tuple(every[place] for place in places)
 
 
 def test_the_redbooks_three_queries(catalog: Path) -> None:

@@ -288,6 +288,13 @@ def test_options_are_lists_switches_and_left_out_where_the_program_decides() -> 
     assert "--array-bytes" not in WORKLOADS["membw"].task(params_of("membw"), ONE, 1).argv
 
 
+def test_each_trial_of_a_suite_can_have_its_own_checkpoints() -> None:
+    workload = WORKLOADS["resnet50"]
+    params = workload.params(checkpoint="/data/{shape}-{seed}")
+    argv = workload.task(params, Shape(2, 1), 7).argv
+    assert argv[argv.index("--checkpoint") + 1] == "/data/2x1-7"
+
+
 def test_impossible_shapes_are_errors_of_the_plan() -> None:
     with pytest.raises(InputError, match="at least 2 ranks"):
         WORKLOADS["allreduce"].task(params_of("allreduce"), ONE, 1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import compare, rank
     from assay.api.container_files import containerfile
     from assay.api.curves import scale
+    from assay.api.data_jobs import data_job, submit_data
     from assay.api.datasets import (
         check_data,
         class_shares,
@@ -68,6 +69,7 @@ _MODULES = {
     "clean": "assay.api.leftovers",
     "compare": "assay.api.comparisons",
     "containerfile": "assay.api.container_files",
+    "data_job": "assay.api.data_jobs",
     "diff": "assay.api.differences",
     "doctor": "assay.api.checkups",
     "every_system": "assay.api.systems",
@@ -108,6 +110,7 @@ _MODULES = {
     "smoke": "assay.api.grants",
     "split_data": "assay.api.datasets",
     "submit": "assay.api.submissions",
+    "submit_data": "assay.api.data_jobs",
     "stage_data": "assay.api.datasets",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
@@ -124,6 +127,7 @@ __all__ = [
     "clean",
     "compare",
     "containerfile",
+    "data_job",
     "diff",
     "doctor",
     "every_system",
@@ -165,6 +169,7 @@ __all__ = [
     "split_data",
     "stage_data",
     "submit",
+    "submit_data",
     "sweep",
     "system_named",
     "top",

@@ -60,19 +60,10 @@ def query_data(
 
     Raises InputError for a wrong condition, or if there are fewer frames than the limit.
     """
-    from pathlib import Path
+    from assay.data.choosing import manifest_of
+    from assay.records import FrameChoice
 
-    from assay.data.catalog import reading
-    from assay.data.manifest import made
-    from assay.data.queries import chosen
-
-    with reading(Path(catalog)) as opened:
-        frames = chosen(opened, where, limit=limit, seed=seed, balance=balance)
-        words = [where or "all frames"]
-        words += [] if balance is None else [f"as many without {balance} as with it"]
-        words += [] if limit is None else [f"{limit} of them at random"]
-        words += [f"seed {seed}"] if len(words) > 1 else []
-        return made(opened.about.root, opened.about.layout, "; ".join(words), frames)
+    return manifest_of(FrameChoice(str(catalog), where, limit, seed, balance))
 
 
 def split_data(manifest: Manifest, percents: Sequence[float], *, seed: int = 0) -> list[Manifest]:
@@ -151,6 +142,7 @@ def check_data(
     from pydantic import ValidationError
 
     from assay.data.checking import run_check
+    from assay.data.official_sets import difference
     from assay.records import Shape
     from assay.workloads import WORKLOADS
     from assay.workloads.training import TrainingParams
@@ -171,7 +163,9 @@ def check_data(
     workers = processes or len(os.sched_getaffinity(0))
     own = ["--mode", "check", "--device", "cpu", "--workers", str(workers)]
     program = [sys.executable if word == "{python}" else word for word in argv]
-    return run_check([*program, *own], tell or (lambda _: None))
+    found = run_check([*program, *own], tell or (lambda _: None))
+    found.official = difference(workload, found.samples)
+    return found
 
 
 def class_shares(

@@ -81,8 +81,9 @@ class SuitePlan:
     def sent(self, trial: Trial) -> RenderedJob:
         """Command, environment and files of a trial, as they would be submitted."""
         from assay.plan import job_of
+        from assay.run.chosen_frames import with_frames
 
-        return self._launcher(trial).render(job_of(trial, TOKEN))
+        return self._launcher(trial).render(with_frames(job_of(trial, TOKEN)))
 
     def checked(self, trial: Trial) -> list[PartCheck]:
         """The platform's answer for a trial, from a dry run.
@@ -91,13 +92,14 @@ class SuitePlan:
         """
         from assay.launch.check import Checker
         from assay.plan import job_of
+        from assay.run.chosen_frames import with_frames
 
         launcher = self._launcher(trial)
         if not isinstance(launcher, Checker):
             raise InputError(
                 f"--validate: launcher {launcher.name} has no server that checks a job without running it"
             )
-        return list(launcher.check(job_of(trial, TOKEN)))
+        return list(launcher.check(with_frames(job_of(trial, TOKEN))))
 
     def _launcher(self, trial: Trial) -> Launcher:
         """The trial's launcher. Nothing is written to its spool: rendering is pure."""

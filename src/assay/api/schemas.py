@@ -7,18 +7,20 @@ from typing import Any, Literal
 from assay.errors import InputError
 
 
-def schema(file: Literal["suite", "systems"]) -> dict[str, Any]:
-    """The JSON Schema of suite.yaml or systems.yaml, like `assay schema FILE`.
+def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
+    """The JSON Schema of suite.yaml, systems.yaml or a template of jobs, like `assay schema FILE`.
 
     Raises InputError for the name of another file.
     """
     from assay.cluster.components import PARTS
     from assay.launch import SYSTEM_MODELS
-    from assay.suite.schema import suite_schema, systems_schema
+    from assay.suite.schema import suite_schema, systems_schema, template_schema
     from assay.workloads import WORKLOADS
 
-    if file not in ("suite", "systems"):
-        raise InputError(f"found {file!r}; expected suite or systems")
+    if file not in ("suite", "systems", "template"):
+        raise InputError(f"found {file!r}; expected suite, systems or template")
+    if file == "template":
+        return template_schema()
     if file == "systems":
         return systems_schema(SYSTEM_MODELS, PARTS)
     models = {name: workload.params for name, workload in WORKLOADS.items()}

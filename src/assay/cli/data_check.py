@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.named_values import values
 from assay.cli.options import JSON, echo_json
 
 if TYPE_CHECKING:
@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 
 
-def _params(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, object]:
-    """Values as JSON, or as the text that they are: `batch_size=2`, `camera=cam_side_left`."""
-    found: dict[str, object] = {}
-    for text in given:
-        name, mark, value = text.partition("=")
-        if not mark or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
 @click.command("check")
 @click.argument("workload")
 @click.argument("path", type=click.Path(path_type=Path))
@@ -42,7 +28,7 @@ def _params(_context: click.Context, _option: click.Parameter, given: tuple[str,
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=_params,
+    callback=values,
     help="Parameter of the workload that its loaders use.",
 )
 @click.option("--processes", type=click.IntRange(min=1), help="That read.  [default: one per CPU]")
@@ -53,7 +39,8 @@ def command(
     """Read the data set in PATH as the training WORKLOAD does, and name what it can't read.
 
     The loaders are the training's own: they check the layout when they start, then read and decode every
-    sample of the training set and of the evaluation set once. It needs the extra `training` here.
+    sample of the training set and of the evaluation set once. It needs the extra `training` here. That a
+    data set has another size than the official one is said, and is no error.
 
     \b
     Examples:
@@ -78,6 +65,8 @@ def command(
     else:
         sizes = ", ".join(f"{size:,} for {part}" for part, size in found.samples.items())
         click.echo(f"{sizes}; {counted(found.damaged, 'sample')} can't be read")
+        if found.official:
+            click.echo(f"Not the official data set: {found.official}")
         for why in found.unreadable[:MOST_SHOWN]:
             click.echo(f"  {why}")
         if found.damaged > MOST_SHOWN:

@@ -95,7 +95,7 @@ def command(
         echo_json(plans.trial_document(found, trial, answers))
     else:
         said = [f"# {_said(one)}" for one in answers or ()]
-        click.echo("\n".join([_sent(trial, found.sent(trial)), *said]))
+        click.echo("\n".join([sent_text(trial, found.sent(trial)), *said]))
     if any(one.refusal for one in answers or ()):
         raise LaunchError(f"trial {trial.id} would be rejected")
 
@@ -104,7 +104,7 @@ def _said(one: PartCheck) -> str:
     return f"{one.part}: {'accepted' if one.refusal is None else f'rejected: {one.refusal}'}"
 
 
-def _sent(trial: Trial, rendered: RenderedJob) -> str:
+def sent_text(trial: Trial, rendered: RenderedJob) -> str:
     """Command, environment and files, ready to copy."""
     head = (
         f"# trial {trial.id}: {trial.workload} on {trial.system}, {_count(trial.shape.ranks, 'rank')},"

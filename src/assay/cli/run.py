@@ -130,7 +130,7 @@ def command(
 
         echo_json(document(found))
     else:
-        _show(found)
+        show_result(found)
     if report_file is not None:
         _write_report(found.completed, report_file, runs_dir)
     sys.exit(EXIT_CODES[found.outcome])
@@ -148,7 +148,7 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
         console.print()
 
 
-def _show(found: RunResult) -> None:
+def show_result(found: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
 

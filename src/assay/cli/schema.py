@@ -1,4 +1,4 @@
-"""`assay schema`: the JSON Schema of suite.yaml and systems.yaml, for editors."""
+"""`assay schema`: the JSON Schemas of suite.yaml, systems.yaml and templates of jobs, for editors."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import click
 
 from assay.cli.options import JSON, echo_json
 
+File = Literal["suite", "systems", "template"]
+
 
 @click.command()
-@click.argument("file", type=click.Choice(["suite", "systems"]))
+@click.argument("file", type=click.Choice(["suite", "systems", "template"]))
 @JSON
-def command(file: Literal["suite", "systems"], as_json: bool) -> None:  # noqa: ARG001 the output is JSON either way
-    """Print the JSON Schema of suite.yaml or systems.yaml, so that an editor completes and checks them.
+def command(file: File, as_json: bool) -> None:  # noqa: ARG001 the output is JSON either way
+    """Print the JSON Schema of suite.yaml, systems.yaml or a template of `assay data submit`, for an editor.
 
     \b
     Examples:
       assay schema suite > suite.schema.json
       assay schema systems > systems.schema.json
-    then, as the first line of suite.yaml, for editors with the YAML language server:
+      assay schema template > template.schema.json
+    then, as the first line of the file, for editors with the YAML language server:
       # yaml-language-server: $schema=suite.schema.json
     """
     from assay.api.schemas import schema

@@ -26,12 +26,14 @@ class DataCheck:
     samples     of each part: `training`, `evaluation`
     checked     read so far, of each part
     unreadable  why, of the first thousand samples that can't be read; `damaged` counts all
+    official    how its size differs from that of the official data set; "" if it doesn't, or none is known
     """
 
     samples: dict[str, int] = field(default_factory=dict)
     checked: dict[str, int] = field(default_factory=dict)
     damaged: int = 0
     unreadable: list[str] = field(default_factory=list)
+    official: str = ""
 
 
 def run_check(argv: Sequence[str], tell: Callable[[DataCheck], None]) -> DataCheck:

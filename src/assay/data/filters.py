@@ -147,7 +147,7 @@ class _Parser:
             self._next -= token is not None
             raise self._error("expected a value")
         if name in TEXTS:
-            return column, token.text.strip("'\"") if token.kind == "text" else token.text
+            return column, token.text[1:-1] if token.kind == "text" else token.text
         if token.kind != "number":
             self._next -= 1
             raise self._error(f"{name} is a number: expected pixels, or a share like 1%")

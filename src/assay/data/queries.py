@@ -76,18 +76,16 @@ def chosen(
     """
     rest = _where(catalog, where)
     if balance is None:
-        frames = _frames(catalog, rest)
-    else:
-        with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
-        without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
-        fewer = min(len(with_it), len(without))
-        frames = sorted(
-            [*_drawn(with_it, fewer, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
-        )
+        return _frames(catalog, rest) if limit is None else _some(catalog, rest, limit, seed)
+    with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
+    without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
+    fewer = min(len(with_it), len(without))
+    frames = sorted(
+        [*_drawn(with_it, fewer, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
+    )
     if limit is None:
         return frames
-    if limit > len(frames):
-        raise InputError(f"{len(frames)} frames satisfy the condition; expected at least the limit, {limit}")
+    _check_limit(limit, len(frames))
     return _drawn(frames, limit, seed)
 
 
@@ -228,9 +226,36 @@ def _frames(catalog: Catalog, where: Condition) -> list[ChosenFrame]:
     return [ChosenFrame(*row) for row in rows]
 
 
+def _some(catalog: Catalog, where: Condition, limit: int, seed: int) -> list[ChosenFrame]:
+    """The same draw as `_drawn` of all of them, without bringing millions of frames here for a thousand."""
+    row = catalog.connection.execute(
+        f"SELECT count(*) FROM frames WHERE {where.sql}",  # noqa: S608
+        list(where.values),
+    ).fetchone()
+    assert row is not None
+    _check_limit(limit, row[0])
+    rows = catalog.connection.execute(
+        f"WITH placed AS (SELECT label, row_number() OVER (ORDER BY label) - 1 AS place "  # noqa: S608
+        f"FROM frames WHERE {where.sql}), "
+        "drawn AS (SELECT label FROM placed WHERE place IN (SELECT unnest(?))) "
+        "SELECT label, image, label_bytes, image_bytes FROM frames SEMI JOIN drawn USING (label) "
+        "ORDER BY label",
+        [*where.values, _places(row[0], limit, seed)],
+    ).fetchall()
+    return [ChosenFrame(*row) for row in rows]
+
+
+def _check_limit(limit: int, count: int) -> None:
+    if limit > count:
+        raise InputError(f"{count} frames satisfy the condition; expected at least the limit, {limit}")
+
+
 def _drawn(frames: Sequence[ChosenFrame], count: int, seed: int) -> list[ChosenFrame]:
-    places = sorted(random.Random(seed).sample(range(len(frames)), count))  # noqa: S311 - a draw, no secret
-    return [frames[place] for place in places]
+    return [frames[place] for place in _places(len(frames), count, seed)]
+
+
+def _places(of: int, count: int, seed: int) -> list[int]:
+    return sorted(random.Random(seed).sample(range(of), count))  # noqa: S311 - a draw, no secret
 
 
 def _bits(of: Any, to: Any) -> float:

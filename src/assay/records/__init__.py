@@ -36,8 +36,10 @@ from assay.records.logged_runs import (
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
 from assay.records.plans import (
+    FRAMES_FILE,
     Better,
     Expectation,
+    FrameChoice,
     Metric,
     Plan,
     Price,
@@ -66,6 +68,7 @@ from assay.records.verdicts import (
 
 __all__ = [
     "DEFAULT_MARGIN",
+    "FRAMES_FILE",
     "NODE_STREAMS",
     "SEVERITIES",
     "SUBJECTS",
@@ -79,6 +82,7 @@ __all__ = [
     "Expectation",
     "Extent",
     "Family",
+    "FrameChoice",
     "GpuUse",
     "Handle",
     "InferencePlace",

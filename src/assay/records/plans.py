@@ -107,6 +107,27 @@ class TaskFile:
         return hashlib.sha256(self.data).hexdigest()
 
 
+FRAMES_FILE = "manifest.jsonl"  # in the working directory of a job whose frames are chosen
+
+
+@dataclass(frozen=True)
+class FrameChoice:
+    """Frames of a catalog that a job reads, chosen when it is submitted.
+
+    catalog  file of the catalog, an absolute path on Assay's machine
+    where    condition on the frames, as `assay data query` takes it; "" for all
+    limit    number of frames to draw at random; None for all
+    seed     of the draw
+    balance  a class: as many frames without it as with it; None for whatever there is
+    """
+
+    catalog: str
+    where: str = ""
+    limit: int | None = None
+    seed: int = 0
+    balance: str | None = None
+
+
 @dataclass(frozen=True)
 class Task:
     """What every rank of a trial runs: a workload's complete answer, before any launcher is involved.
@@ -118,6 +139,7 @@ class Task:
     cwd      an existing directory to run in; None is the job's own, which contains the files
     outputs  file names or globs below the working directory that are kept
     image    container image, if the system is a container platform and names none
+    frames   to be chosen when the job is submitted; their manifest is then FRAMES_FILE among `files`
     """
 
     argv: tuple[str, ...]
@@ -127,6 +149,7 @@ class Task:
     outputs: tuple[str, ...] = ()
     image: str | None = None
     secrets: Mapping[str, SecretReference] = field(default_factory=dict)
+    frames: FrameChoice | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from assay.records import (
     Task,
     Trial,
 )
+from assay.run.chosen_frames import kept_inputs, with_frames
 from assay.run.extents import extent_of, narrowed, not_installed
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
@@ -81,9 +82,9 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
     PlatformError if no job can be submitted, UnansweredError if the platform does not say whether it
     accepted the job. After the last two the attempt is still SUBMITTING: `take_over` finds out.
     """
-    job = job_of(trial, uuid.uuid4().hex)
-    task = job.task
-    attempt, run = execution.session.begin(trial, job.token, execution.launcher.render(job))
+    job = with_frames(job_of(trial, uuid.uuid4().hex))
+    task, rendered = job.task, execution.launcher.render(job)
+    attempt, run = execution.session.begin(trial, job.token, rendered, kept_inputs(job))
     try:
         handle = execution.launcher.submit(job)
     except UnansweredError as error:

@@ -13,6 +13,7 @@ from assay.launch.job_spec import values
 from assay.launch.launcher import Launcher
 from assay.plan import job_of
 from assay.records import Plan, Trial
+from assay.run.chosen_frames import with_frames
 from assay.suite import Suite, System, Systems
 from assay.suite.document import Key
 from assay.suite.findings import in_order
@@ -53,7 +54,7 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
 
 def _send(launcher: Launcher, trial: Trial, system: System) -> None:
     """Everything except sending: render the job, check what it names, look up the values of its secrets."""
-    job = job_of(trial, "check")
+    job = with_frames(job_of(trial, "check"))
     launcher.render(job)
     if isinstance(launcher, Looker):
         launcher.look(job)

@@ -279,8 +279,13 @@ class Session:
         """Hold the session, so that only one Assay process works on it. Raises BusyError."""
         return locked(self.path / "lock", self.id)
 
-    def begin(self, trial: Trial, token: str, rendered: RenderedJob) -> tuple[Attempt, Run]:
-        """A new attempt in state SUBMITTING: intent and token are on disk when this returns."""
+    def begin(
+        self, trial: Trial, token: str, rendered: RenderedJob, inputs: Mapping[str, bytes] | None = None
+    ) -> tuple[Attempt, Run]:
+        """A new attempt in state SUBMITTING: intent and token are on disk when this returns.
+
+        inputs  files that are sent and can't be made again from the trial, name → content
+        """
         plan, before = self.header, self.attempts_at(trial.id)
         run = Run(
             schema=SCHEMA,
@@ -300,7 +305,7 @@ class Session:
             declared_env=self.design.declared_env.get(trial.system, ()),
             outside_block=trial.id in plan.repeated or self._later_block_began(trial),
         )
-        return self.add(run, AttemptPlan(SCHEMA, trial, rendered)), run
+        return self.add(run, AttemptPlan(SCHEMA, trial, rendered), inputs=inputs or {}), run
 
     def _later_block_began(self, trial: Trial) -> bool:
         begun = {path.name for path in self.path.iterdir()}
@@ -356,6 +361,7 @@ class Session:
         sent: AttemptPlan | None = None,
         logs: Sequence[Path] = (),
         provenance: Provenance | None = None,
+        inputs: Mapping[str, bytes] | None = None,
     ) -> Attempt:
         """A new attempt with its record, what was submitted, and existing logs, all or nothing."""
         trial = self.path / safe_name(run.trial.id)
@@ -368,6 +374,9 @@ class Session:
                 kept = made / "logs" / safe_name(source.name)
                 shutil.copyfile(source, kept)
                 sync(kept)
+            for name, data in (inputs or {}).items():
+                (made / "inputs").mkdir(exist_ok=True)
+                write_lasting(made / "inputs" / safe_name(name), data)
             if provenance is not None:
                 write_atomic(made / "provenance.json", record_json(provenance), lasting=False)
             if sent is not None:

@@ -1,4 +1,4 @@
-"""JSON Schemas of suite.yaml and systems.yaml, for completion and checks in editors."""
+"""JSON Schemas of suite.yaml, systems.yaml and templates of jobs, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from assay.suite.job_template import TemplateFile
 from assay.suite.model import NAME_PATTERN, BenchmarkEntry, SuiteFile
 from assay.suite.sweep import takes_list
 
@@ -44,6 +45,11 @@ def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[st
     root = definitions.pop(refs["suite"])
     root["oneOf"] = [{"required": ["workload"]}, {"required": ["benchmarks"]}]
     return {"$schema": DIALECT, "$id": "urn:assay:schema:suite:1", **root, "$defs": definitions}
+
+
+def template_schema() -> Schema:
+    """The schema of a template of jobs on labelled data."""
+    return {"$schema": DIALECT, "$id": "urn:assay:schema:template:1", **TemplateFile.model_json_schema()}
 
 
 def systems_schema(

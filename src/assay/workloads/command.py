@@ -11,8 +11,9 @@ from assay import secret_reference
 from assay.readers import Reader, command
 from assay.readers.command import CommandMetric, check_readers
 from assay.readers.reader import Params
-from assay.records import Shape, Task, TaskFile
+from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
+from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.program import absolute, content
 from assay.workloads.workload import Workload
 
@@ -45,6 +46,11 @@ class CommandParams(Params):
     )
     files: tuple[NonEmpty, ...] = Field(
         (), description="Files copied into the job's own directory, instead of a cwd."
+    )
+    choose: Choose | None = Field(
+        None,
+        exclude_if=is_unset,
+        description=f"{CHOOSE_HELP} The program finds it as {FRAMES_FILE} in the job's own directory.",
     )
     outputs: tuple[NonEmpty, ...] = Field(
         (), description="Names or globs of files below the working directory to keep."
@@ -80,6 +86,10 @@ class CommandParams(Params):
     def _files_need_the_jobs_directory(self) -> Self:
         if self.files and self.cwd is not None:
             raise ValueError("files are copied into the job's own directory; leave out either files or cwd")
+        if self.choose is not None and self.cwd is not None:
+            raise ValueError("choose puts a manifest into the job's own directory; leave out cwd")
+        if self.choose is not None and any(Path(file).name == FRAMES_FILE for file in self.files):
+            raise ValueError(f"choose makes the file {FRAMES_FILE}; rename the one in files")
         return self
 
 
@@ -92,6 +102,7 @@ def _task(params: CommandParams, _shape: Shape, seed: int) -> Task:
         cwd=params.cwd,
         outputs=params.outputs,
         image=params.image,
+        frames=None if params.choose is None else params.choose.choice(),
     )
 
 

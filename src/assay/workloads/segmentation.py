@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.training import TrainingParams, training_workload
 
 # Forward FLOPs per pixel for 20 classes, by torch's counter; 653 GFLOP for 1,216 × 1,920 with the first.
@@ -56,6 +57,7 @@ class SegmentationParams(TrainingParams):
     manifest: str | None = Field(
         None, description="Frames chosen by `assay data query`, a path on the nodes; instead of a camera's."
     )
+    choose: Choose | None = Field(None, exclude_if=is_unset, description=CHOOSE_HELP)
     frames: int | None = Field(None, ge=2, description="Number of frames to draw at random; default: all.")
     held_out: int = Field(10, ge=2, description="One in this many frames is held out for the evaluation.")
     weight_decay: float = Field(1e-4, ge=0, description="Weight decay, applied to all weights.")
@@ -77,6 +79,12 @@ class SegmentationParams(TrainingParams):
             )
         return self
 
+    @model_validator(mode="after")
+    def _has_one_source_of_frames(self) -> Self:
+        if self.choose is not None and self.manifest is not None:
+            raise ValueError("choose makes the manifest when a trial is submitted; remove manifest")
+        return self
+
 
 def _flops(params: SegmentationParams) -> float | None:
     forward = FLOPS_A_PIXEL.get((params.architecture, params.encoder))
@@ -93,6 +101,7 @@ SEGMENTATION = training_workload(
     sample="image",
     samples="images",
     flops=_flops,
+    choose=lambda params: params.choose,
     round_="v3.1",
     version=2,
 )

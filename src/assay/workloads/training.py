@@ -13,7 +13,8 @@ from assay.errors import InputError
 from assay.readers import Reader
 from assay.readers.reader import Params
 from assay.readers.training import read_training, training_metrics
-from assay.records import Metric, Reading, Shape, Task
+from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task
+from assay.workloads.frames import Choose
 from assay.workloads.program import absolute, program_task
 from assay.workloads.workload import Workload
 
@@ -66,8 +67,9 @@ class TrainingParams(Params):
     checkpoint: str | None = Field(
         None,
         description="Absolute path of a directory on the nodes where a training in `real` mode saves and "
-        "resumes checkpoints, shared by all ranks. A resumed run has no time to train: its log lacks the "
-        "time before.",
+        "resumes checkpoints, shared by all ranks. `{shape}` and `{seed}` in it become the trial's own, so "
+        "that each trial of a suite has its own directory: /data/checkpoints/{shape}-{seed}. A resumed run "
+        "has no time to train: its log lacks the time before.",
     )
     checkpoint_every: int = Field(1000, ge=1, description="Steps between checkpoints.")
     clear_caches: bool = Field(
@@ -112,6 +114,7 @@ def training_workload(
     flops: Callable[[Own], float | None],
     round_: str,
     version: int = 1,
+    choose: Callable[[Own], Choose | None] = lambda _params: None,
 ) -> Workload:
     """A workload that shares the training loop of assay_payloads/training/.
 
@@ -120,6 +123,7 @@ def training_workload(
     samples  plural: `patches`
     flops    FLOPs to train on one sample; None if unknown. Not called for data-only, which trains nothing
     round_   MLPerf round whose rules the log of a real training follows
+    choose   the frames that its program reads from a manifest, if parameters choose them from a catalog
 
     The other parameters are as in `Reader` and `Workload`.
     """
@@ -131,7 +135,7 @@ def training_workload(
         return None if asked.mode == "data-only" else flops(asked)
 
     def task(asked: Own, shape: Shape, seed: int) -> Task:
-        return _task(program, asked, shape, seed)
+        return _task(program, asked, shape, seed, choose(asked))
 
     def read(logs: Mapping[str, Path], asked: Own) -> Reading:
         return read_training(logs, asked, metrics(asked), round_)
@@ -140,7 +144,7 @@ def training_workload(
     return Workload(reader, about, task, sample)
 
 
-def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
+def _task(program: str, params: TrainingParams, shape: Shape, seed: int, choose: Choose | None) -> Task:
     """The job of a training workload."""
     micro = params.batch_size * shape.ranks
     if params.global_batch_size is not None and params.global_batch_size % micro:
@@ -148,5 +152,11 @@ def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task
             f"a global_batch_size of {params.global_batch_size} is not a multiple of batches of "
             f"{params.batch_size} on {shape.ranks} ranks; write a multiple of {micro}"
         )
+    if params.checkpoint is not None:
+        own = params.checkpoint.replace("{shape}", str(shape)).replace("{seed}", str(seed))
+        params = params.model_copy(update={"checkpoint": own})
     outputs = (TRACE,) if params.profile else ()
-    return replace(program_task(program, params, seed=seed), outputs=outputs)
+    task = replace(program_task(program, params, seed=seed, without=("choose",)), outputs=outputs)
+    if choose is None:
+        return task
+    return replace(task, argv=(*task.argv, "--manifest", FRAMES_FILE), frames=choose.choice())

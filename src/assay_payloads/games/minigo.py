@@ -187,7 +187,7 @@ class MiniGo(TrainingBenchmark):
     def training_data(self, epoch: int) -> Positions:
         """Positions of the last generations; in a real training, the newest is played first."""
         options, known = self.options, list(range(epoch + 1))
-        if options.mode == "data-only" and not (known := self.files.generations()):
+        if options.mode in ("data-only", "check") and not (known := self.files.generations()):
             self.rank.fail(
                 f"--data {options.data} has no games: a training with --mode real writes them there"
             )

@@ -32,7 +32,7 @@ from torch.utils.data import Dataset
 from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
 
 from assay_payloads.datasets.feed import UnreadableSampleError
-from assay_payloads.datasets.manifest import ManifestError, parsed
+from assay_payloads.datasets.manifest import Manifest, ManifestError, changed, parsed
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
@@ -191,7 +191,17 @@ class Segmentation(TrainingBenchmark):
             what = f"{len(manifest.frames)} frames of layout {manifest.layout}"
             self.rank.fail(f"--manifest {options.manifest}: found {what}; expected at least 2 of a2d2")
         self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
+        options.manifest_digest = manifest.digest  # a checkpoint of other frames is another training's
+        if options.mode != "check":
+            self._are_as_chosen(manifest)
         return [options.data / frame.label for frame in manifest.frames]
+
+    def _are_as_chosen(self, manifest: Manifest) -> None:
+        """A job may wait for days: end now if frames have vanished or changed meanwhile."""
+        here = manifest.frames[self.rank.rank :: self.rank.size]  # each rank looks at its part
+        if wrong := changed(self.options.data, here):
+            more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+            self.rank.fail(f"files changed since they were chosen: {'; '.join(wrong[:3])}{more}")
 
     def model(self) -> nn.Module:
         """The network, on the CPU."""

@@ -31,7 +31,7 @@ NAMED_FIRST = (
 WORK = (
     "precision", "dtype", "batch_size", "image_size", "channels_last", "data", "deterministic",
     "learning_rate", "target", "quality_target", "train_samples", "eval_samples", "opt_name",
-    "tokens_counted_by", "data_format", "dataset",
+    "tokens_counted_by", "data_format", "dataset", "manifest_digest",
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
 )  # fmt: skip

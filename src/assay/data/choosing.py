@@ -1,0 +1,38 @@
+"""From a catalog to a manifest: the frames that a condition, a draw and a balance choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.data.catalog import Catalog, reading
+from assay.data.filters import condition
+from assay.data.manifest import Manifest, made
+from assay.data.queries import chosen
+from assay.records import FrameChoice
+
+
+def manifest_of(choice: FrameChoice) -> Manifest:
+    """The chosen frames, as the catalog has them now; perhaps none.
+
+    Raises InputError for a wrong condition, a catalog that is missing, or fewer frames than the limit.
+    """
+    words = [choice.where or "all frames"]
+    words += [] if choice.balance is None else [f"as many without {choice.balance} as with it"]
+    words += [] if choice.limit is None else [f"{choice.limit} of them at random"]
+    words += [f"seed {choice.seed}"] if len(words) > 1 else []
+    with reading(Path(choice.catalog)) as catalog:
+        frames = chosen(catalog, choice.where, limit=choice.limit, seed=choice.seed, balance=choice.balance)
+        return made(catalog.about.root, catalog.about.layout, "; ".join(words), frames)
+
+
+def count(catalog: Catalog, where: str = "") -> int:
+    """How many frames satisfy a condition; "" for all. Raises InputError for a wrong condition."""
+    found = condition(where, catalog.columns) if where.strip() else None
+    sql, values = ("TRUE", ()) if found is None else (found.sql, found.values)
+    row = catalog.connection.execute(
+        f"SELECT count(*) FROM frames WHERE {sql}",  # noqa: S608 - columns and parameters
+        list(values),
+    ).fetchone()
+    assert row is not None
+    number: int = row[0]
+    return number

@@ -1,0 +1,217 @@
+"""A site's template of jobs on labelled data: what may be chosen, within which bounds, and what then runs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from assay.errors import InputError, Problem
+from assay.records import Shape
+from assay.suite import document
+from assay.suite.bounds import Range, parse_range
+from assay.suite.document import Document, Key
+from assay.suite.findings import checked, in_order, shown, unknown
+from assay.suite.model import Duration, Name, Repeats, Retries, Shapes
+
+CHOOSE = "choose"  # the parameter of a workload that gets the chosen frames
+_BY_LABELS = (CHOOSE, "manifest", "frames")  # parameters that labels decide
+_LABEL = re.compile(r"""[^\s()<>=!,'"]{1,100}""")  # a word of a condition
+_WORDS = frozenset({"and", "or", "not", "in"})  # that a condition reads otherwise
+Scalar = str | int | float | bool
+
+
+def _bounds(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a range; write it as 0..100000 or 0%..60%")  # noqa: TRY004 pydantic reports ValueError only
+    parse_range(value)
+    return value
+
+
+Bounds = Annotated[str, BeforeValidator(_bounds)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LabelEntry(_Entry):
+    """A class or a column of the catalog that may be chosen."""
+
+    within: Bounds | None = Field(
+        None, description="Of a number: the bounds of what may be chosen: 0..100000 pixels, or 0%..60%."
+    )
+    choices: Annotated[list[str], Field(min_length=1)] | Literal["any"] | None = Field(
+        None, description="Of a text, like camera or scene: the values that may be chosen, or any."
+    )
+    default: str | int | float | list[str] | None = Field(
+        None, description="What holds if nothing is chosen. Default: no condition."
+    )
+    required: bool = Field(False, description="Must be chosen.")
+    about: str = Field("", description="One line for people.")
+
+    @model_validator(mode="after")
+    def _is_a_number_or_a_text(self) -> Self:
+        if (self.within is None) == (self.choices is None):
+            raise ValueError("give either within (of a number) or choices (of a text)")
+        return self
+
+
+class FreeEntry(_Entry):
+    """A parameter of the workload that may be set."""
+
+    within: Bounds | None = Field(None, description="Bounds of a number: 1..50.")
+    choices: Annotated[list[Scalar], Field(min_length=1)] | None = Field(
+        None, description="The values that may be chosen."
+    )
+    default: Any = Field(None, description="If nothing is set. Default: the workload's own.")
+    about: str = Field("", description="One line for people.")
+
+
+class LimitEntry(_Entry):
+    """How many frames may be drawn at random."""
+
+    within: Bounds = Field("1..", description="Bounds of the number of frames.")
+    default: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="If none is set. Default: all frames."
+    )
+
+
+class TemplateFile(_Entry):
+    """A template, as `assay data submit` fills it."""
+
+    template: Name = Field(description="Its name, under which the runs are stored.")
+    about: str = Field("", description="One line for people.")
+    catalog: str = Field(
+        min_length=1, description="File that `assay data scan` made, relative to this one's directory."
+    )
+    labels: dict[str, LabelEntry] = Field(
+        min_length=1, description="What may be chosen: classes and columns of the catalog."
+    )
+    where: str = Field("", description="A condition that always holds, as `assay data query` takes it.")
+    balance: str | None = Field(
+        None, description="A class: take as many frames without it as with it, at random."
+    )
+    limit: Annotated[int, Field(ge=1)] | LimitEntry | None = Field(
+        None, description="Frames to draw at random: a number, or its bounds and default. Default: all."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = Field(
+        1, description="Of the draw, and of the program's random numbers."
+    )
+    systems: Annotated[list[Name], Field(min_length=1)] = Field(
+        default=["local"],
+        description="Where it may run: names from systems.yaml next to this file. The first is the default.",
+    )
+    shapes: Shapes = Field(
+        default=[Shape(1, 1)],
+        json_schema_extra={"default": ["1x1"]},
+        description="Workers x accelerators that may be chosen. The first is the default.",
+    )
+    workload: str = Field(description="What runs: a workload that reads chosen frames.")
+    params: dict[str, Any] = Field(default_factory=dict, description="Its parameters that are fixed.")
+    free: dict[str, FreeEntry] = Field(
+        default_factory=dict, description="Its parameters that may be set, each with its bounds."
+    )
+    repeats: Repeats = Field(1, description="Runs.")
+    timeout: Duration = Field(default=86400.0, description="A run that takes longer is ended: 90s, 2h.")
+    retries: Retries = Field(2, description="How many times at most to retry a run that the platform lost.")
+
+
+@dataclass(frozen=True)
+class JobTemplate:
+    """A template that can be filled.
+
+    labels  by their names in Unicode's composed form
+    """
+
+    content: TemplateFile
+    labels: Mapping[str, LabelEntry]
+    source: Document
+
+    @property
+    def directory(self) -> Path:
+        """Where its relative paths start."""
+        return Path(self.source.file).absolute().parent
+
+    @property
+    def catalog(self) -> Path:
+        """The catalog's file."""
+        return self.directory / Path(self.content.catalog).expanduser()
+
+
+def read_template(path: Path, params_models: Mapping[str, type[BaseModel]]) -> JobTemplate:
+    """The template in a file.
+
+    params_models  workload → model of its parameters
+
+    Raises InputError with every problem, each with its line.
+    """
+    file = document.read(path)
+    problems = list(file.problems)
+    if not isinstance(file.data, dict):
+        if not problems:
+            problems = [
+                Problem(file.where(), f"found {shown(file.data)}; expected template: NAME, labels: …")
+            ]
+        raise InputError(problems)
+    content, wrong = checked(TemplateFile, file.data, file.where)
+    problems += wrong
+    if content is None:
+        raise InputError(in_order(problems, file.file))
+    labels = {composed(name): entry for name, entry in content.labels.items()}
+    problems += _label_problems(content, file)
+    problems += _workload_problems(content, params_models, file)
+    if problems:
+        raise InputError(in_order(problems, file.file))
+    return JobTemplate(content, labels, file)
+
+
+def composed(name: str) -> str:
+    """A name in Unicode's composed form, so that however `ä` was typed, it is the same letter."""
+    return unicodedata.normalize("NFC", name)
+
+
+def bounds_of(entry: LabelEntry | FreeEntry) -> Range | None:
+    """Its bounds; None if it has none."""
+    return None if entry.within is None else parse_range(entry.within)
+
+
+def _label_problems(content: TemplateFile, file: Document) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name in content.labels:
+        at = file.where("labels", name)
+        if not _LABEL.fullmatch(name) or name.lower() in _WORDS:
+            yield Problem(at, f"labels: {shown(name)} can't be the name of a class or column")
+        key = composed(name).lower()
+        if key in first:
+            yield Problem(at, f"labels: {shown(name)} is the same label as {shown(first[key])}; remove one")
+        first.setdefault(key, name)
+
+
+def _workload_problems(
+    content: TemplateFile, models: Mapping[str, type[BaseModel]], file: Document
+) -> Iterator[Problem]:
+    if content.workload not in models:
+        yield Problem(file.where("workload"), f"workload: {unknown('workload', content.workload, models)}")
+        return
+    fields = models[content.workload].model_fields
+    if CHOOSE not in fields:
+        fitting = ", ".join(name for name in models if CHOOSE in models[name].model_fields)
+        what = f"workload: {content.workload} reads no chosen frames; choose from {fitting}"
+        yield Problem(file.where("workload"), what)
+        return
+    places: list[tuple[Key, ...]] = [("params", name) for name in content.params]
+    for path in (*places, *(("free", name) for name in content.free)):
+        name = str(path[1])
+        if name in _BY_LABELS:
+            yield Problem(file.where(*path), f"{path[0]}: the labels and limit decide {name}; remove it")
+        elif path[0] == "free" and name not in fields:
+            words = unknown(f"parameter of {content.workload}", name, fields)
+            yield Problem(file.where(*path), f"free: {words}")
+        elif path[0] == "free" and name in content.params:
+            yield Problem(file.where(*path), f"free: {name} is fixed by params, too; remove one")
