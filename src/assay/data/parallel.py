@@ -34,7 +34,8 @@ Result = TypeVar("Result")
 class Workers:
     """Where tasks run.
 
-    processes  how many at once; None: one per CPU that this process may use, or that the Ray cluster has
+    processes  how many at once, 1: this process itself; None: one per CPU that this process may use, or that
+               the Ray cluster has
     ray        None: processes of this machine; "local": Ray, embedded; else the address of a Ray cluster:
                "auto", HOST:PORT, or ray://HOST:PORT
     gpus       that each needs: 0, or a share of one
@@ -61,6 +62,9 @@ def _on_processes(
     function: Callable[[Task], Result], tasks: Iterator[Task], workers: Workers
 ) -> Iterator[Result]:
     count = workers.processes or len(os.sched_getaffinity(0))
+    if count == 1:  # another process would only have to be started
+        yield from map(function, tasks)
+        return
     deaths = 0
     while True:
         under_way: dict[Future[Result], Task] = {}
