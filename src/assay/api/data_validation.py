@@ -214,3 +214,36 @@ def _keep_result(path: Path, result: Validation) -> None:
 
     document: dict[str, Any] = validation_document(result)
     write_atomic(path / RESULT, json.dumps(document, ensure_ascii=False, indent=1).encode())
+
+
+def validation_rayjob(
+    checkpoint: str,
+    manifest: str,
+    into: str,
+    *,
+    system: str,
+    systems: str | PathLike[str] | None = None,
+    workers: int = 1,
+    more: Sequence[str] = (),
+) -> str:
+    """The YAML of a RayJob for KubeRay that validates, like `assay data validate … --render rayjob`.
+
+    checkpoint, manifest, into  paths in the pods, on volumes of the system
+    system                      on Kubernetes: its image, volumes, resources, namespace, user
+    more                        further words of the command
+
+    Raises InputError for another launcher, or options that a RayJob can't have.
+    """
+    import hashlib
+
+    from assay.api.systems import kubernetes_options
+    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.ray_job import ray_job
+
+    options = kubernetes_options(system, systems)
+    if outside := [path for path in (checkpoint, manifest, into) if not path.startswith("/")]:
+        raise InputError(f"{', '.join(outside)}: a pod needs absolute paths, on a volume of {system}")
+    argv = ["assay", "data", "validate", checkpoint, manifest, "--into", into, "--ray", "auto"]
+    argv += ["--workers", str(workers), *more]
+    name = f"assay-validate-{hashlib.sha256(repr(argv).encode()).hexdigest()[:10]}"
+    return as_yaml([ray_job(name, argv, workers, options)])

@@ -60,6 +60,9 @@ MOST_NAMED, MOST_GROUPS = 5, 20
     help="auto: GPUs where there are any.",
 )
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with pictures.")
+@click.option("--render", type=click.Choice(["rayjob"]), help="Print a manifest for KubeRay, and do nothing.")
+@click.option("--system", help="With --render: the system on Kubernetes whose image and volumes it gets.")
+@click.option("--systems", type=click.Path(path_type=Path, dir_okay=False), help="File with that system.")
 @JSON
 def command(
     checkpoint: Path,
@@ -75,6 +78,9 @@ def command(
     chunk_frames: int,
     device: str,
     page: Path | None,
+    render: str | None,
+    system: str | None,
+    systems: Path | None,
     as_json: bool,
 ) -> None:
     """Count what a trained segmentation network makes of every frame of a manifest.
@@ -83,22 +89,37 @@ def command(
     of a worker or of this process, the same command computes only what is missing. The counts are the same
     for any number of workers, on one kind of device.
 
-    CHECKPOINT is checkpoint.pt of a training of the workload `segmentation`. Pixels are counted at the size
-    that it was trained at. Frames that can't be read are named and left out.
+    CHECKPOINT is trained.pt or checkpoint.pt of a training of the workload `segmentation`. Pixels are counted
+    at the size that it was trained at. Frames that can't be read are named and left out.
 
     \b
     Examples:
-      assay data validate /runs/a2d2/checkpoint.pt all.jsonl --into validated --page validated.html
+      assay data validate /runs/a2d2/trained.pt all.jsonl --into validated --page validated.html
       assay data validate checkpoint.pt all.jsonl --into validated --ray local --workers 2
       assay data validate checkpoint.pt all.jsonl --into validated --ray ray://head:10001 --by weather
+      assay data validate /data/checkpoint.pt /data/all.jsonl --into /data/validated --workers 8 \\
+        --render rayjob --system cluster | kubectl create -f -
       assay data validate checkpoint.pt all.jsonl --into validated --run runs/validation/20260301T101500Z
 
     \b
     Exit codes: 0 every frame counts; 1 some can't be read; 4 an input is wrong or damaged; 5 workers are
     killed again and again, or a file can't be written; 6 another process works on the directory.
     """
-    from assay.api.data_validation import validate_data
+    from assay.api.data_validation import validate_data, validation_rayjob
 
+    if render is not None:
+        if system is None:
+            raise click.UsageError("--render needs --system: a system on Kubernetes with image and volumes")
+        more = ["--batch-size", str(batch_size), "--chunk-frames", str(chunk_frames), "--device", device]
+        more += ["--from", str(source)] if source is not None else []
+        more += [word for column in by for word in ("--by", column)]
+        more += ["--catalog", str(catalog)] if by else []
+        paths = (str(checkpoint), str(manifest), str(into))
+        click.echo(
+            validation_rayjob(*paths, system=system, systems=systems, workers=workers or 1, more=more),
+            nl=False,
+        )
+        return
     live = sys.stderr.isatty() and not as_json
     found = validate_data(
         checkpoint,

@@ -171,9 +171,10 @@ class ValidationDirectory:
         """A kept chunk; None if it isn't there, is damaged, or belongs to another validation."""
         try:
             with open_plain(self.chunk_path(number)) as file:
-                return self.accepted(json.loads(file.read(LARGEST_BYTES)))
+                found = self.accepted(json.loads(file.read(LARGEST_BYTES)))
         except (OSError, ValueError, RecursionError):
             return None
+        return found if found is not None and found.chunk == number else None
 
     def accepted(self, value: Any) -> ValidatedChunk | None:
         """The chunk in plain data that others made, if it is one of this validation."""

@@ -28,11 +28,13 @@ class SegmentationValidationParams(Params):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"checkpoint": "/runs/a2d2/checkpoint.pt", "manifest": "/data/all.jsonl"}]
+            "examples": [{"checkpoint": "/runs/a2d2/trained.pt", "manifest": "/data/all.jsonl"}]
         }
     )
 
-    checkpoint: str = Field(description="checkpoint.pt that a training of `segmentation` saved.")
+    checkpoint: str = Field(
+        description="trained.pt or checkpoint.pt that a training of `segmentation` saved."
+    )
     manifest: str = Field(description="Frames chosen by `assay data query`.")
     data: str | None = Field(None, description="The data set's directory; default: as in the manifest.")
     into: str | None = Field(

@@ -67,7 +67,7 @@ class TrainingParams(Params):
         None,
         description="Absolute path of a directory on the nodes where a training in `real` mode saves and "
         "resumes checkpoints, shared by all ranks. A resumed run has no time to train: its log lacks the "
-        "time before.",
+        "time before. The network that it ends with is trained.pt there.",
     )
     checkpoint_every: int = Field(1000, ge=1, description="Steps between checkpoints.")
     clear_caches: bool = Field(

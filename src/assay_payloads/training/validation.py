@@ -1,6 +1,6 @@
 """A trained segmentation network over many labelled frames: counts of pixels by true and predicted class.
 
-    python -m assay_payloads.training.validation --checkpoint /runs/a2d2/checkpoint.pt --manifest all.jsonl
+    python -m assay_payloads.training.validation --checkpoint /runs/a2d2/trained.pt --manifest all.jsonl
     torchrun --nproc-per-node 8 -m assay_payloads.training.validation --checkpoint … --manifest …
 
 The frames are cut into chunks, and rank r of n takes chunks r, r + n, …. Each becomes one line of the log
@@ -298,14 +298,14 @@ def _class_colours(data: Path, known: Colours) -> np.ndarray:
     return found
 
 
-def kept(path: Path, key: str, classes: int) -> ValidatedChunk | None:
-    """The chunk of a file; None if it isn't there, is damaged, or belongs to another validation."""
+def kept(path: Path, of: Setup, number: int) -> ValidatedChunk | None:
+    """The chunk of a file; None if it isn't there, is damaged, or is another one."""
     try:
         with path.open("rb") as file:
-            found = parsed(json.loads(file.read(LARGEST_BYTES)), classes)
+            found = parsed(json.loads(file.read(LARGEST_BYTES)), len(of.names))
     except (OSError, ValueError, RecursionError, ChunkError):
         return None
-    return found if found.key == key else None
+    return found if (found.key, found.chunk) == (of.key, number) else None
 
 
 def keep(path: Path, text: str) -> None:
@@ -341,7 +341,7 @@ def run(rank: Rank, options: argparse.Namespace) -> None:
     begin = rank.clock()
     for number in range(rank.rank, len(chunks), rank.size):
         file = chunk_file(options.into, number) if options.into is not None else None
-        done = kept(file, of.key, classes) if file is not None else None
+        done = kept(file, of, number) if file is not None else None
         if done is None:
             done = worker.chunk(number, chunks.frames(number))
             computed += len(done.frames) + len(done.unreadable)
@@ -402,7 +402,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--checkpoint", type=Path, required=True, help="checkpoint.pt of a training")
+    add("--checkpoint", type=Path, required=True, help="trained.pt or checkpoint.pt of a training")
     add("--manifest", type=Path, required=True, help="frames, from `assay data query --manifest`")
     add("--data", type=Path, help="the data set's directory; default: as in the manifest")
     add("--into", type=Path, help="directory, shared by all ranks, that keeps each chunk")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assay.records import ConfusionMatrix
 from assay.report import figures
+from assay.report.charts.chart import Chart
 from assay.report.charts.confusion import matrix_chart
 from assay.report.charts.shares import NamedShare, share_bars
 from assay.report.page.document import document, numbered
@@ -63,6 +64,7 @@ def html(report: ValidationReport) -> str:
         kicker="Assay validation",
         title=report.title,
         report=report,
+        unreadable=counted(report.unreadable_count, "frame"),
         lead=_lead(report),
         about=report.about,
         sections=_sections(report),
@@ -92,7 +94,7 @@ def _sections(report: ValidationReport) -> list[tuple[str, str]]:
     return [(name, title) for name, (title, there) in present.items() if there]
 
 
-def _charts(report: ValidationReport) -> list[object]:
+def _charts(report: ValidationReport) -> list[Chart]:
     if not report.classes:
         return []
     ordered = sorted(report.classes, key=lambda one: -one.value)
