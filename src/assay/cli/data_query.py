@@ -25,6 +25,20 @@ MOST_SHOWN = 10  # frames
 @click.option("--balance", metavar="CLASS", help="As many frames without a class as with it.")
 @click.option("--split", metavar="PERCENTAGES", help="Parts by scene, a manifest each: 80/10/10.")
 @click.option("--manifest", type=click.Path(path_type=Path), help="Write the chosen frames to a file.")
+@click.option(
+    "--most-uncertain",
+    "validation",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Those in which a validated network is least certain; with --limit.",
+)
+@click.option(
+    "--like",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A set with the classes of a manifest, or with stated shares; with --limit.",
+)
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of pictures.")
 @click.option("--sql", metavar="QUERY", help="SQL on the tables `frames` and `damaged` instead.")
 @click.option("--timeout", callback=duration, default="60s", show_default=True, help="Longest SQL query.")
 @JSON
@@ -36,6 +50,9 @@ def command(
     balance: str | None,
     split: str | None,
     manifest: Path | None,
+    validation: Path | None,
+    like: Path | None,
+    page: Path | None,
     sql: str | None,
     timeout: float,
     as_json: bool,
@@ -55,6 +72,9 @@ def command(
       assay data query 'pedestrian = 5000..6000 and bicycle = 0' --limit 1000 --seed 7 --manifest some.jsonl
       assay data query 'camera in (cam_front_left, cam_front_right)' --balance bicycle
       assay data query --split 80/10/10 --manifest a2d2.jsonl      a2d2-1.jsonl, a2d2-2.jsonl, a2d2-3.jsonl
+      assay data query 'bicycle > 0' --most-uncertain validated --limit 500 --manifest learn-next.jsonl
+      assay data query --like shares.json --limit 2000 --seed 1 --manifest representative.jsonl
+      assay data query 'road_blocks > 0' --page road-blocks.html
       assay data query --sql 'SELECT scene, count(*) FROM frames GROUP BY scene'
 
     \b
@@ -64,11 +84,17 @@ def command(
     from assay.api.datasets import query_data, query_data_sql, split_data
 
     if sql is not None:
-        if where or limit or balance or split or manifest:
+        if where or limit or balance or split or manifest or validation or like or page:
             raise click.UsageError("--sql stands alone, without a condition and its options")
         _show_answer(query_data_sql(sql, catalog=catalog, timeout_s=timeout), as_json=as_json)
         return
-    found = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
+    said: dict[str, object] = {}
+    if validation is not None or like is not None:
+        if (validation is not None and like is not None) or limit is None or balance:
+            raise click.UsageError("--most-uncertain or --like: one of them, with --limit, without --balance")
+        found, said = _ranked(where, catalog, limit, seed, validation, like)
+    else:
+        found = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
     parts = [found] if split is None else split_data(found, _percents(split), seed=seed)
     files = _files(manifest, len(parts))
     if found.frames:
@@ -76,14 +102,46 @@ def command(
 
         for part, file in zip(parts, files, strict=False):
             write(file, part)
+    if page is not None and found.frames:
+        from assay.api.data_pages import query_page
+
+        query_page(found, page)
     if as_json:
         from assay.documents.datasets import manifest_document
 
-        echo_json([manifest_document(part) for part in parts] if split else manifest_document(found))
+        echo_json(
+            [manifest_document(part) for part in parts] if split else {**manifest_document(found), **said}
+        )
     else:
         _show(found, parts, files)
+        if said:
+            click.echo(said["sentence"])
     if not found.frames:
         click.get_current_context().exit(1)
+
+
+def _ranked(
+    where: str, catalog: Path, limit: int, seed: int, validation: Path | None, like: Path | None
+) -> tuple[Manifest, dict[str, object]]:
+    """The frames of --most-uncertain or --like, and what there is to say of them."""
+    from assay.api.data_choice import frames_like, most_uncertain_frames
+
+    if validation is not None:
+        uncertain = most_uncertain_frames(where, validation, limit, catalog=catalog)
+        sentence = f"mean entropy {uncertain.highest:.3f} to {uncertain.lowest:.3f} bits"
+        if uncertain.unknown:
+            sentence += f"; {uncertain.unknown:,} frames are unknown there and were not ranked"
+        figures = {"highest_bits": uncertain.highest, "lowest_bits": uncertain.lowest}
+        return uncertain.manifest, {**figures, "not_ranked": uncertain.unknown, "sentence": sentence}
+    assert like is not None
+    alike = frames_like(where, like, limit, seed=seed, catalog=catalog)
+    one = alike.result
+    sentence = (
+        f"Jensen-Shannon distance from {like}: {one.distance:.4f} (a random set of this size: "
+        f"{one.at_random:.4f}); farthest: {one.farthest}, {one.share:.2%} instead of {one.target:.2%}"
+    )
+    figures = {"distance": one.distance, "distance_at_random": one.at_random}
+    return alike.manifest, {**figures, "sentence": sentence}
 
 
 def _percents(text: str) -> list[float]:

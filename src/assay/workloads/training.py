@@ -69,7 +69,8 @@ class TrainingParams(Params):
         description="Absolute path of a directory on the nodes where a training in `real` mode saves and "
         "resumes checkpoints, shared by all ranks. `{shape}` and `{seed}` in it become the trial's own, so "
         "that each trial of a suite has its own directory: /data/checkpoints/{shape}-{seed}. A resumed run "
-        "has no time to train: its log lacks the time before.",
+        "has no time to train: its log lacks the time before. The network that it ends with is trained.pt "
+        "there.",
     )
     checkpoint_every: int = Field(1000, ge=1, description="Steps between checkpoints.")
     clear_caches: bool = Field(

@@ -82,7 +82,7 @@ def digest(frames: Iterable[ChosenFrame]) -> str:
 
 def text(manifest: Manifest) -> str:
     """The file's content."""
-    about = {
+    stated = {
         "manifest": VERSION,
         "root": manifest.root,
         "layout": manifest.layout,
@@ -90,49 +90,59 @@ def text(manifest: Manifest) -> str:
         "frames": len(manifest.frames),
         "digest": manifest.digest,
     }
-    lines = [json.dumps(about, ensure_ascii=False), *(frame.line() for frame in manifest.frames)]
+    lines = [json.dumps(stated, ensure_ascii=False), *(frame.line() for frame in manifest.frames)]
     return "\n".join(lines) + "\n"
 
 
 def parsed(path: Path) -> Manifest:
     """A manifest. Raises ManifestError if it is damaged or names a file outside the data set; OSError."""
     with path.open("rb") as file:
-        about = _about(file.readline(LONGEST_LINE))
-        frames = tuple(_frames(iter(lambda: file.readline(LONGEST_LINE), b"")))
-    found = digest(frames)
-    if len(frames) != about["frames"] or found != about["digest"]:
+        stated = about(file.readline(LONGEST_LINE))
+        chosen = tuple(frames(iter(lambda: file.readline(LONGEST_LINE), b"")))
+    found = digest(chosen)
+    check_whole(stated, len(chosen), found)
+    return Manifest(stated["root"], stated["layout"], stated["query"], found, chosen)
+
+
+def check_whole(stated: dict[str, Any], count: int, found: str) -> None:
+    """Raises ManifestError unless this many frames with this digest are what the first line states."""
+    if count != stated["frames"] or found != stated["digest"]:
         raise ManifestError(
             0,
-            f"states {about['frames']} frames with digest {about['digest'][:12]}…, but has {len(frames)} "
+            f"states {stated['frames']} frames with digest {stated['digest'][:12]}…, but has {count} "
             f"with {found[:12]}…: it was cut or changed; make it again with `assay data query`",
         )
-    return Manifest(about["root"], about["layout"], about["query"], found, frames)
 
 
 def header(path: Path) -> dict[str, Any]:
     """The line about the choice, without a look at the frames. Raises ManifestError; OSError."""
     with path.open("rb") as file:
-        return _about(file.readline(LONGEST_LINE))
+        return about(file.readline(LONGEST_LINE))
 
 
-def _about(line: bytes) -> dict[str, Any]:
+def about(line: bytes) -> dict[str, Any]:
+    """What the first line states of the whole. Raises ManifestError if it is none."""
     try:
-        about = json.loads(line)
+        stated = json.loads(line)
     except (ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict) or not isinstance(about.get("manifest"), int):
+        stated = None
+    if not isinstance(stated, dict) or not isinstance(stated.get("manifest"), int):
         raise ManifestError(0, "is not a manifest; `assay data query … --manifest FILE` makes one")
-    if about["manifest"] != VERSION:
+    if stated["manifest"] != VERSION:
         raise ManifestError(
-            0, f"is a manifest of version {about['manifest']}; this Assay reads version {VERSION}"
+            0, f"is a manifest of version {stated['manifest']}; this Assay reads version {VERSION}"
         )
-    if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
+    if wrong := [name for name, kind in KINDS.items() if not isinstance(stated.get(name), kind)]:
         raise ManifestError(1, f"lacks {', '.join(wrong)}")
-    return about
+    return stated
 
 
-def _frames(lines: Iterator[bytes]) -> Iterator[ChosenFrame]:
-    for number, line in enumerate(lines, 2):
+def frames(lines: Iterable[bytes], first: int = 2) -> Iterator[ChosenFrame]:
+    """The frame of each line, the first of which has this number in its file.
+
+    Raises ManifestError for a line that is no frame, or names a file outside the data set.
+    """
+    for number, line in enumerate(lines, first):
         try:
             label, image, label_bytes, image_bytes = json.loads(line)
         except (ValueError, TypeError, RecursionError):

@@ -15,6 +15,7 @@ from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.step import Stepper
 
 NAME = "checkpoint.pt"
+TRAINED = "trained.pt"  # beside it: the network that a training ended with
 # Options that may differ, because they change no weight.
 FREE = {
     *("checkpoint", "checkpoint_every", "clear_caches", "data", "device", "division"),
@@ -55,13 +56,14 @@ class Checkpoint:
             "scaler": self.stepper.scaler.state_dict(),
             "random": everyones,
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        with part.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
+        _write(self.path, state)
+
+    def save_trained(self, step: int) -> None:
+        """Save the network alone, to be used: a training of which this is left is not resumed from it."""
+        if self.path is None or self.rank.rank != 0:
+            return
+        state = {"parameters": self._parameters(), "step": step, "model": self.stepper.module.state_dict()}
+        _write(self.path.with_name(TRAINED), state)
 
     def resume(self) -> int:
         """Load the saved state, if any; returns the steps done."""
@@ -103,3 +105,14 @@ class Checkpoint:
                 f"{self.path} is from another training: {', '.join(different)}; set another --checkpoint "
                 "directory, or use the same parameters"
             )
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
+    """A file that is there whole, or as it was before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

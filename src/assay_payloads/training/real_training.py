@@ -100,6 +100,7 @@ class RealTraining:
         elapsed = self.rank.clock() - begin
         self.log("run_stop", event=END, status="success" if success else "aborted", **self.place())
         self.log_figures(elapsed, success=success)
+        self.checkpoint.save_trained(self.step)
 
     def train(self, last: int) -> bool:
         """Alternate training and evaluation to the target or last step; returns whether it was reached."""

@@ -101,14 +101,23 @@ class Colours:
 class Frames(Dataset):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to the same size."""
 
-    def __init__(self, labels: Sequence[Path], colours: Colours, size: Sequence[int]) -> None:
-        self.labels, self.colours, self.size = labels, colours, list(size)
+    def __init__(
+        self,
+        labels: Sequence[Path],
+        colours: Colours,
+        size: Sequence[int],
+        images: Sequence[Path] | None = None,
+    ) -> None:
+        """Frames of these labels; without `images`, an image is found by the name of its label."""
+        self.labels, self.colours, self.size, self.images = labels, colours, list(size), images
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def where(self, index: int) -> Path:
         """The path of the image: …/label/…_label_… becomes …/camera/…_camera_…"""
+        if self.images is not None:
+            return self.images[index]
         label = self.labels[index]
         name = label.name.replace("_label_", "_camera_")
         return label.parents[2] / "camera" / label.parent.name / name
@@ -142,6 +151,15 @@ def pixels(path: Path) -> torch.Tensor:
             return pil_to_tensor(picture.convert("RGB"))
     except (OSError, SyntaxError, ValueError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
+
+
+def pixel_scores(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    """Scores of every pixel's classes, n·H·W × classes, for images of 0 to 255, n × 3 × H × W."""
+    shape = (1, 3, 1, 1)
+    mean = torch.tensor(MEAN, device=images.device).view(shape)
+    deviation = torch.tensor(DEVIATION, device=images.device).view(shape)
+    scores: torch.Tensor = model((images.float() / 255 - mean) / deviation)
+    return scores.movedim(1, -1).flatten(0, 2)
 
 
 class Segmentation(TrainingBenchmark):
@@ -227,11 +245,7 @@ class Segmentation(TrainingBenchmark):
 
     def predicted(self, model: nn.Module, images: torch.Tensor) -> torch.Tensor:
         """Scores of every pixel's classes, n·H·W × classes."""
-        shape = (1, 3, 1, 1)
-        mean = torch.tensor(MEAN, device=images.device).view(shape)
-        deviation = torch.tensor(DEVIATION, device=images.device).view(shape)
-        scores: torch.Tensor = model((images.float() / 255 - mean) / deviation)
-        return scores.movedim(1, -1).flatten(0, 2)
+        return pixel_scores(model, images)
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Cross entropy, averaged over the pixels that have a class."""

@@ -63,11 +63,11 @@ def template(
             "terminationGracePeriodSeconds": math.ceil(options.grace + KEEPER_SLACK_S),
             **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if options.hostNetwork else {}),
             **({"serviceAccountName": options.serviceAccountName} if options.serviceAccountName else {}),
-            **_secrets(options),
+            **secrets(options),
             **scheduling.pod_fields(order),
             "securityContext": security.of_pod(options),
             "containers": [{"name": container, **_container(order, env, node_from)}],
-            "volumes": [*order.volumes, *_volumes(options)],
+            "volumes": [*order.volumes, *volumes(options)],
             **_claims(options),
         },
     }
@@ -130,7 +130,9 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
         "command": command(order, node_from),
-        "env": _env({**security.env(options), **env}, options, job_spec.secrets(order.job, options.env)),
+        "env": env_entries(
+            {**security.env(options), **env}, options, job_spec.secrets(order.job, options.env)
+        ),
         **({"resources": asked} if asked else {}),
         "securityContext": security.of_container(options),
         "volumeMounts": [
@@ -145,9 +147,10 @@ def _image(order: Order) -> str:
     return order.options.image or order.job.task.image or ""
 
 
-def _env(
+def env_entries(
     env: Mapping[str, str], options: KubernetesSystem, secrets: Mapping[str, SecretReference]
 ) -> list[Manifest]:
+    """The variables of a container: text, and those from Secrets of the cluster."""
     plain = [{"name": name, "value": value} for name, value in sorted(env.items())]
     places = {name: tuple(source.split("/", 1)) for name, source in options.envFromSecret.items()}
     places |= {name: (reference.name, reference.key) for name, reference in secrets.items()}
@@ -163,12 +166,13 @@ def _annotations(order: Order) -> dict[str, str]:
     return {**order.options.annotations, **networks, **scheduling.pod_annotations(order), **own}
 
 
-def _secrets(options: KubernetesSystem) -> Manifest:
+def secrets(options: KubernetesSystem) -> Manifest:
+    """The field of a pod that names the Secrets of its image's registry; empty without any."""
     names = [{"name": name} for name in options.imagePullSecrets]
     return {"imagePullSecrets": names} if names else {}
 
 
-def _volumes(options: KubernetesSystem) -> list[Manifest]:
+def volumes(options: KubernetesSystem) -> list[Manifest]:
     """Shared memory, since the default of 64 MiB is too little for NCCL; then the system's volumes."""
     shm = {"medium": "Memory", **({"sizeLimit": options.shm} if options.shm else {})}
     own = [{"name": "assay-shm", "emptyDir": shm}]

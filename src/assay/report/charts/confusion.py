@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.analyse.confusion import Misclassification, PointConfusion, cells, evaluated
-from assay.records import Result
+from assay.records import ConfusionMatrix, Result
 from assay.report import figures
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
@@ -22,11 +22,21 @@ def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
 
 
 def _matrix(side: str, found: PointConfusion) -> Chart:
+    place = ", ".join(
+        filter(None, (side, figures.shape(str(found.trial.shape)), figures.labels(found.trial.varied)))
+    )
+    caption = f"{found.trial.benchmark} evaluated, {place}: predicted class for each true class, in %"
+    if found.runs > 1:
+        caption += f"; {counted(found.runs, 'run')} combined"
+    return matrix_chart(found.matrix, caption)
+
+
+def matrix_chart(matrix: ConfusionMatrix, caption: str) -> Chart:
     """True classes as rows, predicted ones as columns; classes that never occur are left out."""
-    every = cells(found.matrix)
+    every = cells(matrix)
     true = list(dict.fromkeys(cell.true for cell in every))
     met = {*true, *(cell.predicted for cell in every if cell.count)}
-    predicted = [name for name in found.matrix.classes if name in met]
+    predicted = [name for name in matrix.classes if name in met]
     spec = heat_map(
         [_cell(cell) for cell in every if cell.predicted in met],
         down=true,
@@ -34,17 +44,9 @@ def _matrix(side: str, found: PointConfusion) -> Chart:
         titles=("true class", "predicted class"),
         told=("true class", "predicted class", "share", "count"),
     )
-    place = ", ".join(
-        filter(None, (side, figures.shape(str(found.trial.shape)), figures.labels(found.trial.varied)))
-    )
-    caption = f"{found.trial.benchmark} evaluated, {place}: predicted class for each true class, in %"
-    if found.runs > 1:
-        caption += f"; {counted(found.runs, 'run')} combined"
-    if absent := len(found.matrix.classes) - len(true):
-        caption += f"; {absent} of {len(found.matrix.classes)} classes did not occur"
-    return Chart(
-        "confusion", caption, listed(most_confused(found.matrix)), spec, wide=len(predicted) > _NARROW
-    )
+    if absent := len(matrix.classes) - len(true):
+        caption += f"; {absent} of {len(matrix.classes)} classes did not occur"
+    return Chart("confusion", caption, listed(most_confused(matrix)), spec, wide=len(predicted) > _NARROW)
 
 
 def _cell(cell: Misclassification) -> dict[str, Any]:

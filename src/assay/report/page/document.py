@@ -18,9 +18,12 @@ from assay.report.folding import shortened
 WIDEST_NAME = 36  # characters of a word in a table
 
 
-def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> str:
+def document(
+    template: str, hide: Callable[[str], str] = str, *, pictures: bool = False, **values: Any
+) -> str:
     """A complete page from one of the templates, with style, chart runtime and data inside.
 
+    pictures  whether it shows pictures, which are in the page itself
     hide  removes names from everything put into the template; secrets are removed in any case
     """
     from jinja2 import Environment, PackageLoader
@@ -35,7 +38,7 @@ def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> 
     runtime = _runtime()
     made: str = environment.get_template(template).render(
         version=__version__,
-        policy=_policy(style=style, scripts=(runtime, boot)),
+        policy=_policy(style=style, scripts=(runtime, boot), pictures=pictures),
         style=_trusted(style),
         runtime=_trusted(runtime),
         boot=_trusted(boot),
@@ -97,14 +100,16 @@ def _trusted(text: str) -> Any:
     return Markup(text)  # noqa: S704 - never called with anything that comes from a log
 
 
-def _policy(style: str, scripts: Sequence[str]) -> str:
+def _policy(style: str, scripts: Sequence[str], *, pictures: bool) -> str:
     """A content security policy that runs only these scripts and fetches nothing."""
+    images = ("img-src data:",) if pictures else ()
     allowed = " ".join(_source_hash(script) for script in scripts)
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src {allowed}",
             f"style-src {_source_hash(style)}",
+            *images,
             "base-uri 'none'",
             "form-action 'none'",
         )

@@ -1,0 +1,146 @@
+"""A trained network over labelled frames: frames per second of one worker and of two, next to each other.
+
+Each side validates the same frames into an empty directory. The ratio says what a second worker is worth on
+this machine, with starting the workers and adding the chunks up. Then chunks of many small frames are added
+up, and the largest memory of that is printed, for a tenth of the frames and for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from options import absent, parse, sized
+from paired import in_turn, ratio
+
+MAKE_FRAMES = Path(__file__).resolve().parent.parent / "examples" / "a2d2" / "make_frames.py"
+FRAMES, PAIRS, MANY = 256, 5, 100_000
+SIZE = (96, 160)
+CLASSES = 20
+IMAGE, LABEL = "20180807_145028/camera/c/a_camera_b_{}.png", "20180807_145028/label/c/a_label_b_{}.png"
+
+
+def main() -> None:
+    """Print speeds, the ratio, and the memory of the driver."""
+    options = parse(
+        sized(
+            __doc__,
+            frames=(FRAMES, 16, "frames that are validated"),
+            pairs=(PAIRS, 2, "times that each runs"),
+            many=(MANY, 2_000, "frames that are added up"),
+        )
+    )
+    try:
+        import segmentation_models_pytorch as models
+    except ImportError:
+        absent("segmentation-models-pytorch, of the extra `training`")
+    with tempfile.TemporaryDirectory() as name:
+        workers(Path(name), models, options.frames, options.pairs)
+        memory(Path(name), options.many)
+
+
+def workers(here: Path, models: Any, frames: int, pairs: int) -> None:
+    """Frames per second by the number of workers."""
+    import torch
+
+    from assay import api
+    from assay.data.manifest import write
+
+    root, catalog, net = here / "a2d2", here / "c.duckdb", here / "net.pt"
+    made = [sys.executable, str(MAKE_FRAMES), str(root), "--frames", str(frames), "--size", *map(str, SIZE)]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    api.scan_data(root, catalog=catalog, processes=1)
+    write(here / "m.jsonl", api.query_data(catalog=catalog))
+    torch.manual_seed(1)
+    network = models.Unet(encoder_name="resnet18", encoder_weights=None, classes=CLASSES)
+    options = {"architecture": "unet", "encoder": "resnet18", "image_size": str(SIZE), "reduced": "True"}
+    torch.save({"parameters": options, "step": 0, "model": network.state_dict()}, net)
+
+    def by(count: int) -> Callable[[], float]:
+        def once() -> float:
+            shutil.rmtree(here / "v", ignore_errors=True)
+            argv = [sys.executable, "-m", "assay", "data", "validate", str(net), str(here / "m.jsonl")]
+            argv += ["--into", str(here / "v"), "--workers", str(count), "--chunk-frames", "16", "--json"]
+            begin = time.perf_counter()
+            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+            return frames / (time.perf_counter() - begin)
+
+        return once
+
+    two, one = in_turn(by(2), by(1), pairs)
+    print(f"{frames} frames of {SIZE[1]} × {SIZE[0]}: one worker {median(one):.1f} frames/s")
+    print(f"  two workers ({median(two):.1f} frames/s) over one: {ratio(two, one)}")
+
+
+def memory(here: Path, many: int) -> None:
+    """The largest memory of adding chunks up, for a tenth of the frames and for all of them."""
+    largest = {}
+    for count in (many // 10, many):
+        directory = here / f"many-{count}"
+        prepared(directory, count)
+        argv = [sys.executable, __file__, "--add-up", str(directory)]
+        largest[count] = int(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    few, all_of_them = largest.values()
+    print(
+        f"chunks of {many:,} frames added up with {all_of_them / 1e6:.0f} MB; "
+        f"of {many // 10:,}: {few / 1e6:.0f} MB"
+    )
+
+
+def prepared(directory: Path, count: int) -> None:
+    """A validation all of whose chunks are there, of frames that don't exist."""
+    from dataclasses import asdict
+
+    from assay.data.manifest import ChosenFrame, made, write
+    from assay.data.validation import About
+    from assay_payloads.datasets.validated_chunk import ValidatedChunk, ValidatedFrame
+
+    (directory / "v" / "chunks").mkdir(parents=True)
+    frames = [ChosenFrame(LABEL.format(n), IMAGE.format(n), 1, 1) for n in range(count)]
+    manifest = made("/data", "a2d2", "all", frames)
+    write(directory / "m.jsonl", manifest)
+    key = hashlib.sha256(b"benchmark").hexdigest()
+    names = tuple(f"class {n}" for n in range(CLASSES))
+    about = About(key, key, 1, manifest.digest, "all", "/data", names, (32, 32), count, 64, 4)
+    (directory / "v" / "validation.json").write_text(json.dumps(asdict(about)))
+    for chunk in range(-(-count // 64)):
+        own = range(64 * chunk, min(count, 64 * chunk + 64))
+        each = [ValidatedFrame(n, 4, 0.5, [(1, 400, 500, 420), (9, 500, 520, 600)]) for n in own]
+        cells = [
+            (1, 1, 400 * len(own)),
+            (1, 9, 100 * len(own)),
+            (9, 1, 20 * len(own)),
+            (9, 9, 500 * len(own)),
+        ]
+        text = ValidatedChunk(key, chunk, cells, each, []).text()
+        (directory / "v" / "chunks" / f"{chunk:07}.json").write_text(text)
+
+
+def add_up(directory: Path) -> None:
+    """Add up what is there; print the largest memory of this process, in bytes."""
+    from assay.data.validated_frames import reduced
+    from assay.data.validation import opened, read_about
+    from assay_payloads.datasets.manifest_chunks import ManifestChunks
+
+    chunks = ManifestChunks(directory / "m.jsonl", 64)
+    with opened(directory / "v", read_about(directory / "v")) as found:
+        result = reduced(found, chunks)
+    assert result.validated == chunks.count
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--add-up"]:
+        add_up(Path(sys.argv[2]))
+    else:
+        main()

@@ -1,0 +1,195 @@
+"""A set of frames whose classes are distributed as stated, and how far from that it is.
+
+Frames are added one by one, each time the one of some hundred random ones that brings the shares of the set
+nearest to the target, by the Jensen-Shannon distance that scenes are compared by, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.data.catalog import Catalog
+from assay.data.classes import UNKNOWN
+from assay.data.filters import condition
+from assay.data.manifest import ChosenFrame, read
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole
+
+MOST_CANDIDATES: Final = 50_000  # frames to choose from, drawn at random from more
+TRIED: Final = 256  # frames that are considered for each place
+REST: Final = "the rest"
+_TOLERANCE: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of pixels: of classes, by their columns, and of all others together; they add up to 1."""
+
+    shares: Mapping[str, float]
+    rest: float
+
+
+@dataclass(frozen=True)
+class RepresentativeSet:
+    """Chosen frames.
+
+    distance   Jensen-Shannon distance of their classes from the target, 0 (alike) to 1
+    at_random  the same of a random set of as many frames
+    farthest   the class whose share differs most; share: in the set, target: as stated
+    """
+
+    frames: tuple[ChosenFrame, ...]
+    distance: float
+    at_random: float
+    farthest: str
+    share: float
+    target: float
+
+
+def target_of(path: Path, catalog: Catalog) -> Distribution:
+    """The distribution in a JSON file, `{"car": 0.07, "sky": "20%"}`, or that of a manifest's frames.
+
+    Raises InputError with everything that is wrong with the file.
+    """
+    head = read_whole(path)
+    try:
+        value = json.loads(head)
+    except (ValueError, RecursionError):
+        return _of_manifest(path, catalog)
+    if isinstance(value, dict) and "manifest" in value:  # without frames, it is one line
+        return _of_manifest(path, catalog)
+    if not isinstance(value, dict) or not value:
+        raise InputError([Problem(str(path), 'found no table; expected {"car": 0.07, "sky": "20%"}')])
+    problems = [
+        Problem(str(path), f"the catalog has no class {name!r}; `assay data classes` lists them")
+        for name in value
+        if name not in catalog.about.columns
+    ]
+    shares = {name: _share(written) for name, written in value.items()}
+    problems += [
+        Problem(str(path), f"{name}: found {value[name]!r}; expected a share, like 0.07 or 7%")
+        for name, share in shares.items()
+        if share is None
+    ]
+    known = {name: share for name, share in shares.items() if share is not None}
+    total = sum(known.values())
+    if total > 1 + _TOLERANCE:
+        problems.append(Problem(str(path), f"the shares add up to {total:.2%}; expected at most 100 %"))
+    if problems:
+        raise InputError(problems)
+    return Distribution(known, max(0.0, 1 - total))
+
+
+def _share(written: object) -> float | None:
+    if isinstance(written, str) and written.strip().endswith("%"):
+        try:
+            value = float(written.strip()[:-1]) / 100
+        except ValueError:
+            return None
+    elif isinstance(written, int | float) and not isinstance(written, bool):
+        value = float(written)
+    else:
+        return None
+    return value if 0 <= value <= 1 else None
+
+
+def _of_manifest(path: Path, catalog: Catalog) -> Distribution:
+    labels = [frame.label for frame in read(path).frames]
+    columns = (*catalog.about.columns, UNKNOWN)
+    each = ", ".join(f'coalesce(sum("{c}"), 0)' for c in columns)
+    row = catalog.connection.execute(
+        f"SELECT count(*), {each} FROM frames WHERE label IN (SELECT unnest(?))",  # noqa: S608
+        [labels],
+    ).fetchone()
+    assert row is not None
+    count, *pixels = row
+    if count != len({*labels}) or not sum(pixels):
+        raise InputError(
+            f"{path}: {len({*labels}) - count} of its frames are not in the catalog; scan them first"
+        )
+    total = float(sum(pixels))
+    shares = {name: float(n) / total for name, n in zip(catalog.about.columns, pixels, strict=False)}
+    return Distribution(shares, float(pixels[-1]) / total)
+
+
+def representative(
+    catalog: Catalog, where: str, target: Distribution, limit: int, seed: int
+) -> RepresentativeSet:
+    """Frames that satisfy a condition, chosen so that their classes are distributed like the target.
+
+    Raises InputError for a wrong condition, or if fewer frames than the limit satisfy it.
+    """
+    import numpy as np
+
+    frames, pixels = _candidates(catalog, where, [*target.shares], seed)
+    if limit > len(frames):
+        raise InputError(f"{len(frames)} frames satisfy the condition; expected at least the limit, {limit}")
+    goal = np.array([*target.shares.values(), target.rest])
+    chance = np.random.default_rng(seed)
+    drawn = chance.permutation(len(frames))[:limit]
+    built = np.array(_built(pixels, goal, limit, chance))
+    at_random = distance(pixels[drawn].sum(axis=0), goal)
+    best = min((built, drawn), key=lambda places: distance(pixels[places].sum(axis=0), goal))
+    sums = pixels[best].sum(axis=0)
+    own = sums / sums.sum()
+    most = int(np.argmax(abs(own - goal)))
+    name = (*target.shares, REST)[most]
+    chosen = sorted((frames[place] for place in best), key=lambda frame: frame.label)
+    return RepresentativeSet(
+        tuple(chosen), distance(sums, goal), at_random, name, float(own[most]), float(goal[most])
+    )
+
+
+def distance(pixels: Any, goal: Any) -> float:
+    """Jensen-Shannon distance of pixels per class from shares, 0 to 1."""
+    return float(_distances(pixels[None], goal)[0])
+
+
+def _distances(pixels: Any, goal: Any) -> Any:
+    """The distance of each row of pixels."""
+    import numpy as np
+
+    own = pixels / pixels.sum(axis=1, keepdims=True)
+    mean = (own + goal) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = np.where(own > 0, own * np.log2(own / mean), 0.0).sum(axis=1)
+        b = np.where(goal > 0, goal * np.log2(goal / mean), 0.0).sum(axis=1)
+    return np.sqrt(np.maximum(0.0, (a + b) / 2))
+
+
+def _built(pixels: Any, goal: Any, limit: int, chance: Any) -> list[int]:
+    """Places of frames, chosen one after the other."""
+    import numpy as np
+
+    left, sums, chosen = np.arange(len(pixels)), np.zeros(pixels.shape[1]), []
+    for _ in range(limit):
+        tried = np.arange(len(left)) if len(left) <= TRIED else chance.choice(len(left), TRIED, replace=False)
+        best = tried[int(np.argmin(_distances(sums + pixels[left[tried]], goal)))]
+        chosen.append(int(left[best]))
+        sums = sums + pixels[left[best]]
+        left[best] = left[-1]
+        left = left[:-1]
+    return chosen
+
+
+def _candidates(
+    catalog: Catalog, where: str, columns: Sequence[str], seed: int
+) -> tuple[list[ChosenFrame], Any]:
+    """Frames, and their pixels of each class and of the rest (frames × classes + 1)."""
+    import numpy as np
+
+    clause = condition(where, catalog.columns) if where.strip() else None
+    each = "".join(f', "{name}"' for name in columns)
+    rows = catalog.connection.execute(
+        f"SELECT label, image, label_bytes, image_bytes, pixels{each} FROM frames "  # noqa: S608
+        f"WHERE {clause.sql if clause else 'TRUE'} ORDER BY hash(label || ?), label LIMIT {MOST_CANDIDATES}",
+        [*(clause.values if clause else ()), str(seed)],
+    ).fetchall()
+    rows.sort()
+    counts = np.array([row[4:] for row in rows], dtype=float).reshape(len(rows), len(columns) + 1)
+    rest = counts[:, 0] - counts[:, 1:].sum(axis=1)
+    return [ChosenFrame(*row[:4]) for row in rows], np.column_stack([counts[:, 1:], rest])

@@ -1,0 +1,129 @@
+"""The HTML page of a validation: figures with intervals, confusion matrix, the worst frames as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records import ConfusionMatrix
+from assay.report import figures
+from assay.report.charts.chart import Chart
+from assay.report.charts.confusion import matrix_chart
+from assay.report.charts.shares import NamedShare, share_bars
+from assay.report.page.document import document, numbered
+from assay.report.page.pictures import FramePictures
+from assay.report.tables import Table, TableBody, TableRow
+from assay.units import counted
+
+MOST_ROWS = 500  # of a table of groups, the worst first
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """Frames with the same value of a column; figures None if they aren't defined."""
+
+    column: str
+    value: str
+    frames: int
+    mean_iou: float | None
+    pixel_accuracy: float | None
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """One validation.
+
+    classes     that labels have, with their IoU
+    absent      classes that no label has
+    unreadable  frames that don't count, and why; `unreadable_count` of them in all
+    pictures    of the worst frames; `no_pictures` says why there are none
+    about       where it is from, as (name, value) pairs
+    """
+
+    title: str
+    frames: int
+    scenes: int
+    mean_iou: NamedShare | None
+    pixel_accuracy: NamedShare | None
+    classes: Sequence[NamedShare]
+    absent: Sequence[str]
+    matrix: ConfusionMatrix
+    groups: Sequence[GroupScores]
+    unreadable_count: int
+    unreadable: Sequence[tuple[str, str]]
+    pictures: Sequence[FramePictures]
+    no_pictures: str
+    about: Sequence[tuple[str, str]]
+
+
+def html(report: ValidationReport) -> str:
+    """The complete page."""
+    return document(
+        "validation.html",
+        pictures=True,
+        kicker="Assay validation",
+        title=report.title,
+        report=report,
+        unreadable=counted(report.unreadable_count, "frame"),
+        lead=_lead(report),
+        about=report.about,
+        sections=_sections(report),
+        charts=numbered(_charts(report)),
+        tables=_tables(report),
+    )
+
+
+def _lead(report: ValidationReport) -> str:
+    frames = f"{counted(report.frames, 'frame')} of {counted(report.scenes, 'scene')}"
+    if report.mean_iou is None or report.pixel_accuracy is None:
+        return f"{frames}: no label has a class of this network, so no figure is defined."
+    worst = min(report.classes, key=lambda one: one.value)
+    return (
+        f"Mean IoU {report.mean_iou.words()} over {frames}; pixel accuracy {report.pixel_accuracy.words()}. "
+        f"The worst class is {worst.name}: IoU {figures.percent(worst.value)}."
+    )
+
+
+def _sections(report: ValidationReport) -> list[tuple[str, str]]:
+    present = {
+        "frames": ("Worst frames", True),
+        "charts": ("Charts", bool(report.classes)),
+        "numbers": ("Numbers", True),
+        "unreadable": ("Frames that can't be read", bool(report.unreadable)),
+    }
+    return [(name, title) for name, (title, there) in present.items() if there]
+
+
+def _charts(report: ValidationReport) -> list[Chart]:
+    if not report.classes:
+        return []
+    ordered = sorted(report.classes, key=lambda one: -one.value)
+    intervals = any(one.low is not None for one in ordered)
+    more = ", with 95 % intervals over scenes" if intervals else "; no intervals: they need 8 scenes"
+    return [
+        share_bars("iou", f"IoU of each class{more}", "intersection over union", ordered),
+        matrix_chart(report.matrix, "Predicted class for each true class, in % of its pixels"),
+    ]
+
+
+def _tables(report: ValidationReport) -> list[Table]:
+    rows = tuple(TableRow((one.name, one.words())) for one in sorted(report.classes, key=lambda o: o.value))
+    rows += tuple(TableRow((name, "in no label")) for name in report.absent)
+    tables = [Table("Classes, the worst first", ("", "IoU"), (TableBody("", rows),), frozenset({0, 1}))]
+    for column in dict.fromkeys(group.column for group in report.groups):
+        groups = [group for group in report.groups if group.column == column]
+        groups.sort(key=lambda group: 2.0 if group.mean_iou is None else group.mean_iou)
+        tables.append(
+            Table(
+                f"By {column}, the worst first",
+                ("", "frames", "mean IoU", "pixel accuracy"),
+                (TableBody("", tuple(map(_group_row, groups[:MOST_ROWS]))),),
+            )
+        )
+    return tables
+
+
+def _group_row(group: GroupScores) -> TableRow:
+    shares = (group.mean_iou, group.pixel_accuracy)
+    texts = (figures.NONE if share is None else figures.percent(share) for share in shares)
+    return TableRow((group.value or "(none)", f"{group.frames:,}", *texts))

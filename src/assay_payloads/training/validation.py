@@ -1,0 +1,431 @@
+"""A trained segmentation network over many labelled frames: counts of pixels by true and predicted class.
+
+    python -m assay_payloads.training.validation --checkpoint /runs/a2d2/trained.pt --manifest all.jsonl
+    torchrun --nproc-per-node 8 -m assay_payloads.training.validation --checkpoint … --manifest …
+
+The frames are cut into chunks, and rank r of n takes chunks r, r + n, …. Each becomes one line of the log
+and, with --into, one durable file; the chunks that have one are not computed again. Chunks and batches are
+cut from the manifest alone and the arithmetic of a chunk runs on one thread or one GPU, so that the counts
+don't depend on the number of ranks. Pixels are counted at the size that the network was trained at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import io
+import json
+import math
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from assay_payloads.datasets.feed import UNREADABLE, UnreadableSampleError
+from assay_payloads.datasets.manifest import ChosenFrame, ManifestError
+from assay_payloads.datasets.manifest_chunks import ManifestChunks
+from assay_payloads.datasets.validated_chunk import (
+    LARGEST_BYTES,
+    ChunkError,
+    ValidatedChunk,
+    ValidatedFrame,
+    parsed,
+)
+from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.segmentation import ARCHITECTURES, Colours, Frames, pixel_scores
+
+VERSION = 1  # of the arithmetic: chunks of another one don't count
+DECODERS = 8  # threads that decode ahead of a GPU
+ENTROPY_DIGITS = 6
+LONGEST_REASON = 300  # characters
+
+
+class CheckpointError(Exception):
+    """Why a file can't be validated as a network."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is validated, and how. Workers get it with each of their tasks.
+
+    checkpoint  a file that a training of `segmentation` saved
+    sha256      of it: a worker that finds another file there ends
+    manifest    digest of the frames
+    data        the data set's directory, on the workers
+    names       the network's classes
+    size        height and width of its images, pixels
+    batch_size  frames at once; chunk_frames: frames of a chunk
+    device      auto: a GPU if there is one
+    """
+
+    checkpoint: str
+    sha256: str
+    manifest: str
+    data: str
+    names: tuple[str, ...]
+    size: tuple[int, int]
+    batch_size: int
+    chunk_frames: int
+    device: str = "auto"
+
+    @property
+    def key(self) -> str:
+        """The same for chunks that add up to the same: a digest of everything that may change a count."""
+        about = {name: value for name, value in asdict(self).items() if name not in PLACES}
+        return hashlib.sha256(json.dumps({**about, "version": VERSION}).encode()).hexdigest()
+
+
+PLACES = {"checkpoint", "data", "device"}  # of a setup: where it is done changes no count
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a checkpoint says about its network: options of its training as text, and its steps."""
+
+    options: Mapping[str, str]
+    step: int
+    sha256: str
+    weights: Mapping[str, Any]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of its images, pixels."""
+        height, width = ast.literal_eval(self.options["image_size"])
+        return int(height), int(width)
+
+    def network(self, classes: int) -> nn.Module:
+        """With its weights, on the CPU. Raises CheckpointError if it has other classes."""
+        network: nn.Module = ARCHITECTURES[self.options["architecture"]](
+            encoder_name=self.options["encoder"], encoder_weights=None, classes=classes
+        )
+        try:
+            network.load_state_dict(self.weights)
+        except RuntimeError as error:
+            why = str(error).splitlines()[-1].strip()
+            raise CheckpointError(f"doesn't fit {classes} classes and its own options: {why}") from None
+        return network.eval()
+
+
+def trained(path: Path) -> Trained:
+    """A checkpoint of `segmentation`. Raises CheckpointError if it is none; OSError."""
+    data = path.read_bytes()
+    try:
+        kept = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        options, step, weights = kept["parameters"], int(kept["step"]), kept["model"]
+        found = Trained(options, step, hashlib.sha256(data).hexdigest(), weights)
+        known = options["architecture"] in ARCHITECTURES and found.size and options["encoder"]
+    except (*UNREADABLE, UnpicklingError) as error:  # what torch raises for files of others
+        what = f"{type(error).__name__}: {str(error).splitlines()[0][:LONGEST_REASON] if str(error) else ''}"
+        raise CheckpointError(f"is not a checkpoint of `segmentation` ({what})") from None
+    if not known:
+        raise CheckpointError(f"has a network that is unknown here: {options['architecture']}")
+    return found
+
+
+def colours(data: Path, options: Mapping[str, str]) -> Colours:
+    """The classes that the network learned. Raises UnreadableSampleError without a list of classes."""
+    return Colours(data / "class_list.json", reduced=options["reduced"] == "True")
+
+
+def setup(
+    checkpoint: Path, manifest: ManifestChunks, data: Path, *, batch_size: int, device: str = "auto"
+) -> Setup:
+    """What is validated. Raises CheckpointError, UnreadableSampleError, or OSError."""
+    network = trained(checkpoint)
+    names = tuple(colours(data, network.options).names)
+    network.network(len(names))
+    return Setup(
+        str(checkpoint.absolute()),
+        network.sha256,
+        manifest.about.digest,
+        str(data.absolute()),
+        names,
+        network.size,
+        batch_size,
+        manifest.size,
+        device,
+    )
+
+
+class Validator:
+    """A network that is loaded, with the loader of its frames. One in each worker."""
+
+    def __init__(self, of: Setup) -> None:
+        self.setup = of
+        self.device = device_of(of.device)
+        torch.set_num_threads(1)  # sums of floats depend on the number of threads
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        network = trained(Path(of.checkpoint))
+        if network.sha256 != of.sha256:
+            raise CheckpointError(f"{of.checkpoint} is another file on this node than where this began")
+        self.colours = colours(Path(of.data), network.options)
+        self.model = network.network(len(of.names)).to(self.device)
+        self.threads = ThreadPoolExecutor(DECODERS if self.device.type == "cuda" else 1)
+
+    def chunk(self, number: int, frames: Sequence[ChosenFrame]) -> ValidatedChunk:
+        """The counts of a chunk's frames."""
+        classes = len(self.setup.names)
+        matrix = torch.zeros((classes, classes), dtype=torch.int64)
+        done: list[ValidatedFrame] = []
+        unreadable: list[tuple[int, str]] = []
+        for first in range(0, len(frames), self.setup.batch_size):
+            batch = frames[first : first + self.setup.batch_size]
+            at = number * self.setup.chunk_frames + first
+            for offset, result in enumerate(self.batch(batch)):
+                if isinstance(result, str):
+                    unreadable.append((at + offset, result[:LONGEST_REASON]))
+                    continue
+                table, entropy = result
+                known = table[:classes]
+                matrix += known
+                done.append(_frame(at + offset, known, int(table[classes].sum()), entropy))
+        cells = [
+            (true, predicted, int(matrix[true, predicted])) for true, predicted in matrix.nonzero().tolist()
+        ]
+        return ValidatedChunk(self.setup.key, number, cells, done, unreadable)
+
+    def batch(self, frames: Sequence[ChosenFrame]) -> Iterator[tuple[torch.Tensor, float] | str]:
+        """For each frame: pixels by true (the last row: unknown) and predicted class, and the mean entropy.
+
+        For one that can't be read, why.
+        """
+        loaded = list(self.threads.map(self.load, frames))
+        readable = [one for one in loaded if not isinstance(one, str)]
+        results = iter(self.predict(readable))
+        for one in loaded:
+            if isinstance(one, str):
+                yield one
+            else:
+                table, entropy, _ = next(results)
+                yield table, entropy
+
+    def load(self, frame: ChosenFrame) -> tuple[torch.Tensor, torch.Tensor] | str:
+        """Image and label as the training loads them, or why they can't be read."""
+        root = Path(self.setup.data)
+        try:
+            return Frames([root / frame.label], self.colours, self.setup.size, [root / frame.image])[0]
+        except (UnreadableSampleError, *UNREADABLE) as error:
+            return " ".join(str(error).split())
+
+    @torch.inference_mode()
+    def predict(
+        self, batch: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ) -> Iterator[tuple[torch.Tensor, float, torch.Tensor]]:
+        """For each frame: pixels by true and predicted class, mean entropy in bits, predicted classes."""
+        if not batch:
+            return
+        classes, (height, width) = len(self.setup.names), self.setup.size
+        images = torch.stack([image for image, _ in batch]).to(self.device)
+        labels = torch.stack([label for _, label in batch]).to(self.device)
+        scores = pixel_scores(self.model, images).view(len(batch), height * width, classes)
+        for own, label in zip(scores, labels, strict=True):
+            predicted = own.argmax(1)
+            rows = label.long().flatten().clamp(max=classes)  # the last row: pixels of unknown colors
+            counts = torch.bincount(rows * classes + predicted, minlength=(classes + 1) * classes)
+            logs = own.float().log_softmax(1)
+            entropy = float(-(logs.exp() * logs).sum(1).mean()) / math.log(2)
+            yield (
+                counts.view(classes + 1, classes).cpu(),
+                round(max(0.0, entropy), ENTROPY_DIGITS),
+                predicted.view(height, width).to(torch.uint8).cpu(),
+            )
+
+
+def device_of(name: str) -> torch.device:
+    """The device of this worker: of several GPUs, the workers of a machine take one after the other."""
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    number = multiprocessing.current_process().name.rpartition("-")[2]  # SpawnProcess-1, …
+    place = os.environ.get("LOCAL_RANK") or (number if number.isdecimal() else "0")
+    return torch.device("cuda", int(place) % torch.cuda.device_count())
+
+
+def _frame(index: int, table: torch.Tensor, unknown: int, entropy: float) -> ValidatedFrame:
+    right, true, predicted = table.diagonal(), table.sum(1), table.sum(0)
+    there = (true + predicted).nonzero().flatten().tolist()
+    rows = [(name, int(right[name]), int(true[name]), int(predicted[name])) for name in there]
+    return ValidatedFrame(index, unknown, entropy, rows)
+
+
+@lru_cache(maxsize=1)
+def validator(of: Setup) -> Validator:
+    """The one of this process."""
+    return Validator(of)
+
+
+def validated(task: tuple[Setup, int, Sequence[ChosenFrame]]) -> tuple[int, str]:
+    """A chunk's number and its text: what workers are sent, and what they return."""
+    of, number, frames = task
+    return number, validator(of).chunk(number, frames).text()
+
+
+def pictures(
+    of: Setup, frames: Sequence[tuple[str, str]]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray] | None]:
+    """Image, label and prediction (height × width × 3, uint8) of each frame; None if it can't be read.
+
+    frames  label and image, below the data set's directory
+    """
+    worker = Validator(of)
+    colour = _class_colours(Path(of.data), worker.colours)
+    for label, image in frames:
+        loaded = worker.load(ChosenFrame(label, image, 0, 0))
+        if isinstance(loaded, str):
+            yield None
+            continue
+        ((_, _, predicted),) = worker.predict([loaded])
+        yield loaded[0].permute(1, 2, 0).numpy(), colour[loaded[1].numpy()], colour[predicted.numpy()]
+
+
+def _class_colours(data: Path, known: Colours) -> np.ndarray:
+    """The first color of each class in the list of classes (256 × 3, uint8); black for none."""
+    found = np.zeros((256, 3), dtype=np.uint8)
+    for text in reversed(json.loads((data / "class_list.json").read_text(encoding="utf-8"))):
+        value = [int(text[at : at + 2], 16) for at in (1, 3, 5)]
+        pixel = torch.tensor(value, dtype=torch.uint8).view(3, 1, 1)
+        found[int(known.classes(pixel))] = value
+    return found
+
+
+def kept(path: Path, of: Setup, number: int) -> ValidatedChunk | None:
+    """The chunk of a file; None if it isn't there, is damaged, or is another one."""
+    try:
+        with path.open("rb") as file:
+            found = parsed(json.loads(file.read(LARGEST_BYTES)), len(of.names))
+    except (OSError, ValueError, RecursionError, ChunkError):
+        return None
+    return found if (found.key, found.chunk) == (of.key, number) else None
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a chunk's file whole, and wait until the disk has it."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with unfinished.open("w", encoding="ascii") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def chunk_file(directory: Path, number: int) -> Path:
+    """Where a chunk is kept."""
+    return directory / "chunks" / f"{number:07}.json"
+
+
+def run(rank: Rank, options: argparse.Namespace) -> None:
+    """Validate this rank's chunks; rank 0 prints the figures of all."""
+    chunks = ManifestChunks(options.manifest, options.chunk_frames)
+    if chunks.about.layout != "a2d2" or not chunks.count:
+        rank.fail(
+            f"{options.manifest}: found {chunks.count} frames of layout {chunks.about.layout}; "
+            "expected some of a2d2"
+        )
+    data = options.data or Path(chunks.about.root)
+    of = setup(options.checkpoint, chunks, data, batch_size=options.batch_size, device=options.device)
+    for key, value in stated(of, chunks).items():
+        rank.log(key, value)
+    worker, classes = Validator(of), len(of.names)
+    matrix = torch.zeros((classes, classes), dtype=torch.int64)
+    computed = unreadable = 0
+    begin = rank.clock()
+    for number in range(rank.rank, len(chunks), rank.size):
+        file = chunk_file(options.into, number) if options.into is not None else None
+        done = kept(file, of, number) if file is not None else None
+        if done is None:
+            done = worker.chunk(number, chunks.frames(number))
+            computed += len(done.frames) + len(done.unreadable)
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                keep(file, done.text())
+        rank.log("validated_chunk", done.document(), chunk=number, chunks=len(chunks))
+        unreadable += len(done.unreadable)
+        for true, predicted, pixels in done.confusion:
+            matrix[true, predicted] += pixels
+    (elapsed,) = rank.over_ranks([rank.clock() - begin], "MAX")
+    total = rank.over_ranks([float(computed), float(unreadable), *matrix.flatten().tolist()], "SUM")
+    if rank.rank == 0:
+        report(rank, of, total, elapsed)
+
+
+def stated(of: Setup, chunks: ManifestChunks) -> dict[str, object]:
+    """Facts of the log."""
+    return {
+        "checkpoint_sha256": of.sha256,
+        "manifest_digest": of.manifest,
+        "validation_key": of.key,
+        "frames": chunks.count,
+        "chunks": len(chunks),
+        "classes": len(of.names),
+        "image_height": of.size[0],
+        "image_width": of.size[1],
+    }
+
+
+def report(rank: Rank, of: Setup, total: Sequence[float], elapsed: float) -> None:
+    """The figures of all ranks."""
+    computed, unreadable, *cells = total
+    classes = len(of.names)
+    matrix = torch.tensor(cells, dtype=torch.float64).long().view(classes, classes)
+    right, true, predicted = matrix.diagonal(), matrix.sum(1), matrix.sum(0)
+    occurs = true > 0
+    rank.log("unreadable_frames", int(unreadable))
+    if not bool(occurs.any()):
+        rank.fail(f"none of the frames could be read: {int(unreadable)} are unreadable")
+    if not computed:
+        rank.fail("every chunk was there already: nothing was measured; `assay data validate` shows them")
+    rank.log("confusion_matrix", matrix.tolist(), classes=list(of.names))
+    names = [name for name, there in zip(of.names, occurs.tolist(), strict=True) if not there]
+    rank.log("classes_not_evaluated", names)
+    figures = {
+        "throughput": (computed / elapsed, "images/s"),
+        "mean_iou": (float((right / (true + predicted - right))[occurs].double().mean()), ""),
+        "pixel_accuracy": (float(right.sum() / true.sum()), ""),
+    }
+    for key, (value, unit) in figures.items():
+        rank.log(key, value, unit=unit, labels={})
+
+
+def main() -> None:
+    """Parse the command line and validate."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--checkpoint", type=Path, required=True, help="trained.pt or checkpoint.pt of a training")
+    add("--manifest", type=Path, required=True, help="frames, from `assay data query --manifest`")
+    add("--data", type=Path, help="the data set's directory; default: as in the manifest")
+    add("--into", type=Path, help="directory, shared by all ranks, that keeps each chunk")
+    add("--batch-size", type=int, default=4, help="frames at once")
+    add("--chunk-frames", type=int, default=64, help="frames of a chunk")
+    add("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    options = parser.parse_args()
+    rank = Rank()
+    if options.batch_size < 1 or options.chunk_frames < 1:
+        rank.fail("--batch-size and --chunk-frames must be at least 1")
+    rank.join(options.device)
+    try:
+        run(rank, options)
+    except ManifestError as error:
+        rank.fail(f"--manifest {options.manifest}: {error}")
+    except CheckpointError as error:
+        rank.fail(f"--checkpoint {options.checkpoint}: {error}")
+    except UnreadableSampleError as error:
+        rank.fail(str(error))
+    except OSError as error:
+        rank.fail(f"{error.filename or options.checkpoint}: {error.strerror or error}")
+    rank.leave()
+
+
+if __name__ == "__main__":
+    main()
