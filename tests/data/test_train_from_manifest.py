@@ -36,7 +36,8 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path) -> None:
             **more,
             "mode": "real",
             "data": str(root),
-            "manifest": str(tmp_path / "m.jsonl"),
+            "manifest": "m.jsonl",  # relative to the suite, like the other paths
+            "checkpoint": "kept",
         },
         "repeats": 1,
         "systems": ["local"],
@@ -51,6 +52,11 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path) -> None:
     said = {event["key"]: event for event in events}
     assert said["manifest_digest"]["value"] == chosen.digest
     assert said["train_samples"]["value"] + said["eval_samples"]["value"] in (9, 10)
+    from assay_payloads.training.validation import trained
+
+    ended = trained(tmp_path / "kept" / "trained.pt")
+    assert (ended.step, ended.size) == (4, (64, 96))
+    ended.network(20)
     (tmp_path / "m.jsonl").write_text("hello\n")
     ran = typed(tmp_path, "run", "suite.json", "--quiet", "--new")
     assert ran.returncode != 0

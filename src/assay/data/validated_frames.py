@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.data.classes import of_names
-from assay.data.segmentation_scores import Scores, scores, scores_of_scenes
+from assay.data.segmentation_scores import SegmentationScores, scores, scores_of_scenes
 from assay.data.validation import (
     FRAMES,
-    About,
     ClassResult,
     FrameResult,
     GroupResult,
     Validation,
+    ValidationAbout,
     ValidationDirectory,
 )
 from assay.errors import InputError
@@ -92,7 +92,7 @@ def reduced(
 class _FrameTable:
     """The frames in a table of their own, with three columns per class: right, true, predicted."""
 
-    def __init__(self, connection: DuckDBPyConnection, about: About) -> None:
+    def __init__(self, connection: DuckDBPyConnection, about: ValidationAbout) -> None:
         self.connection, self.about = connection, about
         self.columns = of_names(about.names).columns
         counts = [f"{name}_{what}" for name in self.columns for what in ("right", "true", "predicted")]
@@ -190,7 +190,9 @@ class _FrameTable:
             tuple(self._worst()),
         )
 
-    def _classes(self, matrix: Any, whole: Scores, scenes: Sequence[Any]) -> Iterator[ClassResult]:
+    def _classes(
+        self, matrix: Any, whole: SegmentationScores, scenes: Sequence[Any]
+    ) -> Iterator[ClassResult]:
         for at, (name, column) in enumerate(zip(self.about.names, self.columns, strict=True)):
             iou, row, predicted = whole.ious[at], matrix[at], matrix[:, at]
             there = sum(1 for counts in scenes if counts[at][1] > 0)
