@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +95,8 @@ def _on_processes(
 
 
 def _end_with_driver() -> None:
-    """End this worker when its driver is killed: it would wait for tasks forever."""
+    """End this worker when its driver is killed: it would wait for tasks forever. Ctrl-C ends it silently."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_wait_for_driver, daemon=True).start()
 
 
