@@ -102,7 +102,7 @@ def prepared(directory: Path, count: int) -> None:
     from dataclasses import asdict
 
     from assay.data.manifest import ChosenFrame, made, write
-    from assay.data.validation import About
+    from assay.data.validation import ValidationAbout
     from assay_payloads.datasets.validated_chunk import ValidatedChunk, ValidatedFrame
 
     (directory / "v" / "chunks").mkdir(parents=True)
@@ -111,7 +111,7 @@ def prepared(directory: Path, count: int) -> None:
     write(directory / "m.jsonl", manifest)
     key = hashlib.sha256(b"benchmark").hexdigest()
     names = tuple(f"class {n}" for n in range(CLASSES))
-    about = About(key, key, 1, manifest.digest, "all", "/data", names, (32, 32), count, 64, 4)
+    about = ValidationAbout(key, key, 1, manifest.digest, "all", "/data", names, (32, 32), count, 64, 4)
     (directory / "v" / "validation.json").write_text(json.dumps(asdict(about)))
     for chunk in range(-(-count // 64)):
         own = range(64 * chunk, min(count, 64 * chunk + 64))

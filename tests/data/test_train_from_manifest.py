@@ -30,7 +30,8 @@ def chosen(tmp_path: Path) -> Manifest:
     write(tmp_path / "m.jsonl", frames)
     form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2}
     more = {"max_epochs": 1, "eval_every": 1, "learning_rate": 0.05}
-    real = {"mode": "real", "data": str(root), "manifest": str(tmp_path / "m.jsonl")}
+    # relative to the suite, like the other paths
+    real = {"mode": "real", "data": str(root), "manifest": "m.jsonl", "checkpoint": "kept"}
     suite = {
         "suite": "chosen",
         "workload": "segmentation",
@@ -52,6 +53,11 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path, chosen: Mani
     said = {event["key"]: event for event in events}
     assert said["manifest_digest"]["value"] == chosen.digest
     assert said["train_samples"]["value"] + said["eval_samples"]["value"] in (9, 10)
+    from assay_payloads.training.validation import trained
+
+    ended = trained(tmp_path / "kept" / "trained.pt")
+    assert (ended.step, ended.size) == (4, (64, 96))
+    ended.network(20)
 
 
 @pytest.mark.long

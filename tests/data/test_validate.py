@@ -207,6 +207,7 @@ def test_counts_are_the_same_for_any_number_of_workers(
         assert (made / f"by-{workers}" / CHUNKS / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.long  # Ray gives its start 30 s, which is little on a busy machine
 def test_ray_on_two_processes_counts_the_same(made: Path, validated: dict[str, Any]) -> None:
     require("ray", importlib.util.find_spec("ray") is not None, "install the extra `ray`")
     again = validate(made, "by-ray", "--ray", "local", "--workers", "2")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from assay.data.validation import About, Progress, Validation, ValidationDirectory
+    from assay.data.validation import Validation, ValidationAbout, ValidationDirectory, ValidationProgress
     from assay_payloads.datasets.manifest import ChosenFrame
     from assay_payloads.datasets.manifest_chunks import ManifestChunks
     from assay_payloads.training.validation import Setup
@@ -35,7 +35,7 @@ def validate_data(
     batch_size: int = BATCH_SIZE,
     chunk_frames: int = CHUNK_FRAMES,
     device: str = "auto",
-    tell: Callable[[Progress], None] | None = None,
+    tell: Callable[[ValidationProgress], None] | None = None,
 ) -> Validation:
     """Validate a network over the frames of a manifest, like `assay data validate`.
 
@@ -54,7 +54,7 @@ def validate_data(
     from pathlib import Path
 
     from assay.data.validated_frames import reduced
-    from assay.data.validation import Progress, opened
+    from assay.data.validation import ValidationProgress, opened
 
     begin = time.monotonic()
     chunks = manifest_chunks(Path(manifest), chunk_frames)
@@ -63,7 +63,7 @@ def validate_data(
         raise InputError(f"a batch of {batch_size} frames: expected at least 1")
     setup, step = _setup(Path(checkpoint), chunks, data, batch_size, device)
     about = _about(setup, chunks, step)
-    so_far = Progress(len(chunks), chunks.count)
+    so_far = ValidationProgress(len(chunks), chunks.count)
     report = tell or (lambda _: None)
     with opened(Path(into), about) as directory:
         _take_from_logs(directory, runs)
@@ -129,10 +129,10 @@ def _setup(
         raise unreadable(checkpoint, error) from error
 
 
-def _about(setup: Setup, chunks: ManifestChunks, step: int) -> About:
-    from assay.data.validation import About
+def _about(setup: Setup, chunks: ManifestChunks, step: int) -> ValidationAbout:
+    from assay.data.validation import ValidationAbout
 
-    return About(
+    return ValidationAbout(
         setup.key,
         setup.sha256,
         step,
@@ -177,7 +177,7 @@ def _length(chunks: ManifestChunks, number: int) -> int:
     return min(chunks.size, chunks.count - number * chunks.size)
 
 
-def _progress(so_far: Progress, directory: ValidationDirectory, chunks: ManifestChunks) -> None:
+def _progress(so_far: ValidationProgress, directory: ValidationDirectory, chunks: ManifestChunks) -> None:
     so_far.done_chunks = len(directory.done)
     last = len(chunks) - 1
     short = chunks.size - _length(chunks, last) if last in directory.done else 0

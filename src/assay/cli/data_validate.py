@@ -15,7 +15,7 @@ from assay.cli.options import JSON, echo_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.data.validation import Progress, Validation
+    from assay.data.validation import Validation, ValidationProgress
 
 MOST_NAMED, MOST_GROUPS = 5, 20
 
@@ -196,12 +196,12 @@ def _show_groups(found: Validation, share: Callable[[float | None], str]) -> Non
             click.echo(f"  and {len(groups) - MOST_GROUPS:,} better ones")
 
 
-def _progress() -> Callable[[Progress], None]:
+def _progress() -> Callable[[ValidationProgress], None]:
     from assay.units import rough_seconds
 
     drawn = 0.0
 
-    def tell(done: Progress) -> None:
+    def tell(done: ValidationProgress) -> None:
         nonlocal drawn
         now = time.monotonic()
         if now - drawn < 0.1:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -68,7 +70,8 @@ def _on_processes(
     deaths = 0
     while True:
         under_way: dict[Future[Result], Task] = {}
-        with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        spawned = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(count, mp_context=spawned, initializer=_end_with_driver) as pool:
             try:
                 for task in islice(tasks, AHEAD * count):
                     under_way[pool.submit(function, task)] = task
@@ -89,6 +92,19 @@ def _on_processes(
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def _end_with_driver() -> None:
+    """End this worker when its driver is killed: it would wait for tasks forever. Ctrl-C ends it silently."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_wait_for_driver, daemon=True).start()
+
+
+def _wait_for_driver() -> None:
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    driver.join()
+    os._exit(1)
 
 
 def _check_deaths(deaths: int) -> None:

@@ -26,7 +26,7 @@ _TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Distribution:
+class TargetShares:
     """Shares of pixels: of classes, by their columns, and of all others together; they add up to 1."""
 
     shares: Mapping[str, float]
@@ -50,7 +50,7 @@ class RepresentativeSet:
     target: float
 
 
-def target_of(path: Path, catalog: Catalog) -> Distribution:
+def target_of(path: Path, catalog: Catalog) -> TargetShares:
     """The distribution in a JSON file, `{"car": 0.07, "sky": "20%"}`, or that of a manifest's frames.
 
     Raises InputError with everything that is wrong with the file.
@@ -81,7 +81,7 @@ def target_of(path: Path, catalog: Catalog) -> Distribution:
         problems.append(Problem(str(path), f"the shares add up to {total:.2%}; expected at most 100 %"))
     if problems:
         raise InputError(problems)
-    return Distribution(known, max(0.0, 1 - total))
+    return TargetShares(known, max(0.0, 1 - total))
 
 
 def _share(written: object) -> float | None:
@@ -97,7 +97,7 @@ def _share(written: object) -> float | None:
     return value if 0 <= value <= 1 else None
 
 
-def _of_manifest(path: Path, catalog: Catalog) -> Distribution:
+def _of_manifest(path: Path, catalog: Catalog) -> TargetShares:
     labels = [frame.label for frame in read(path).frames]
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'coalesce(sum("{c}"), 0)' for c in columns)
@@ -113,11 +113,11 @@ def _of_manifest(path: Path, catalog: Catalog) -> Distribution:
         )
     total = float(sum(pixels))
     shares = {name: float(n) / total for name, n in zip(catalog.about.columns, pixels, strict=False)}
-    return Distribution(shares, float(pixels[-1]) / total)
+    return TargetShares(shares, float(pixels[-1]) / total)
 
 
 def representative(
-    catalog: Catalog, where: str, target: Distribution, limit: int, seed: int
+    catalog: Catalog, where: str, target: TargetShares, limit: int, seed: int
 ) -> RepresentativeSet:
     """Frames that satisfy a condition, chosen so that their classes are distributed like the target.
 

@@ -18,7 +18,7 @@ CONFIDENCE: Final = 0.95
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareInterval:
     """A share from 0 to 1 and its 95 % interval; None where it isn't defined."""
 
     value: float | None
@@ -27,7 +27,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Scores:
+class SegmentationScores:
     """What the counts of some frames amount to.
 
     ious      of each class; None if no label has it
@@ -35,20 +35,22 @@ class Scores:
     accuracy  share of pixels that were predicted right
     """
 
-    ious: tuple[Share, ...]
-    mean_iou: Share
-    accuracy: Share
+    ious: tuple[ShareInterval, ...]
+    mean_iou: ShareInterval
+    accuracy: ShareInterval
 
 
-def scores(counts: Any) -> Scores:
+def scores(counts: Any) -> SegmentationScores:
     """Without intervals, from the pixels of each class: right, true, predicted (classes × 3)."""
     ious, mean, accuracy = _figures(_array(counts)[None])
-    return Scores(
-        tuple(Share(_plain(value)) for value in ious[0]), Share(_plain(mean[0])), Share(_plain(accuracy[0]))
+    return SegmentationScores(
+        tuple(ShareInterval(_plain(value)) for value in ious[0]),
+        ShareInterval(_plain(mean[0])),
+        ShareInterval(_plain(accuracy[0])),
     )
 
 
-def scores_of_scenes(counts: Sequence[Any], seed: int = 0) -> Scores:
+def scores_of_scenes(counts: Sequence[Any], seed: int = 0) -> SegmentationScores:
     """With intervals where there are enough scenes, from the pixels of each scene (scenes × classes × 3).
 
     A class's interval needs eight scenes with the class; so does the mean's, of whichever.
@@ -66,7 +68,7 @@ def scores_of_scenes(counts: Sequence[Any], seed: int = 0) -> Scores:
     sums = np.tensordot(drawn.astype(float), by_scene, axes=1)
     ious, mean, accuracy = _figures(sums)
     scenes = (by_scene[:, :, 1] > 0).sum(axis=0)
-    return Scores(
+    return SegmentationScores(
         tuple(
             _with_interval(one.value, draws, int(there))
             for one, draws, there in zip(found.ious, ious.T, scenes, strict=True)
@@ -96,19 +98,19 @@ def _figures(counts: Any) -> tuple[Any, Any, Any]:
     return ious, mean, accuracy
 
 
-def _with_interval(value: float | None, draws: Any, scenes: int) -> Share:
+def _with_interval(value: float | None, draws: Any, scenes: int) -> ShareInterval:
     """The bootstrap's standard error on the logit scale, by the t of the scenes: it widens for few."""
     import numpy as np
     from scipy import stats
 
     inside = draws[(draws > 0) & (draws < 1)]
     if value is None or scenes < LEAST_SCENES or not 0 < value < 1 or len(inside) < len(draws) / 2:
-        return Share(value)
+        return ShareInterval(value)
     logits = np.log(inside / (1 - inside))
     deviation = float(logits.std(ddof=1)) * math.sqrt(scenes / (scenes - 1))
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, scenes - 1)) * deviation
     middle = math.log(value / (1 - value))
-    return Share(value, _expit(middle - half), _expit(middle + half))
+    return ShareInterval(value, _expit(middle - half), _expit(middle + half))
 
 
 def _expit(x: float) -> float:

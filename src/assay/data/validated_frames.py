@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.data.classes import of_names
-from assay.data.segmentation_scores import Scores, scores, scores_of_scenes
+from assay.data.segmentation_scores import SegmentationScores, scores, scores_of_scenes
 from assay.data.validation import (
     FRAMES,
-    About,
     ClassResult,
     FrameResult,
     GroupResult,
     Validation,
+    ValidationAbout,
     ValidationDirectory,
 )
 from assay.errors import InputError
@@ -24,7 +24,8 @@ from assay_payloads.datasets.validated_chunk import ValidatedChunk
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ROWS_AT_ONCE: Final = 8192
+ROWS_AT_ONCE: Final = 2048
+MEMORY: Final = "512MB"  # of the table of frames; what is larger is on the disk
 MOST_NAMED: Final = 1000  # unreadable frames that are named in a result; the table of frames has all
 MOST_GROUPS: Final = 1000  # values of a column
 WORST: Final = 12  # frames
@@ -65,7 +66,7 @@ def reduced(
     matrix = np.zeros((classes, classes), dtype=np.int64)
     unfinished = directory.path / ".frames.duckdb"
     unfinished.unlink(missing_ok=True)
-    connection = duckdb.connect(str(unfinished), config={"memory_limit": "1GB"})
+    connection = duckdb.connect(str(unfinished), config={"memory_limit": MEMORY, "threads": 2})
     try:
         table = _FrameTable(connection, about)
         for number in range(len(chunks)):
@@ -77,10 +78,7 @@ def reduced(
             tell(number + 1)
         table.write()
         parquet = directory.path / f".{FRAMES}.tmp"
-        connection.execute(
-            f"COPY (SELECT * FROM frames ORDER BY number) TO '{_quoted(parquet)}' "  # noqa: S608
-            "(FORMAT parquet, COMPRESSION zstd)"
-        )
+        connection.execute(f"COPY frames TO '{_quoted(parquet)}' (FORMAT parquet, COMPRESSION zstd)")
         parquet.replace(directory.path / FRAMES)
         result = table.result(matrix, by or {})
     finally:
@@ -92,7 +90,7 @@ def reduced(
 class _FrameTable:
     """The frames in a table of their own, with three columns per class: right, true, predicted."""
 
-    def __init__(self, connection: DuckDBPyConnection, about: About) -> None:
+    def __init__(self, connection: DuckDBPyConnection, about: ValidationAbout) -> None:
         self.connection, self.about = connection, about
         self.columns = of_names(about.names).columns
         counts = [f"{name}_{what}" for name in self.columns for what in ("right", "true", "predicted")]
@@ -101,8 +99,7 @@ class _FrameTable:
         connection.execute("SET enable_progress_bar = false")
         each = ", ".join(f'"{name}" INTEGER' for name in counts)
         connection.execute(f"CREATE TABLE frames ({fixed}, {each})")
-        self.rows: list[tuple[Any, ...]] = []
-        self.pixels: list[Any] = []
+        self.rows: list[tuple[tuple[Any, ...], Any]] = []
 
     def add(self, chunk: ValidatedChunk, frames: Sequence[Any]) -> None:
         """A chunk's frames, with what the manifest says of them."""
@@ -126,8 +123,8 @@ class _FrameTable:
         pixels, unknown, figures, counts = rest
         parts = frame.label.split("/")
         camera = parts[2] if len(parts) > 3 else ""
-        self.rows.append((index, frame.label, frame.image, parts[0], camera, why, pixels, unknown, *figures))
-        self.pixels.append(counts)
+        row = (index, frame.label, frame.image, parts[0], camera, why, pixels, unknown, *figures)
+        self.rows.append((row, counts))
 
     def write(self) -> None:
         """Rows that are not in the table yet."""
@@ -136,16 +133,16 @@ class _FrameTable:
         if not self.rows:
             return
         none = np.full((len(self.about.names), 3), -1, dtype=np.int32)
-        counts = np.stack([none if one is None else one for one in self.pixels]).reshape(len(self.rows), -1)
-        given = dict(zip((name for name, _ in _FIXED), zip(*self.rows, strict=True), strict=True))
+        self.rows.sort(key=lambda one: one[0][0])  # whole chunks: the table is in the order of the frames
+        rows, pixels = zip(*self.rows, strict=True)
+        counts = np.stack([none if one is None else one for one in pixels]).reshape(len(rows), -1)
+        given = dict(zip((name for name, _ in _FIXED), zip(*rows, strict=True), strict=True))
         added: dict[str, Any] = {
             name: np.array(given[name], dtype=object if kind == "VARCHAR" else float) for name, kind in _FIXED
         }
         added |= {name: counts[:, at] for at, name in enumerate(self.counts)}
         fixed = [
-            f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
-            if kind == "DOUBLE" or kind == "BIGINT"
-            else name
+            f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END" if kind in ("DOUBLE", "BIGINT") else name
             for name, kind in _FIXED
         ]
         each = ", ".join(f'nullif("{name}", -1)' for name in self.counts)
@@ -155,7 +152,7 @@ class _FrameTable:
             f"{each} FROM added"
         )
         self.connection.unregister("added")
-        self.rows, self.pixels = [], []
+        self.rows = []
 
     def result(self, matrix: Any, by: Mapping[str, Path]) -> Validation:
         """The figures of all frames."""
@@ -190,7 +187,9 @@ class _FrameTable:
             tuple(self._worst()),
         )
 
-    def _classes(self, matrix: Any, whole: Scores, scenes: Sequence[Any]) -> Iterator[ClassResult]:
+    def _classes(
+        self, matrix: Any, whole: SegmentationScores, scenes: Sequence[Any]
+    ) -> Iterator[ClassResult]:
         for at, (name, column) in enumerate(zip(self.about.names, self.columns, strict=True)):
             iou, row, predicted = whole.ious[at], matrix[at], matrix[:, at]
             there = sum(1 for counts in scenes if counts[at][1] > 0)

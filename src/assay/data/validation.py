@@ -29,7 +29,7 @@ _LOGGED, _KEY = b":::MLLOG ", b'"validated_chunk"'
 
 
 @dataclass(frozen=True)
-class About:
+class ValidationAbout:
     """What a validation is of.
 
     key         of its chunks: a digest of everything that may change a count
@@ -54,7 +54,7 @@ class About:
 
 
 @dataclass
-class Progress:
+class ValidationProgress:
     """Chunks and frames of the whole, and those that are done; computed: frames of this call."""
 
     chunks: int = 0
@@ -121,7 +121,7 @@ class Validation:
     worst       frames with the lowest mean IoU
     """
 
-    about: About
+    about: ValidationAbout
     validated: int
     unreadable: int
     unreadable_frames: tuple[tuple[str, str], ...]
@@ -145,7 +145,7 @@ class ValidationDirectory:
     """A validation's directory, which only the process that holds its lock writes."""
 
     path: Path
-    about: About
+    about: ValidationAbout
     done: set[int] = field(default_factory=set)
 
     def chunk_path(self, number: int) -> Path:
@@ -196,7 +196,7 @@ class ValidationDirectory:
 
 
 @contextmanager
-def opened(path: Path, about: About) -> Iterator[ValidationDirectory]:
+def opened(path: Path, about: ValidationAbout) -> Iterator[ValidationDirectory]:
     """The directory of this validation, made if it isn't there.
 
     Raises InputError if another validation is in it, BusyError if another process works on it.
@@ -212,18 +212,18 @@ def opened(path: Path, about: About) -> Iterator[ValidationDirectory]:
         yield directory
 
 
-def read_about(path: Path) -> About:
+def read_about(path: Path) -> ValidationAbout:
     """What the validation in a directory is of. Raises InputError if there is none."""
     if not (path / ABOUT).is_file():
         raise InputError(f"{path}: has no {ABOUT}; `assay data validate … --into {path}` makes a validation")
     value = read_json(path / ABOUT)
     try:
-        return About(**{**value, "names": tuple(value["names"]), "size": tuple(value["size"])})
+        return ValidationAbout(**{**value, "names": tuple(value["names"]), "size": tuple(value["size"])})
     except (TypeError, KeyError) as error:
         raise InputError(f"{path / ABOUT}: is damaged ({error}); validate into another directory") from None
 
 
-def _check_same(path: Path, there: About, here: About) -> None:
+def _check_same(path: Path, there: ValidationAbout, here: ValidationAbout) -> None:
     what = {
         "checkpoint": "another checkpoint",
         "manifest": "other frames",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
+from assay.workloads.program import absolute
 from assay.workloads.training import TrainingParams, training_workload
 
 # Forward FLOPs per pixel for 20 classes, by torch's counter; 653 GFLOP for 1,216 × 1,920 with the first.
@@ -62,6 +63,12 @@ class SegmentationParams(TrainingParams):
     held_out: int = Field(10, ge=2, description="One in this many frames is held out for the evaluation.")
     weight_decay: float = Field(1e-4, ge=0, description="Weight decay, applied to all weights.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout rate of DeepLabV3+'s features.")
+
+    @field_validator("manifest")
+    @classmethod
+    def _is_a_place(cls, path: str | None, info: ValidationInfo) -> str | None:
+        """Relative to the suite's directory if the context names it, otherwise to the current one."""
+        return None if path is None else absolute(path, info)
 
     @field_validator("image_size")
     @classmethod
