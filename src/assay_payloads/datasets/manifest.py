@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 VERSION = 1
+ENTRY = "#"  # between a file and an entry in it: `shard-000.tar#000017.png`, `instances_val.json#139`
+WITH_ENTRIES = {"webdataset": ".tar", "coco": ".json"}  # layout → how its files with entries end
 LONGEST_LINE = 1 << 16
 KINDS = {"root": str, "layout": str, "query": str, "frames": int, "digest": str}
 
@@ -138,6 +140,19 @@ def _frames(lines: Iterator[bytes]) -> Iterator[ChosenFrame]:
                 what = f"{name!r} is outside the data set; a frame's files are below its directory"
                 raise ManifestError(number, what)
         yield ChosenFrame(label, image, label_bytes, image_bytes)
+
+
+def file_of(layout: str, name: str) -> str:
+    """The file that a label or image is in: itself, or for an entry the shard or the annotations.
+
+    >>> file_of("webdataset", "train/shard-000.tar#000017.png")
+    'train/shard-000.tar'
+    >>> file_of("a2d2", "scene/label/camera/a.tar#1.png")
+    'scene/label/camera/a.tar#1.png'
+    """
+    end = WITH_ENTRIES.get(layout)
+    file, found, _ = name.partition(f"{end}{ENTRY}")
+    return f"{file}{end}" if end and found else name
 
 
 def inside(name: str) -> bool:

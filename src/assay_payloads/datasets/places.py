@@ -182,10 +182,8 @@ class Bucket:
         """See Place."""
         with self._errors(""):
             found = _s3().find(self._root, detail=True)
-        if not found:
-            with self._errors(""):
-                if not _s3().exists(self._root.partition("/")[0]):
-                    raise AbsentError(f"{self.address}: there is no such bucket")
+            if not found:  # s3fs takes a refusal or a missing bucket for an empty one
+                _s3().call_s3("list_objects_v2", Bucket=self._root.partition("/")[0], MaxKeys=1)
         for name, about in found.items():
             if not name.endswith("/"):
                 yield name[len(self._root) + 1 :], _stored(about)
