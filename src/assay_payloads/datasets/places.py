@@ -277,9 +277,9 @@ def _stored(about: Any) -> StoredFile:
 
 @dataclass
 class _Connection:
-    """A process's own: a connection does not survive a fork."""
+    """A process's own, by the AWS_* variables that it was made with: it does not survive a fork."""
 
-    pid: int = -1
+    made_with: tuple[int, frozenset[tuple[str, str]]] | None = None
     filesystem: Any = None
 
 
@@ -288,8 +288,9 @@ _LOCK = threading.Lock()
 
 
 def _s3() -> Any:
+    made_with = os.getpid(), frozenset(one for one in os.environ.items() if one[0].startswith("AWS_"))
     with _LOCK:
-        if _CONNECTION.pid != os.getpid():
+        if _CONNECTION.made_with != made_with:
             try:
                 import s3fs
             except ImportError:
@@ -303,5 +304,5 @@ def _s3() -> Any:
                 use_listings_cache=False,
                 skip_instance_cache=True,
             )
-            _CONNECTION.pid = os.getpid()
+            _CONNECTION.made_with = made_with
         return _CONNECTION.filesystem
