@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import made_a2d2
 from assay import api
 from assay.data.classes import CITYSCAPES, class_list
 from assay.errors import InputError
+from assay_payloads.datasets import stored_png
 from assay_payloads.datasets.label_images import LabelImageError, counts
 from assay_payloads.datasets.places import place
 from command_line import assay as typed
@@ -245,7 +248,6 @@ def test_cityscapes_labels_are_counted_by_their_ids(tmp_path: Path) -> None:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["RGB", "RGBA", "L"]))
 def test_counts_are_those_of_the_pixels(seed: int, kind: str) -> None:
-    import io
 
     chance = np.random.default_rng(seed)
     height, width = chance.integers(1, 20, 2)
@@ -287,3 +289,52 @@ def test_typed_with_damage_and_without_a_data_set(a2d2: Path, tmp_path: Path) ->
     done = typed(tmp_path, "data", "scan", ".")
     assert done.returncode == 4
     assert "it has a2d2/, which is A2D2's: scan that" in done.stderr
+
+
+def chunked(width: int, height: int, rows: bytes, *, cut: int = 0, spoilt: bool = False) -> bytes:
+    """A PNG of grey values with these compressed rows."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data) ^ spoilt * (kind == b"IDAT")
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    packed = zlib.compress(rows)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", packed[: len(packed) - cut]), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_a_label_that_inflates_to_more_than_it_claims_is_not_inflated() -> None:
+    assert counts(chunked(4, 2, b"\0aaaa\0aaab"))[1] == {97: 7, 98: 1}
+    bomb = chunked(4, 2, b"\0" * 50_000_000)
+    tracemalloc.start()
+    with pytest.raises(LabelImageError, match="is damaged: 11 bytes of pixels, expected 10"):
+        counts(bomb)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
+    for damaged, said in (
+        (chunked(4, 2, b"\0aaaa"), "5 bytes of pixels, expected 10"),
+        (chunked(4, 2, b"\0aaaa\0aaab", cut=5), "is damaged"),
+        (chunked(4, 2, b"\0aaaa\0aaab", spoilt=True), "its checksum differs"),
+        (chunked(4, 2, b"\0aaaa\0aaab")[:-12], "it is cut before its end"),
+    ):
+        with pytest.raises(LabelImageError, match=said):
+            counts(damaged)
+
+
+def test_colors_that_differ_only_by_alpha_are_one() -> None:
+    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
+    pixels[..., 0], pixels[..., 3] = 255, np.arange(12).reshape(3, 4)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    assert counts(file.getvalue())[1] == {0xFF0000: 12}
+
+
+def test_counts_are_the_same_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.random.default_rng(2).integers(0, 3, (30, 50, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    found = counts(file.getvalue())
+    monkeypatch.setattr(stored_png, "isal_zlib", None)
+    assert counts(file.getvalue()) == found

@@ -122,8 +122,9 @@ def test_ray_gives_the_same_bytes_though_its_workers_are_killed(
         f"api.scan_data({str(a2d2)!r}, catalog={str(tmp_path / 'c.duckdb')!r}, processes=1, ray='local', "
         f"parquet={str(parquet)!r}, tell=tell)\n"
     )
+    patient = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}  # a busy machine
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=patient
     ) as scan:
         assert scan.stdout is not None
         assert scan.stdout.readline() == "two are read\n"
