@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import made_a2d2
 from assay import api
 from assay.data.bus import join_bus
 from assay.data.catalog import Rows, writing
@@ -14,6 +15,7 @@ from assay.data.classes import of_names
 from assay.data.tags import join_tags
 from assay.errors import InputError
 from assay_payloads.datasets.places import place
+from command_line import assay as typed
 
 FRAMES, BEGIN, STEP = 10, 1_533_646_228_000_000, 500_000  # two frames a second from 2018-08-07 12:50:28 UTC
 CLASSES = of_names(("Car", "Sky"))
@@ -190,3 +192,25 @@ def test_a_recording_that_is_none_is_named(catalog: Path, tmp_path: Path, value:
     done = joined(catalog, tmp_path / "bus")
     assert [said in done.problems[0], "is not JSON" in done.problems[1]] == [True, True]  # type: ignore[attr-defined]
     assert done.frames == 0  # type: ignore[attr-defined]
+
+
+def test_typed_with_tags_and_a_bus_of_which_one_clock_is_off(tmp_path: Path) -> None:
+    root = made_a2d2.make(tmp_path / "a2d2", frames=6)
+    for n in range(6):
+        image = made_a2d2.file(root, n, "camera")
+        image.with_suffix(".json").write_text(json.dumps({"cam_tstamp": BEGIN + n * STEP}))
+    one, two = made_a2d2.SCENES
+    recorded(root, one, {"vehicle_speed": {"values": [[BEGIN + n * STEP + 20_000, n] for n in range(6)]}})
+    recorded(root, two, {"vehicle_speed": {"values": [[BEGIN - 86_400_000_000, 1.0]]}})
+    (tmp_path / "tags.csv").write_text(f"scene,weather\n{one},rain\nnowhere,sun\n")
+    done = typed(tmp_path, "data", "scan", "a2d2", "--tags", "tags.csv", "--processes", "1")
+    assert (done.returncode, done.stderr) == (1, "")  # a clock that is off is not passed over
+    assert "Tags weather: 3 frames, 3 without" in done.stdout
+    assert "! Of 2 rows, 1 match no frame; first lines: 3" in done.stdout
+    assert "Bus: 1 signal for 3 frames, nearest value at most 20 ms away; 3 frames without" in done.stdout
+    assert f"! {two}: the bus' clock is 24 h behind the cameras'" in done.stdout
+    again = typed(tmp_path, "data", "scan", "a2d2", "--json")
+    report = json.loads(again.stdout)
+    assert (report["read"], report["tags"], report["bus"]["frames"]) == (0, None, 3)
+    done = typed(tmp_path, "data", "query", "weather = rain and vehicle_speed > 1")
+    assert "2 frames, " in done.stdout

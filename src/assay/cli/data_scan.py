@@ -120,9 +120,10 @@ def _echo_joined(done: Scan) -> None:
         got = f"{counted(tags.frames, 'frame')}, {tags.unmatched_frames:,} without"
         click.echo(f"Tags {', '.join(tags.columns)}: {got}")
         if tags.unmatched_rows:
-            part = f"{counted(tags.unmatched_rows, 'row')} of {tags.rows:,}"
             lines = ", ".join(map(str, tags.first_unmatched))
-            click.echo(f"! {part} match no frame, first in lines {lines}")
+            click.echo(
+                f"! Of {tags.rows:,} rows, {tags.unmatched_rows:,} match no frame; first lines: {lines}"
+            )
     if done.bus is not None:
         bus = done.bus
         offset = f"nearest value at most {human_seconds(bus.largest_offset_s)} away"
