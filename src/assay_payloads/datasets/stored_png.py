@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+isal_zlib: Any
 try:
-    from isal import isal_zlib as fast_zlib
+    from isal import isal_zlib
 except ImportError:  # the extra `data` brings it; the decoder inflates by itself, too
-    fast_zlib = None
-isal_zlib: Any = fast_zlib
+    isal_zlib = None
 
 if TYPE_CHECKING:
     from assay_payloads.datasets.label_images import ImageSize
