@@ -25,7 +25,11 @@ NAMES = ("Car", "Bicycle", "Pedestrian", "RD normal street")
 CLASSES = Classes(NAMES, ("car", "bicycle", "pedestrian", "rd_normal_street"), {})
 PIXELS, FRAMES = 10_000, 400
 CAMERAS = ("cam_front_center", "cam_front_left")
-COLUMNS = ("label", "scene", "camera", "width", "pixels", "unknown", *CLASSES.columns)
+COLUMNS = {
+    **dict.fromkeys(("label", "scene", "camera"), "text"),
+    **dict.fromkeys(("width", "pixels"), "number"),
+    **dict.fromkeys(("unknown", *CLASSES.columns), "pixels"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -21,9 +23,11 @@ from PIL import Image
 
 import made_a2d2
 from assay import api
-from assay.data.classes import CITYSCAPES, of_class_list
+from assay.data.classes import CITYSCAPES, class_list
 from assay.errors import InputError
+from assay_payloads.datasets import stored_png
 from assay_payloads.datasets.label_images import LabelImageError, counts
+from assay_payloads.datasets.places import place
 from command_line import assay as typed
 
 pytest.importorskip("pyspng")
@@ -118,23 +122,31 @@ def png(width: int, height: int, bits: int = 8) -> bytes:
 
 @pytest.mark.slow
 def test_killed_at_any_moment_the_next_scan_has_all_of_it(tmp_path: Path) -> None:
-    root, catalog = made_a2d2.make(tmp_path / "a2d2", frames=150), tmp_path / "c.duckdb"
+    root, catalog = made_a2d2.make(tmp_path / "a2d2", frames=240), tmp_path / "c.duckdb"
     whole = tmp_path / "whole.duckdb"
     api.scan_data(root, catalog=whole)
-    program = (
-        "import assay, assay.data.scanning as s\n"
+    (tmp_path / "scan.py").write_text(
+        "import assay.data.scanning as s\n"
+        "from assay import api\n"
         "if __name__ == '__main__':\n"
-        "    s.ADDED_AT_ONCE = 4\n"
-        f"    assay.scan_data({str(root)!r}, catalog={str(catalog)!r}, processes=1)\n"
+        "    s.ADDED_AT_ONCE = s.IN_A_TASK = 4\n"
+        "    tell = lambda scan: print(scan.read, flush=True)\n"
+        f"    api.scan_data({str(root)!r}, catalog={str(catalog)!r}, processes=1, tell=tell)\n"
     )
     chance = random.Random(5)
-    (tmp_path / "scan.py").write_text(program)
     for _ in range(10):
-        scan = subprocess.Popen([sys.executable, str(tmp_path / "scan.py")], start_new_session=True)
-        time.sleep(chance.uniform(0.3, 1.2))
+        scan = subprocess.Popen(
+            [sys.executable, str(tmp_path / "scan.py")], start_new_session=True, stdout=subprocess.PIPE
+        )
+        assert scan.stdout is not None
+        for _ in range(chance.randint(0, 5)):  # answers of the worker, four frames each
+            assert scan.stdout.readline(), "the scan ended before it was killed"
+        time.sleep(chance.uniform(0, 0.02))
         os.killpg(scan.pid, signal.SIGKILL)
         scan.wait()
-    api.scan_data(root, catalog=catalog)
+        scan.stdout.close()
+    last = api.scan_data(root, catalog=catalog)
+    assert 0 < last.read < last.total + last.unchanged == 240
     everything = "SELECT * FROM frames ORDER BY label"
     assert rows(catalog, everything) == rows(whole, everything)
     api.scan_data(root, catalog=catalog, parquet=tmp_path / "a.parquet", processes=1)
@@ -154,11 +166,33 @@ def test_a_catalog_is_of_one_data_set_and_one_version(a2d2: Path, tmp_path: Path
     import duckdb
 
     with duckdb.connect(str(catalog)) as connection:
-        connection.execute("UPDATE about SET version = 0")
-    with pytest.raises(InputError, match="catalog of version 0, and this Assay reads version 1"):
-        api.class_shares(catalog=catalog)
+        connection.execute("UPDATE about SET version = 7")
+    for use in (lambda: api.class_shares(catalog=catalog), lambda: api.scan_data(a2d2, catalog=catalog)):
+        with pytest.raises(
+            InputError, match="catalog of version 7, and this Assay reads version 2: scan again"
+        ):
+            use()
     with pytest.raises(InputError, match="no such catalog; make it with `assay data scan"):
         api.class_shares(catalog=tmp_path / "none.duckdb")
+
+
+def test_a_catalog_of_version_1_is_upgraded_by_a_scan_that_reads_no_frame_again(
+    a2d2: Path, tmp_path: Path
+) -> None:
+    import duckdb
+
+    catalog = tmp_path / "c.duckdb"
+    api.scan_data(a2d2, catalog=catalog)
+    before = rows(catalog, "FROM frames ORDER BY label")
+    with duckdb.connect(str(catalog)) as connection:  # as version 1 was
+        connection.execute("UPDATE about SET version = 1")
+        for table in ("extra", "joined_from"):
+            connection.execute(f"DROP TABLE {table}")
+    with pytest.raises(InputError, match=r"version 1, .*: `assay data scan .*a2d2 --catalog .*` upgrades it"):
+        api.class_shares(catalog=catalog)
+    done = api.scan_data(a2d2, catalog=catalog)
+    assert (done.read, done.unchanged) == (0, FRAMES)
+    assert rows(catalog, "FROM frames ORDER BY label") == before
 
 
 def test_links_out_of_the_data_set_are_not_followed(a2d2: Path, tmp_path: Path) -> None:
@@ -184,14 +218,14 @@ def test_links_out_of_the_data_set_are_not_followed(a2d2: Path, tmp_path: Path) 
 def test_a_list_of_classes_that_is_none_is_refused(tmp_path: Path, listed: str, said: str) -> None:
     (tmp_path / "class_list.json").write_text(listed)
     with pytest.raises(InputError, match=said):
-        of_class_list(tmp_path / "class_list.json")
+        class_list(place(str(tmp_path)), "class_list.json")
 
 
 def test_classes_become_words_each_once(tmp_path: Path) -> None:
     names = ("Obstacles / trash", "obstacles trash", "2 wheels x", "Image")
     listed = {f"#00000{number}": name for number, name in enumerate(names)}
     (tmp_path / "class_list.json").write_text(json.dumps(listed))
-    found = of_class_list(tmp_path / "class_list.json")
+    found = class_list(place(str(tmp_path)), "class_list.json")
     assert found.columns == ("obstacles_trash", "obstacles_trash_2", "class_2_wheels_x", "image_2")
 
 
@@ -214,7 +248,6 @@ def test_cityscapes_labels_are_counted_by_their_ids(tmp_path: Path) -> None:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["RGB", "RGBA", "L"]))
 def test_counts_are_those_of_the_pixels(seed: int, kind: str) -> None:
-    import io
 
     chance = np.random.default_rng(seed)
     height, width = chance.integers(1, 20, 2)
@@ -256,3 +289,52 @@ def test_typed_with_damage_and_without_a_data_set(a2d2: Path, tmp_path: Path) ->
     done = typed(tmp_path, "data", "scan", ".")
     assert done.returncode == 4
     assert "it has a2d2/, which is A2D2's: scan that" in done.stderr
+
+
+def chunked(width: int, height: int, rows: bytes, *, cut: int = 0, spoilt: bool = False) -> bytes:
+    """A PNG of grey values with these compressed rows."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data) ^ spoilt * (kind == b"IDAT")
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    packed = zlib.compress(rows)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", packed[: len(packed) - cut]), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_a_label_that_inflates_to_more_than_it_claims_is_not_inflated() -> None:
+    assert counts(chunked(4, 2, b"\0aaaa\0aaab"))[1] == {97: 7, 98: 1}
+    bomb = chunked(4, 2, b"\0" * 50_000_000)
+    tracemalloc.start()
+    with pytest.raises(LabelImageError, match="is damaged: 11 bytes of pixels, expected 10"):
+        counts(bomb)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
+    for damaged, said in (
+        (chunked(4, 2, b"\0aaaa"), "5 bytes of pixels, expected 10"),
+        (chunked(4, 2, b"\0aaaa\0aaab", cut=5), "is damaged"),
+        (chunked(4, 2, b"\0aaaa\0aaab", spoilt=True), "its checksum differs"),
+        (chunked(4, 2, b"\0aaaa\0aaab")[:-12], "it is cut before its end"),
+    ):
+        with pytest.raises(LabelImageError, match=said):
+            counts(damaged)
+
+
+def test_colors_that_differ_only_by_alpha_are_one() -> None:
+    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
+    pixels[..., 0], pixels[..., 3] = 255, np.arange(12).reshape(3, 4)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    assert counts(file.getvalue())[1] == {0xFF0000: 12}
+
+
+def test_counts_are_the_same_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.random.default_rng(2).integers(0, 3, (30, 50, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    found = counts(file.getvalue())
+    monkeypatch.setattr(stored_png, "isal_zlib", None)
+    assert counts(file.getvalue()) == found

@@ -22,23 +22,39 @@ def scan_data(
     *,
     catalog: str | PathLike[str] = "catalog.duckdb",
     processes: int | None = None,
+    ray: str | None = None,
+    tags: str | PathLike[str] | None = None,
+    bus: str | PathLike[str] | None = None,
+    bus_within_s: float = 0.1,
     parquet: str | PathLike[str] | None = None,
     tell: Callable[[Scan], None] | None = None,
 ) -> Scan:
-    """Bring a catalog up to date with a directory of labelled frames, like `assay data scan`.
+    """Bring a catalog up to date with a data set of labelled frames, like `assay data scan`.
 
-    catalog    a DuckDB file, made if it isn't there
-    processes  that count pixels; None: one per CPU that this process may use
-    parquet    a file that then gets all frames, sorted by label
-    tell       is called as it goes on
+    root          a directory, or s3://BUCKET/PREFIX
+    catalog       a DuckDB file, made if it isn't there
+    processes     that count pixels; None: one per CPU that this process may use
+    ray           count on Ray instead: "local" for an embedded one, or a cluster's address
+    tags          a CSV file of tags, which replace the catalog's
+    bus           a place with SCENE/bus/*.json; None: those of the data set itself
+    bus_within_s  how far in time a bus value may be from a frame
+    parquet       a file that then gets all frames, sorted by label
+    tell          is called as it goes on
 
-    Raises InputError if the directory is of no known layout, or the catalog is of another data set.
+    Raises InputError if the data set is of no known layout, the tags are wrong, or the catalog is of another
+    data set; HostError if a store or the workers fail.
     """
+    from os import fspath
     from pathlib import Path
 
-    from assay.data.scanning import export, scan
+    from assay.data.parallel import Workers
+    from assay.data.scanning import Sources, export, scan
 
-    done = scan(Path(root), Path(catalog), processes=processes, tell=tell or (lambda _: None))
+    sources = Sources(
+        None if tags is None else Path(tags), None if bus is None else fspath(bus), bus_within_s
+    )
+    workers = Workers(processes, ray)
+    done = scan(fspath(root), Path(catalog), workers=workers, sources=sources, tell=tell or (lambda _: None))
     if parquet is not None:
         export(Path(catalog), Path(parquet))
     return done

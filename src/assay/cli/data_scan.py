@@ -21,37 +21,72 @@ MOST_SHOWN = 5  # damaged files
 
 
 @click.command("scan")
-@click.argument("root", metavar="DIRECTORY", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("root", metavar="PLACE")
 @CATALOG
 @click.option("--processes", type=click.IntRange(min=1), help="That count pixels.  [default: one per CPU]")
+@click.option("--ray", metavar="ADDRESS", help="Count on Ray: `local`, or a cluster's address.")
+@click.option("--tags", type=click.Path(path_type=Path, dir_okay=False), help="CSV of the site's own tags.")
+@click.option("--bus", metavar="PLACE", help="Of SCENE/bus/*.json.  [default: those of the data set]")
+@click.option(
+    "--bus-within",
+    "bus_within_s",
+    type=click.FloatRange(min=0),
+    default=0.1,
+    show_default=True,
+    help="Seconds between a frame and a value of the bus.",
+)
 @click.option("--parquet", type=click.Path(path_type=Path), help="Then write all frames as Parquet, too.")
 @JSON
-def command(root: Path, catalog: Path, processes: int | None, parquet: Path | None, as_json: bool) -> None:
-    """Count the pixels of each class in every labelled frame, and keep them in a catalog.
+def command(
+    root: str,
+    catalog: Path,
+    processes: int | None,
+    ray: str | None,
+    tags: Path | None,
+    bus: str | None,
+    bus_within_s: float,
+    parquet: Path | None,
+    as_json: bool,
+) -> None:
+    """Count the pixels of each class in every labeled frame, and keep them in a catalog.
 
-    DIRECTORY has A2D2's layout (class_list.json, SCENE/label/CAMERA/*.png) or Cityscapes' (gtFine/,
-    leftImg8bit/). Only new and changed frames are read; those that have vanished are removed. After a kill,
-    the same command goes on. Links in the directory are not followed.
+    PLACE is a directory or s3://BUCKET/PREFIX, with the layout of A2D2, Cityscapes, COCO, ImageFolder, or
+    webdataset's shards. Endpoint and credentials of S3 come from the usual AWS_* variables and files. Only
+    new and changed frames are read; those that have vanished are removed. After a kill, the same command
+    resumes. Links are not followed.
 
     A frame that can't be counted is kept by name and reason in the table `damaged`: a label without an image,
     an image of another size, a PNG that is cut, has a palette, or 16 bits per channel.
 
+    Tags and the vehicle's bus become columns of frames: `--tags` joins a CSV file by `label` or `image`, or
+    by `scene`, `camera`, and the times `from` and `to`.
+
     \b
     Examples:
       assay data scan /data/camera_lidar_semantic
-      assay data scan /data/cityscapes --catalog cityscapes.duckdb --parquet cityscapes.parquet
+      assay data scan s3://recordings/a2d2 --catalog a2d2.duckdb --parquet a2d2.parquet
+      assay data scan /data/coco --ray auto
+      assay data scan /data/camera_lidar_semantic --tags weather.csv
       assay data query --sql 'SELECT * FROM damaged'
 
     \b
-    Exit codes: 0 every frame is in the catalog; 1 some are damaged; 4 the directory or the catalog is not
-    one; 5 the catalog can't be written.
+    Exit codes: 0 every frame is in the catalog; 1 some are damaged; 4 the place, the tags or the catalog is
+    not one; 5 the store fails, or the catalog can't be written.
     """
     from assay.api.datasets import scan_data
     from assay.units import counted, human_seconds
 
     live = sys.stderr.isatty() and not as_json
     done = scan_data(
-        root, catalog=catalog, processes=processes, parquet=parquet, tell=_progress() if live else None
+        root,
+        catalog=catalog,
+        processes=processes,
+        ray=ray,
+        tags=tags,
+        bus=bus,
+        bus_within_s=bus_within_s,
+        parquet=parquet,
+        tell=_progress() if live else None,
     )
     if live:
         click.echo("\r\033[K", nl=False, err=True)
@@ -70,9 +105,34 @@ def command(root: Path, catalog: Path, processes: int | None, parquet: Path | No
             click.echo(f"! and {len(damaged) - MOST_SHOWN:,} more: assay data query --sql 'FROM damaged'")
         if done.orphans:
             click.echo(f"! {counted(len(done.orphans), 'image')} without a label, first {done.orphans[0]}")
+        _echo_joined(done)
         click.echo(f"Catalog: {catalog}")
-    if damaged:
+    if damaged or (done.bus is not None and done.bus.problems):
         click.get_current_context().exit(1)
+
+
+def _echo_joined(done: Scan) -> None:
+    """What became of the tags and of the bus' values."""
+    from assay.units import counted, human_seconds
+
+    if done.tags is not None:
+        tags = done.tags
+        got = f"{counted(tags.frames, 'frame')}, {tags.unmatched_frames:,} without"
+        click.echo(f"Tags {', '.join(tags.columns)}: {got}")
+        if tags.unmatched_rows:
+            lines = ", ".join(map(str, tags.first_unmatched))
+            click.echo(
+                f"! Of {tags.rows:,} rows, {tags.unmatched_rows:,} match no frame; first lines: {lines}"
+            )
+    if done.bus is not None:
+        bus = done.bus
+        offset = f"nearest value at most {human_seconds(bus.largest_offset_s)} away"
+        said = f"Bus: {counted(len(bus.signals), 'signal')} for {counted(bus.frames, 'frame')}, {offset}"
+        click.echo(f"{said}; {bus.unmatched_frames:,} frames without")
+        for problem in bus.problems[:MOST_SHOWN]:
+            click.echo(f"! {problem}")
+        if len(bus.problems) > MOST_SHOWN:
+            click.echo(f"! and {len(bus.problems) - MOST_SHOWN:,} more")
 
 
 def _damaged(catalog: Path) -> list[tuple[str, str]]:

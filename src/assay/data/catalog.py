@@ -7,19 +7,20 @@ fast as a table per class.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.data.classes import UNKNOWN, Classes
+from assay.data.frames import KINDS, Column
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-VERSION: Final = 1
+VERSION: Final = 2
 FIXED: Final = (
     ("label", "VARCHAR"),
     ("image", "VARCHAR"),
@@ -37,12 +38,13 @@ FIXED: Final = (
 
 @dataclass(frozen=True)
 class About:
-    """What a catalog is of: the data set's directory and layout, and its classes."""
+    """What a catalog is of: the data set's address and layout, its classes, and its other columns."""
 
     root: str
     layout: str
     names: tuple[str, ...]
     columns: tuple[str, ...]
+    extra: tuple[Column, ...] = ()
 
 
 @dataclass
@@ -63,9 +65,18 @@ class Catalog:
         self.connection, self.about = connection, about
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of a frame's columns."""
-        return (*(name for name, _ in FIXED), UNKNOWN, *self.about.columns)
+    def columns(self) -> dict[str, str]:
+        """The names of a frame's columns and their kinds: text, number, or pixels (of a class)."""
+        fixed = {name: "text" if kind == "VARCHAR" else "number" for name, kind in FIXED}
+        classes = dict.fromkeys((UNKNOWN, *self.about.columns), "pixels")
+        extra = {one.name: "text" if one.kind == "text" else "number" for one in self.about.extra}
+        return {**fixed, **classes, **extra}
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns of a frame that was read, in the order of its row: without those that are joined."""
+        joined = {one.name for one in self.about.extra if one.source != "layout"}
+        return tuple(name for name in self.columns if name not in joined)
 
     def known(self) -> dict[str, tuple[int, str, int]]:
         """Label → time of its last change, its image, and bytes of both, of everything that was read."""
@@ -81,7 +92,7 @@ class Catalog:
 
         self.connection.execute("BEGIN")
         if rows.frames:
-            by_column = dict(zip(self.columns, zip(*rows.frames, strict=True), strict=True))
+            by_column = dict(zip(self.read_columns, zip(*rows.frames, strict=True), strict=True))
             table = {
                 name: np.array(values, dtype=object if isinstance(values[0], str) else np.int64)
                 for name, values in by_column.items()
@@ -91,9 +102,10 @@ class Catalog:
             table["taken_us"] = np.array(taken, dtype=np.int64)
             self.connection.register("added", table)
             chosen = ", ".join(
-                "nullif(taken_us, -1)" if name == "taken_us" else f'"{name}"' for name in self.columns
+                "nullif(taken_us, -1)" if name == "taken_us" else f'"{name}"' for name in self.read_columns
             )
-            self.connection.execute(f"INSERT INTO frames SELECT {chosen} FROM added")  # noqa: S608
+            into = ", ".join(f'"{name}"' for name in self.read_columns)
+            self.connection.execute(f"INSERT INTO frames ({into}) SELECT {chosen} FROM added")  # noqa: S608
             self.connection.unregister("added")
         if rows.damaged:
             self.connection.executemany("INSERT INTO damaged VALUES (?, ?, ?)", rows.damaged)
@@ -111,6 +123,42 @@ class Catalog:
             )
         self.connection.execute("COMMIT")
 
+    def join(self, source: str, columns: Sequence[Column], table: Mapping[str, Any], on: str) -> None:
+        """Replace all columns of a source, tags or bus, by those of a table: at once, or not at all.
+
+        table  arrays by name
+        on     the condition of SQL that joins a frame `f` and at most one row `t` of the table
+        """
+        kept = tuple(one for one in self.about.extra if one.source != source)
+        about = replace(self.about, extra=(*kept, *columns))
+        old = ", ".join(
+            f'f."{name}"' for name in Catalog(self.connection, replace(about, extra=kept)).columns
+        )
+        new = "".join(f', t."{one.name}"' for one in columns)
+        self.connection.register("joined", dict(table))
+        self.connection.execute("BEGIN")
+        self.connection.execute(_frames_table("frames_next", about))
+        self.connection.execute(
+            f"INSERT INTO frames_next SELECT {old}{new} FROM frames f LEFT JOIN joined t ON {on}"  # noqa: S608
+        )
+        self.connection.execute("DROP TABLE frames")
+        self.connection.execute("ALTER TABLE frames_next RENAME TO frames")
+        self.connection.execute("DELETE FROM extra WHERE source = ?", [source])
+        _add_extra(self.connection, columns)
+        self.connection.execute("COMMIT")
+        self.connection.unregister("joined")
+        self.about = about
+
+    def joined_from(self, source: str) -> str:
+        """What a source's columns were joined from; "" if nothing was, or not to every frame."""
+        rows = self.connection.execute("SELECT what FROM joined_from WHERE source = ?", [source]).fetchall()
+        return str(rows[0][0]) if rows else ""
+
+    def note_joined(self, source: str, what: str) -> None:
+        """Remember what a source's columns were joined from."""
+        self.connection.execute("DELETE FROM joined_from WHERE source = ?", [source])
+        self.connection.execute("INSERT INTO joined_from VALUES (?, ?)", [source, what])
+
     def export(self, path: Path) -> None:
         """All frames as Parquet, by their label: the same bytes for the same data set."""
         self.connection.execute(
@@ -120,16 +168,19 @@ class Catalog:
 
 
 @contextmanager
-def writing(path: Path, root: Path, layout: str, classes: Classes) -> Iterator[Catalog]:
-    """A catalog to be written, made if it isn't there.
+def writing(
+    path: Path, root: Path | str, layout: str, classes: Classes, extra: Sequence[Column] = ()
+) -> Iterator[Catalog]:
+    """A catalog to be written, made if it isn't there, brought to this version if it is of an older one.
 
     Raises InputError if it is of another data set or version, or another scan writes it.
     """
     new = not path.exists()
-    about = About(str(root), layout, classes.names, classes.columns)
+    about = About(str(root), layout, classes.names, classes.columns, tuple(extra))
     with _connected(path, read_only=False, closed=False) as connection:
         if new or not _tables(connection):
             _create(connection, about)
+        _upgrade(connection)
         found = _about(path, connection)
         for what, here, there in (
             ("directory", found.root, about.root),
@@ -192,16 +243,48 @@ def _tables(connection: DuckDBPyConnection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
 
 
+def _frames_table(name: str, about: About) -> str:
+    counts = "".join(f', "{column}" INTEGER NOT NULL' for column in (UNKNOWN, *about.columns))
+    fixed = ", ".join(
+        f"{column} {kind}{'' if column == 'taken_us' else ' NOT NULL'}" for column, kind in FIXED
+    )
+    extra = "".join(f', "{one.name}" {KINDS[one.kind]}' for one in about.extra)
+    return f"CREATE TABLE {name} ({fixed}{counts}{extra})"
+
+
 def _create(connection: DuckDBPyConnection, about: About) -> None:
-    counts = "".join(f', "{name}" INTEGER NOT NULL' for name in (UNKNOWN, *about.columns))
-    fixed = ", ".join(f"{name} {kind}{'' if name == 'taken_us' else ' NOT NULL'}" for name, kind in FIXED)
     connection.execute("BEGIN")
-    connection.execute(f"CREATE TABLE frames ({fixed}{counts})")
+    connection.execute(_frames_table("frames", about))
     connection.execute("CREATE TABLE damaged (label VARCHAR, why VARCHAR, changed_ns BIGINT)")
     connection.execute("CREATE TABLE about (version INTEGER, root VARCHAR, layout VARCHAR, classes VARCHAR)")
     classes = json.dumps([about.names, about.columns])
     connection.execute("INSERT INTO about VALUES (?, ?, ?, ?)", [VERSION, about.root, about.layout, classes])
+    _create_extra(connection)
+    _add_extra(connection, about.extra)
     connection.execute("COMMIT")
+
+
+def _create_extra(connection: DuckDBPyConnection) -> None:
+    connection.execute("CREATE TABLE extra (name VARCHAR, kind VARCHAR, source VARCHAR, unit VARCHAR)")
+    connection.execute("CREATE TABLE joined_from (source VARCHAR, what VARCHAR)")
+
+
+def _add_extra(connection: DuckDBPyConnection, columns: Sequence[Column]) -> None:
+    for one in columns:
+        connection.execute(
+            "INSERT INTO extra VALUES (?, ?, ?, ?)", [one.name, one.kind, one.source, one.unit]
+        )
+
+
+def _upgrade(connection: DuckDBPyConnection) -> None:
+    """Version 1 had no columns beside the classes; everything else is the same."""
+    if "about" not in _tables(connection):
+        return
+    if connection.execute("SELECT version FROM about").fetchone() == (1,):
+        connection.execute("BEGIN")
+        _create_extra(connection)
+        connection.execute("UPDATE about SET version = ?", [VERSION])
+        connection.execute("COMMIT")
 
 
 def _about(path: Path, connection: DuckDBPyConnection) -> About:
@@ -209,13 +292,18 @@ def _about(path: Path, connection: DuckDBPyConnection) -> About:
         raise InputError(f"{path}: is not a catalog; make one with `assay data scan DIRECTORY`")
     row = connection.execute("SELECT version, root, layout, classes FROM about").fetchone()
     if row is None or row[0] != VERSION:
-        version = "none" if row is None else row[0]
-        raise InputError(
-            f"{path}: is a catalog of version {version}, and this Assay reads version {VERSION}: scan again, "
-            "into another file"
-        )
+        raise InputError(f"{path}: {_other_version(path, row)}")
     names, columns = json.loads(row[3])
-    return About(row[1], row[2], tuple(names), tuple(columns))
+    extra = connection.execute("SELECT name, kind, source, unit FROM extra ORDER BY rowid").fetchall()
+    return About(row[1], row[2], tuple(names), tuple(columns), tuple(Column(*one) for one in extra))
+
+
+def _other_version(path: Path, row: tuple[Any, ...] | None) -> str:
+    version = "none" if row is None else row[0]
+    found = f"is a catalog of version {version}, and this Assay reads version {VERSION}"
+    if version == 1 and row is not None:
+        return f"{found}: `assay data scan {row[1]} --catalog {path}` upgrades it, and reads no frame again"
+    return f"{found}: scan again, into another file, or use the Assay that wrote it"
 
 
 def _short(value: object) -> str:

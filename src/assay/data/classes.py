@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
-from assay.inputs import read_whole
+from assay_payloads.datasets.places import Place
 
 UNKNOWN = "unknown"  # pixels of colours that no class has
+LARGEST_BYTES = 16 << 20
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 # Of Cityscapes' ids, by its scripts (helpers/labels.py); 0 to 6 and 34 are not evaluated.
 CITYSCAPES = (
@@ -68,54 +68,56 @@ class Classes:
         return found, unknown
 
 
-def of_class_list(path: Path) -> Classes:
+def class_list(place: Place, name: str) -> Classes:
     """A2D2's `{"#ff0000": "Car 1", …}`: colours that differ only by the number are one class.
 
     Raises InputError with everything that is wrong with the file.
     """
     problems: list[Problem] = []
+    path = f"{place.address}/{name}"
     try:
-        listed = json.loads(read_whole(path), object_pairs_hook=list)
+        listed = json.loads(place.read(name, 0, LARGEST_BYTES), object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
-        raise InputError([Problem(str(path), f"is not JSON: {error}")]) from None
+        raise InputError([Problem(path, f"is not JSON: {error}")]) from None
     if not isinstance(listed, list) or not listed or not all(isinstance(p, tuple) for p in listed):
-        raise InputError([Problem(str(path), 'found no table; expected {"#ff0000": "Car 1", …}')])
+        raise InputError([Problem(path, 'found no table; expected {"#ff0000": "Car 1", …}')])
     pairs: list[tuple[str, Any]] = listed
-    for colour, name in pairs:
+    for colour, class_ in pairs:
         if not _COLOUR.fullmatch(colour):
-            problems.append(Problem(str(path), f"found the color {colour!r}; expected one like #ff0000"))
-        if not isinstance(name, str) or not name.strip():
-            problems.append(Problem(str(path), f"{colour}: found {name!r}; expected the name of a class"))
+            problems.append(Problem(path, f"found the color {colour!r}; expected one like #ff0000"))
+        if not isinstance(class_, str) or not class_.strip():
+            problems.append(Problem(path, f"{colour}: found {class_!r}; expected the name of a class"))
     twice = [colour for colour, n in Counter(c.lower() for c, _ in pairs).items() if n > 1]
-    problems += [Problem(str(path), f"{colour} is there twice; remove one") for colour in twice]
+    problems += [Problem(path, f"{colour} is there twice; remove one") for colour in twice]
     if problems:
         raise InputError(problems)
-    single = {int(colour[1:], 16): re.sub(r" \d+$", "", name.strip()) for colour, name in pairs}
+    single = {int(colour[1:], 16): re.sub(r" \d+$", "", class_.strip()) for colour, class_ in pairs}
     names = tuple(dict.fromkeys(single.values()))
-    return Classes(names, _columns(names), {colour: names.index(name) for colour, name in single.items()})
+    return Classes(names, words(names), {colour: names.index(name) for colour, name in single.items()})
 
 
 def of_names(names: Sequence[str]) -> Classes:
     """Classes whose grey value is their place."""
-    return Classes(tuple(names), _columns(names), {value: value for value in range(len(names))})
+    return Classes(tuple(names), words(names), {value: value for value in range(len(names))})
 
 
-def _columns(names: Sequence[str]) -> tuple[str, ...]:
-    """A word per name, each once."""
-    words: dict[str, None] = {}
+def words(names: Sequence[str]) -> tuple[str, ...]:
+    """A word of a query per name, each once."""
+    taken: dict[str, None] = {}
     for name in names:
         word = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "class"
         word = f"class_{word}" if word[0].isdigit() else word
         number, chosen = 2, word
-        while chosen in words or chosen in RESERVED:
+        while chosen in taken or chosen in RESERVED:
             chosen, number = f"{word}_{number}", number + 1
-        words[chosen] = None
-    return tuple(words)
+        taken[chosen] = None
+    return tuple(taken)
 
 
 RESERVED = frozenset(
     {
         *("label", "image", "scene", "camera", "taken_us", "width", "height", "pixels", UNKNOWN),
+        *("objects", "overlaps"),
         *(
             "label_bytes",
             "image_bytes",

@@ -1,7 +1,8 @@
 """Short conditions on frames, and their SQL: `road_blocks > 1% and camera = cam_front_center`.
 
-    condition   a class, or one of label, image, scene, camera, taken_us, width, height, pixels, unknown;
-                then = != < <= > >= and a value, `in (a, b)`, or `5000..6000` after `=`
+    condition   a class, one of label, image, scene, camera, taken_us, width, height, pixels, unknown, or a
+                column of tags or of the vehicle's bus; then = != < <= > >= and a value, `in (a, b)`, or
+                `5000..6000` after `=`
     value       a number of pixels, a share of the frame's pixels with %, a word, or text in quotes
     joined by   and, or, not, and parentheses
 
@@ -12,18 +13,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from assay.data.catalog import FIXED
 from assay.errors import InputError
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<range>\d+(?:\.\d+)?%?\.\.\d+(?:\.\d+)?%?)|(?P<number>-?\d+(?:\.\d+)?%?(?![\w.:/-]))"""
     r"""|(?P<text>'[^']*'|"[^"]*")|(?P<sign><=|>=|!=|<>|==|=|<|>|\(|\)|,)|(?P<word>[^\s()<>=!,'"]+))"""
 )
-TEXTS: Final = frozenset(name for name, kind in FIXED if kind == "VARCHAR")
 _SIGNS: Final = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 DEEPEST: Final = 100  # parentheses
 
@@ -43,13 +42,16 @@ class _Token:
     at: int
 
 
-def condition(text: str, columns: Collection[str]) -> Condition:
-    """The SQL of a condition on frames with these columns. Raises InputError that shows the place."""
+def condition(text: str, columns: Mapping[str, str]) -> Condition:
+    """The SQL of a condition on frames. Raises InputError that shows the place.
+
+    columns  name → kind: text, number, or pixels (of a class), as `Catalog.columns` has them
+    """
     return _Parser(text, columns).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Collection[str]) -> None:
+    def __init__(self, text: str, columns: Mapping[str, str]) -> None:
         self._text, self._columns = text, columns
         self._tokens = list(_tokens(text))
         self._next, self._depth = 0, 0
@@ -102,7 +104,7 @@ class _Parser:
         if value is not None and value.kind == "range":
             return self._between(name, sign, value)
         side, given = self._value(name, value)
-        if name in TEXTS and sign not in ("=", "<>"):
+        if self._columns[name] == "text" and sign not in ("=", "<>"):
             self._next -= 1
             raise self._error(f"{name} is text: expected = or != before it")
         return Condition(f"({side} {sign} ?)", (given,))
@@ -119,7 +121,7 @@ class _Parser:
 
     def _between(self, name: str, sign: str, value: _Token) -> Condition:
         low, high = (_Token("number", part, value.at) for part in value.text.split(".."))
-        if sign != "=" or name in TEXTS:
+        if sign != "=" or self._columns[name] == "text":
             self._next -= 1
             raise self._error("expected a range only after = and the name of a class or number")
         (side, least), (other, most) = self._value(name, low), self._value(name, high)
@@ -146,14 +148,14 @@ class _Parser:
         if token is None or token.kind == "sign":
             self._next -= token is not None
             raise self._error("expected a value")
-        if name in TEXTS:
+        if self._columns[name] == "text":
             return column, token.text[1:-1] if token.kind == "text" else token.text
         if token.kind != "number":
             self._next -= 1
             raise self._error(f"{name} is a number: expected pixels, or a share like 1%")
         if not token.text.endswith("%"):
             return column, float(token.text)
-        if name in {fixed for fixed, _ in FIXED}:
+        if self._columns[name] != "pixels":
             self._next -= 1
             raise self._error(f"{name} is no number of pixels of a class: expected a value without %")
         return f"{column} * 100.0 / pixels", float(token.text[:-1])

@@ -1,46 +1,53 @@
-"""Where the frames of a data set lie: its labels and images, by the layouts that data sets have.
+"""The layouts that data sets have; what they have in common is in `frames.py`.
 
 a2d2         class_list.json, SCENE/label/CAMERA/…_label_….png, SCENE/camera/CAMERA/…_camera_….png
 cityscapes   gtFine/SPLIT/CITY/…_gtFine_labelIds.png, leftImg8bit/SPLIT/CITY/…_leftImg8bit.png
+coco         annotations/instances_SPLIT.json, SPLIT/….jpg: `coco_layout.py`
+webdataset   ….tar of KEY.jpg and KEY.png or KEY.cls: `shard_layout.py`
+imagefolder  CLASS/….jpg, or SPLIT/CLASS/….jpg: `folder_layout.py`
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from assay.data.classes import CITYSCAPES, Classes, of_class_list, of_names
+from assay.data.classes import CITYSCAPES, Classes, class_list, of_names
+from assay.data.coco_layout import COCO
+from assay.data.folder_layout import IMAGEFOLDER
+from assay.data.frames import (
+    DataLayout,
+    Files,
+    FoundData,
+    FoundFrame,
+    ReadFrame,
+    check_same_size,
+    image_size,
+    label_bytes,
+    stated,
+    taken_us,
+)
+from assay.data.shard_layout import WEBDATASET
 from assay.errors import InputError
+from assay_payloads.datasets.label_images import counts
+from assay_payloads.datasets.places import Place
+
+CLASS_LIST: Final = "class_list.json"
+Parts = Callable[[str], tuple[str, str, str] | None]  # of a label's name: scene, camera, its image's name
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFrame:
-    """A label and the image that it belongs to, by their paths below the data set's directory.
-
-    image        "" if there is none
-    changed_ns   the newer of the two files' times of change, nanoseconds since 1970
-    """
-
-    label: str
-    image: str
-    scene: str
-    camera: str
-    label_bytes: int
-    image_bytes: int
-    changed_ns: int
-
-
-@dataclass(frozen=True)
-class DataLayout:
-    """A layout: how its classes are read, and the path of a label → scene, camera, path of the image."""
-
-    name: str
-    images: str
-    classes: Callable[[Path], Classes]
-    parts: Callable[[str], tuple[str, str, str] | None]
+def layout_of(place: Place, files: Files) -> DataLayout:
+    """The layout of a data set. Raises InputError if it has none of the known ones."""
+    for layout in LAYOUTS:
+        if layout.has(files):
+            return layout
+    nested = sorted(name.split("/")[0] for name in files if name.split("/")[1:] == [CLASS_LIST])
+    also = f"; it has {nested[0]}/, which is A2D2's: scan that" if nested else ""
+    raise InputError(
+        f"{place.address}: found no known data set; expected class_list.json and SCENE/label/CAMERA/*.png "
+        "(A2D2), gtFine/ and leftImg8bit/ (Cityscapes), annotations/instances_*.json (COCO), *.tar "
+        f"(webdataset), or a directory of images per class{also}"
+    )
 
 
 def _a2d2(label: str) -> tuple[str, str, str] | None:
@@ -59,64 +66,58 @@ def _cityscapes(label: str) -> tuple[str, str, str] | None:
     return rest.rpartition("/")[0], "", image
 
 
-LAYOUTS: Final = (
-    DataLayout("a2d2", "camera", lambda root: of_class_list(root / "class_list.json"), _a2d2),
-    DataLayout("cityscapes", "leftImg8bit", lambda _: of_names(CITYSCAPES), _cityscapes),
-)
-
-
-def layout_of(root: Path) -> DataLayout:
-    """The layout of a data set's directory. Raises InputError if it has none of the known ones."""
-    if not root.is_dir():
-        raise InputError(f"{root}: there is no such directory")
-    if (root / "class_list.json").is_file():
-        return LAYOUTS[0]
-    if (root / "gtFine").is_dir():
-        return LAYOUTS[1]
-    nested = [path.parent for path in root.glob("*/class_list.json")]
-    also = f"; it has {nested[0].name}/, which is A2D2's: scan that" if nested else ""
-    raise InputError(
-        f"{root}: found no known data set; expected class_list.json and SCENE/label/CAMERA/*.png (A2D2), or "
-        f"gtFine/ and leftImg8bit/ (Cityscapes){also}"
+def _in_pairs(classes: Classes, files: Files, parts_of: Parts, folder: str) -> FoundData:
+    """The frames of a layout in which a label image's name says its image's."""
+    found = list(_pairs(files, parts_of))
+    known = {one.image for one in found}
+    orphans = (
+        name for name in files if name.endswith(".png") and f"/{folder}/" in f"/{name}" and name not in known
     )
+    return FoundData(classes, found, sorted(orphans))
 
 
-def frames(root: Path, layout: DataLayout) -> Iterator[FoundFrame]:
-    """The frames, sorted by label, links out of the directory left out. Raises InputError if unreadable."""
-    files = dict(_files(root))
+def _pairs(files: Files, parts_of: Parts) -> Iterator[FoundFrame]:
     for label in sorted(files):
-        parts = layout.parts(label)
+        parts = parts_of(label)
         if parts is None:
             continue
         scene, camera, image = parts
-        size, changed = files[label]
-        image_size, image_changed = files.get(image, (0, 0))
-        newest = max(changed, image_changed)
-        yield FoundFrame(label, image if image in files else "", scene, camera, size, image_size, newest)
+        (size, changed), there = files[label], files.get(image)
+        yield FoundFrame(
+            label,
+            image if there is not None else "",
+            scene,
+            camera,
+            size,
+            there.size if there is not None else 0,
+            max(changed, there.changed_ns) if there is not None else changed,
+            damage="" if there is not None else "has no image",
+        )
 
 
-def images_without_label(root: Path, layout: DataLayout, known: set[str]) -> list[str]:
-    """Paths of images that no label belongs to."""
-    return sorted(
-        path
-        for path, _ in _files(root)
-        if path.endswith(".png") and f"/{layout.images}/" in f"/{path}" and path not in known
-    )
+def _read_pair(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+    size, pixels = counts(label_bytes(place, frame.label))
+    check_same_size((size.width, size.height), image_size(place, frame.image))
+    own, unknown = classes.counted(pixels)
+    beside = stated(place, frame.image.rpartition(".")[0] + ".json")
+    return ReadFrame(size.width, size.height, own, unknown, taken_us(beside))
 
 
-def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Relative path → bytes and time of change of every plain file; links are not followed."""
-    folders = [""]
-    try:
-        while folders:
-            folder = folders.pop()
-            with os.scandir(root / folder) as entries:
-                for entry in entries:
-                    path = f"{folder}{entry.name}"
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(f"{path}/")
-                    elif entry.is_file(follow_symlinks=False):
-                        status = entry.stat(follow_symlinks=False)
-                        yield path, (status.st_size, status.st_mtime_ns)
-    except OSError as error:
-        raise InputError(f"{error.filename or root}: can't be read: {error.strerror or error}") from None
+LAYOUTS: Final = (
+    WEBDATASET,
+    DataLayout(
+        "a2d2",
+        lambda files: CLASS_LIST in files,
+        lambda place, files: _in_pairs(class_list(place, CLASS_LIST), files, _a2d2, "camera"),
+        _read_pair,
+    ),
+    DataLayout(
+        "cityscapes",
+        lambda files: any(name.startswith("gtFine/") for name in files),
+        lambda _, files: _in_pairs(of_names(CITYSCAPES), files, _cityscapes, "leftImg8bit"),
+        _read_pair,
+    ),
+    COCO,
+    IMAGEFOLDER,
+)
+BY_NAME: Final = {layout.name: layout for layout in LAYOUTS}

@@ -1,31 +1,35 @@
 """Scan a data set into a catalog: what is new or changed is read, what has vanished is removed.
 
-Processes count pixels; one writes. What was added survives a kill, and the next scan reads the rest.
+Workers count pixels; one process writes. What was added survives a kill, and the next scan reads the rest.
 """
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from assay.data.bus import BusJoin, join_bus
 from assay.data.catalog import Catalog, Rows, exporting, writing
 from assay.data.classes import Classes
-from assay.data.layouts import FoundFrame, frames, images_without_label, layout_of
+from assay.data.frames import DamagedError, DataLayout, FoundData, FoundFrame
+from assay.data.layouts import BY_NAME, layout_of
+from assay.data.parallel import Workers, mapped
+from assay.data.tags import TagJoin, join_tags
 from assay.durable import delivering
-from assay_payloads.datasets.label_images import HEADER_BYTES, LabelImageError, counts, read, size_of
+from assay.errors import HostError, InputError
+from assay_payloads.datasets.label_images import LabelImageError, keep_freed_memory
+from assay_payloads.datasets.places import AbsentError, Place, PlaceError, is_remote, place
 
 IN_A_TASK: Final = 16  # frames that a process reads before it answers
 ADDED_AT_ONCE: Final = 1024  # rows of a transaction: few transactions are fast, and a kill loses little
 WRITTEN_EVERY_S: Final = 5.0
-LARGEST_JSON_BYTES: Final = 1 << 20
 
 
 @dataclass
@@ -37,6 +41,7 @@ class Scan:
     unchanged   not read again
     vanished    removed from the catalog
     orphans     images without a label
+    tags, bus   what was joined; None if nothing was
     """
 
     total: int = 0
@@ -46,41 +51,101 @@ class Scan:
     vanished: int = 0
     orphans: tuple[str, ...] = ()
     seconds: float = 0.0
+    tags: TagJoin | None = None
+    bus: BusJoin | None = None
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is joined to the frames.
+
+    tags          a CSV file of the site's own tags
+    bus           the address of recordings of the vehicle's bus; None: those beside the frames
+    bus_within_s  a value counts for frames this close to it
+    """
+
+    tags: Path | None = None
+    bus: str | None = None
+    bus_within_s: float = 0.1
+
+
+@dataclass(frozen=True)
+class FramesToRead:
+    """A worker's task."""
+
+    address: str
+    layout: str
+    classes: Classes
+    frames: Sequence[FoundFrame]
 
 
 def scan(
-    root: Path,
+    address: str,
     path: Path,
     *,
-    processes: int | None = None,
+    workers: Workers = Workers(),  # noqa: B008 - frozen
+    sources: Sources = Sources(),
     tell: Callable[[Scan], None] = lambda _: None,
 ) -> Scan:
     """Bring a catalog up to date with a data set.
 
-    path       of the catalog
-    processes  that count pixels; None: one per CPU that this process may use
-    tell       is called as it goes on
+    address  of the data set: a directory, or s3://BUCKET/PREFIX
+    path     of the catalog
+    workers  that count pixels
+    sources  what is joined to the frames
+    tell     is called as it goes on
 
-    Raises InputError if the data set's directory or list of classes can't be read, or the catalog is of
-    another data set.
+    Raises InputError if the data set or its list of classes can't be read, tags are wrong, or the catalog is
+    of another data set; HostError if a store or workers fail.
     """
     begin = time.monotonic()
-    root = root.resolve()
-    layout = layout_of(root)
-    classes = layout.classes(root)
-    with writing(path, root, layout.name, classes) as catalog:
-        found = list(frames(root, layout))
-        known = catalog.known()
-        wanted = [one for one in found if _changed(one, known.get(one.label))]
-        labels = {one.label for one in found}
-        vanished = [label for label in known if label not in labels]
-        orphans = tuple(images_without_label(root, layout, {one.image for one in found}))
-        so_far = Scan(len(wanted), 0, 0, len(found) - len(wanted), len(vanished), orphans)
-        catalog.forget([*vanished, *(one.label for one in wanted if one.label in known)])
-        tell(so_far)
-        _read_all(catalog, root, classes, wanted, processes or len(os.sched_getaffinity(0)), so_far, tell)
-        so_far.seconds = time.monotonic() - begin
-        return so_far
+    with _place_errors():
+        there = _opened(address)
+        files = dict(there.files())
+        layout = layout_of(there, files)
+        found = layout.find(there, files)
+        with writing(path, there.address, layout.name, found.classes, layout.extra) as catalog:
+            so_far, wanted = _compared(catalog, found)
+            tell(so_far)
+            _read_all(
+                catalog,
+                FramesToRead(there.address, layout.name, found.classes, wanted),
+                workers,
+                so_far,
+                tell,
+            )
+            so_far.tags = None if sources.tags is None else join_tags(catalog, sources.tags)
+            changed = bool(wanted or so_far.vanished)
+            buses = there if sources.bus is None else _opened(sources.bus)
+            listed = files if sources.bus is None else dict(buses.files())
+            so_far.bus = join_bus(catalog, buses, listed, sources.bus_within_s, changed=changed)
+    so_far.seconds = time.monotonic() - begin
+    return so_far
+
+
+def _opened(address: str) -> Place:
+    return place(address if is_remote(address) else str(Path(address).resolve()))
+
+
+@contextmanager
+def _place_errors() -> Iterator[None]:
+    try:
+        yield
+    except AbsentError as error:
+        raise InputError(str(error)) from None
+    except PlaceError as error:
+        raise HostError(str(error)) from None
+
+
+def _compared(catalog: Catalog, found: FoundData) -> tuple[Scan, list[FoundFrame]]:
+    """What is to be read; what has vanished or changed is removed from the catalog."""
+    known = catalog.known()
+    wanted = [one for one in found.frames if _changed(one, known.get(one.label))]
+    labels = {one.label for one in found.frames}
+    vanished = [label for label in known if label not in labels]
+    catalog.forget([*vanished, *(one.label for one in wanted if one.label in known)])
+    unchanged = len(found.frames) - len(wanted)
+    return Scan(len(wanted), 0, 0, unchanged, len(vanished), tuple(found.orphans)), wanted
 
 
 def _changed(one: FoundFrame, known: tuple[int, str, int] | None) -> bool:
@@ -93,77 +158,65 @@ def _changed(one: FoundFrame, known: tuple[int, str, int] | None) -> bool:
 
 
 def _read_all(
-    catalog: Catalog,
-    root: Path,
-    classes: Classes,
-    wanted: Sequence[FoundFrame],
-    processes: int,
-    so_far: Scan,
-    tell: Callable[[Scan], None],
+    catalog: Catalog, whole: FramesToRead, workers: Workers, so_far: Scan, tell: Callable[[Scan], None]
 ) -> None:
-    tasks = iter(range(0, len(wanted), IN_A_TASK))
+    if not whole.frames:
+        return
+    tasks = (
+        FramesToRead(whole.address, whole.layout, whole.classes, whole.frames[first : first + IN_A_TASK])
+        for first in range(0, len(whole.frames), IN_A_TASK)
+    )
     rows, written = Rows(), time.monotonic()
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-
-        def submitted(count: int) -> Iterator[Future[list[Row]]]:
-            for first in islice(tasks, count):
-                yield pool.submit(read_frames, str(root), classes, wanted[first : first + IN_A_TASK])
-
-        open_tasks = set(submitted(4 * processes))
-        while open_tasks:
-            done, open_tasks = wait(open_tasks, return_when=FIRST_COMPLETED)
-            open_tasks |= set(submitted(len(done)))
-            for row in (row for task in done for row in task.result()):
-                so_far.read += 1
-                if isinstance(row, tuple):
-                    so_far.damaged += 1
-                    rows.damaged.append(row)
-                else:
-                    rows.frames.append(row)
-            if len(rows) >= ADDED_AT_ONCE or time.monotonic() - written >= WRITTEN_EVERY_S:
-                catalog.add(rows)
-                rows, written = Rows(), time.monotonic()
-            tell(so_far)
+    for answer in mapped(read_frames, tasks, workers):
+        for row in answer:
+            so_far.read += 1
+            if isinstance(row, tuple):
+                so_far.damaged += 1
+                rows.damaged.append(row)
+            else:
+                rows.frames.append(row)
+        if len(rows) >= ADDED_AT_ONCE or time.monotonic() - written >= WRITTEN_EVERY_S:
+            catalog.add(rows)
+            rows, written = Rows(), time.monotonic()
+        tell(so_far)
     catalog.add(rows)
 
 
 Row = list[Any] | tuple[str, str, int]  # of a frame, in the catalog's order; of a damaged one
 
 
-def read_frames(root: str, classes: Classes, wanted: Sequence[FoundFrame]) -> list[Row]:
+def read_frames(task: FramesToRead) -> list[Row]:
     """The rows of these frames: a list each, or for a damaged one its label, why, and time of change."""
-    return [_row(Path(root), classes, one) for one in wanted]
+    _prepare_worker()
+    there, layout = place(task.address), BY_NAME[task.layout]
+    if there.at_once == 1:
+        return [_row(there, layout, task.classes, one) for one in task.frames]
+    with ThreadPoolExecutor(there.at_once) as threads:
+        return list(threads.map(lambda one: _row(there, layout, task.classes, one), task.frames))
 
 
-def _row(root: Path, classes: Classes, one: FoundFrame) -> Row:
-    if not one.image:
-        return one.label, "has no image", one.changed_ns
+@cache
+def _prepare_worker() -> None:
+    """Once for a process."""
+    keep_freed_memory()
+
+
+def _row(there: Place, layout: DataLayout, classes: Classes, one: FoundFrame) -> Row:
+    if one.damage:
+        return one.label, one.damage, one.changed_ns
     try:
-        size, pixels = counts(read(root / one.label))
-        with (root / one.image).open("rb") as file:
-            image = size_of(file.read(HEADER_BYTES))
-    except LabelImageError as error:
+        frame = layout.read(there, classes, one)
+    except (DamagedError, LabelImageError) as error:
         return one.label, str(error), one.changed_ns
-    except OSError as error:
-        return one.label, f"its image can't be read: {error.strerror or error}", one.changed_ns
-    if (image.width, image.height) != (size.width, size.height):
-        why = f"has {size.width} × {size.height} pixels, but its image {image.width} × {image.height}"
-        return one.label, why, one.changed_ns
-    own, unknown = classes.counted(pixels)
-    names = [one.label, one.image, one.scene, one.camera, _taken_us(root / one.image)]
-    sizes = [size.width, size.height, size.width * size.height, one.label_bytes, one.image_bytes]
-    return [*names, *sizes, one.changed_ns, unknown, *own]
-
-
-def _taken_us(image: Path) -> int | None:
-    """When the frame was taken, microseconds since 1970 as the data set counts them; None if unknown."""
-    try:
-        with image.with_suffix(".json").open("rb") as file:
-            stated = json.loads(file.read(LARGEST_JSON_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    taken = stated.get("cam_tstamp") if isinstance(stated, dict) else None
-    return taken if isinstance(taken, int) and 0 < taken < 2**62 and not isinstance(taken, bool) else None
+    except AbsentError:
+        return one.label, "vanished while it was scanned", one.changed_ns
+    except PlaceError as error:
+        if is_remote(there.address):  # the store fails, not this file
+            raise
+        return one.label, str(error), one.changed_ns
+    names = [one.label, one.image, one.scene, one.camera, frame.taken_us]
+    sizes = [frame.width, frame.height, frame.width * frame.height, one.label_bytes, one.image_bytes]
+    return [*names, *sizes, one.changed_ns, frame.unknown, *frame.counts, *frame.extra]
 
 
 def export(path: Path, parquet: Path) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 VERSION = 1
 LOOKS_AT_ONCE = 16  # at files: a shared file system answers each in a fraction of a millisecond
+ENTRY = "#"  # between a file and an entry in it: `shard-000.tar#000017.png`, `instances_val.json#139`
+WITH_ENTRIES = {"webdataset": ".tar", "coco": ".json"}  # layout → how its files with entries end
 LONGEST_LINE = 1 << 16
 KINDS = {"root": str, "layout": str, "query": str, "frames": int, "digest": str}
 
@@ -172,6 +174,19 @@ def changed(root: Path, frames: Sequence[ChosenFrame]) -> list[str]:
     files += [(frame.image, frame.image_bytes) for frame in frames]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         return [why for why in threads.map(lambda file: difference(*file), files) if why]
+
+
+def file_of(layout: str, name: str) -> str:
+    """The file that a label or image is in: itself, or for an entry the shard or the annotations.
+
+    >>> file_of("webdataset", "train/shard-000.tar#000017.png")
+    'train/shard-000.tar'
+    >>> file_of("a2d2", "scene/label/camera/a.tar#1.png")
+    'scene/label/camera/a.tar#1.png'
+    """
+    end = WITH_ENTRIES.get(layout)
+    file, found, _ = name.partition(f"{end}{ENTRY}")
+    return f"{file}{end}" if end and found else name
 
 
 def inside(name: str) -> bool:

@@ -182,10 +182,8 @@ class Bucket:
         """See Place."""
         with self._errors(""):
             found = _s3().find(self._root, detail=True)
-        if not found:
-            with self._errors(""):
-                if not _s3().exists(self._root.partition("/")[0]):
-                    raise AbsentError(f"{self.address}: there is no such bucket")
+            if not found:  # s3fs takes a refusal or a missing bucket for an empty one
+                _s3().call_s3("list_objects_v2", Bucket=self._root.partition("/")[0], MaxKeys=1)
         for name, about in found.items():
             if not name.endswith("/"):
                 yield name[len(self._root) + 1 :], _stored(about)
@@ -279,9 +277,9 @@ def _stored(about: Any) -> StoredFile:
 
 @dataclass
 class _Connection:
-    """A process's own: a connection does not survive a fork."""
+    """A process's own, by the AWS_* variables that it was made with: it does not survive a fork."""
 
-    pid: int = -1
+    made_with: tuple[int, frozenset[tuple[str, str]]] | None = None
     filesystem: Any = None
 
 
@@ -290,8 +288,9 @@ _LOCK = threading.Lock()
 
 
 def _s3() -> Any:
+    made_with = os.getpid(), frozenset(one for one in os.environ.items() if one[0].startswith("AWS_"))
     with _LOCK:
-        if _CONNECTION.pid != os.getpid():
+        if _CONNECTION.made_with != made_with:
             try:
                 import s3fs
             except ImportError:
@@ -305,5 +304,5 @@ def _s3() -> Any:
                 use_listings_cache=False,
                 skip_instance_cache=True,
             )
-            _CONNECTION.pid = os.getpid()
+            _CONNECTION.made_with = made_with
         return _CONNECTION.filesystem

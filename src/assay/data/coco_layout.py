@@ -1,0 +1,279 @@
+"""COCO: annotations/instances_SPLIT.json, and the images in SPLIT/, images/SPLIT/, images/ or the root.
+
+A frame's label is its entry, `annotations/instances_SPLIT.json#ID`. Its objects' masks (polygons, RLE, or
+boxes where there is neither) are painted one over another: crowds first, then the larger before the smaller.
+So each pixel counts once. `background` counts those of no object, `overlaps` those that objects of several
+classes claim, and `objects` the objects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from assay.data.classes import Classes, of_names
+from assay.data.frames import (
+    IMAGES,
+    Column,
+    DamagedError,
+    DataLayout,
+    Files,
+    FoundData,
+    FoundFrame,
+    ReadFrame,
+    check_same_size,
+    image_size,
+)
+from assay.errors import InputError, Problem
+from assay_payloads.datasets.places import Place
+
+LARGEST_BYTES: Final = 4 << 30  # of annotations; those of COCO's own training images are 470 MB
+BACKGROUND: Final = "background"
+MOST_OBJECTS: Final = 20_000  # of an image: each is painted
+FARTHEST: Final = 2  # image sizes that a polygon's corner may be outside
+
+
+class _Category(msgspec.Struct):
+    id: int
+    name: str
+
+
+class _Image(msgspec.Struct):
+    id: int
+    file_name: str
+    width: int
+    height: int
+
+
+class _Annotation(msgspec.Struct):
+    image_id: int
+    category_id: int
+    iscrowd: int = 0
+    bbox: msgspec.Raw = msgspec.Raw(b"null")
+    segmentation: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Instances(msgspec.Struct):
+    images: list[_Image]
+    categories: list[_Category]
+    annotations: list[_Annotation] = []
+
+
+def _splits(files: Files) -> dict[str, str]:
+    """Name of each file of instances → its split."""
+    found = {}
+    for name in sorted(files):
+        folder, _, file = name.rpartition("/")
+        if folder == "annotations" and file.startswith("instances_") and file.endswith(".json"):
+            found[name] = file.removeprefix("instances_").removesuffix(".json")
+    return found
+
+
+def _find(place: Place, files: Files) -> FoundData:
+    splits = _splits(files)
+    instances = {name: _instances(place, name, files[name].size) for name in splits}
+    classes, place_of = _classes(instances)
+    found = [
+        frame
+        for name, split in splits.items()
+        for frame in _frames(name, split, instances[name], files, place_of)
+    ]
+    known = {one.image for one in found}
+    folders = {PurePosixPath(name).parts[0] for name in known if "/" in name}
+    orphans = [
+        name
+        for name in sorted(files)
+        if name.rpartition(".")[2].lower() in IMAGES
+        and name.partition("/")[0] in folders
+        and name not in known
+    ]
+    return FoundData(classes, sorted(found, key=lambda one: one.label), orphans)
+
+
+def _instances(place: Place, name: str, size: int) -> _Instances:
+    where = f"{place.address}/{name}"
+    if size > LARGEST_BYTES:
+        raise InputError([Problem(where, f"has {size:,} bytes; expected at most {LARGEST_BYTES:,}")])
+    try:
+        return msgspec.json.decode(place.read(name), type=_Instances)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError([Problem(where, f"is not COCO's annotations of instances: {error}")]) from None
+
+
+def _classes(instances: Mapping[str, _Instances]) -> tuple[Classes, dict[int, int]]:
+    """The classes, the background first, and each category's place. Raises InputError if files differ."""
+    names: dict[int, str] = {}
+    problems = []
+    for file, one in instances.items():
+        twice: set[int] = set()
+        for category in one.categories:
+            if category.id in twice or names.setdefault(category.id, category.name) != category.name:
+                what = f"category {category.id} is {category.name!r}, and also {names[category.id]!r}"
+                problems.append(Problem(file, f"{what}; expected one name for each id"))
+            twice.add(category.id)
+    if not names:
+        problems.append(Problem(", ".join(instances), "has no categories"))
+    if problems:
+        raise InputError(problems)
+    ids = sorted(names)
+    return of_names((BACKGROUND, *(names[id_] for id_ in ids))), {id_: n for n, id_ in enumerate(ids, 1)}
+
+
+def _frames(
+    file: str, split: str, instances: _Instances, files: Files, place_of: Mapping[int, int]
+) -> Iterator[FoundFrame]:
+    objects: dict[int, list[Any]] = {}
+    for one in instances.annotations:
+        place = place_of.get(one.category_id, -1)
+        objects.setdefault(one.image_id, []).append(
+            (place, bool(one.iscrowd), bytes(one.segmentation), bytes(one.bbox))
+        )
+    changed = files[file].changed_ns
+    seen: set[int] = set()
+    for image in instances.images:
+        own = tuple(objects.pop(image.id, ()))
+        name = _image_name(split, image.file_name, files)
+        there = files.get(name)
+        damage = "" if there is not None else f"has no image {image.file_name!r}"
+        damage = "has an id that another image has, too" if image.id in seen else damage
+        label = f"{file}#{image.id}" if image.id not in seen else f"{file}#{image.id} {image.file_name}"
+        seen.add(image.id)
+        newest = max(changed, there.changed_ns) if there is not None else changed
+        size = there.size if there is not None else 0
+        detail = (image.width, image.height, own)
+        yield FoundFrame(label, name, split, "", 0, size, newest, detail=detail, damage=damage)
+    for id_, own_list in objects.items():
+        why = f"has {len(own_list)} annotations, but is not one of the images"
+        yield FoundFrame(f"{file}#{id_}", "", split, "", 0, 0, changed, damage=why)
+
+
+def _image_name(split: str, file_name: str, files: Files) -> str:
+    """Where an image is; "" if it is nowhere. A name that leads out of the data set is none of its files."""
+    for folder in (f"{split}/", f"images/{split}/", "images/", ""):
+        if folder + file_name in files:
+            return folder + file_name
+    return ""
+
+
+def _read(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+    import numpy as np
+
+    width, height, objects = frame.detail
+    check_same_size((width, height), image_size(place, frame.image))
+    if len(objects) > MOST_OBJECTS:
+        raise DamagedError(f"has {len(objects):,} objects; expected at most {MOST_OBJECTS:,}")
+    unknown = len(classes.names)
+    painted = sorted(
+        (
+            (crowd, _mask(segmentation, box, height, width), category if category >= 0 else unknown)
+            for category, crowd, segmentation, box in objects
+        ),
+        key=lambda one: (not one[0], -int(one[1].sum())),
+    )
+    canvas = np.zeros((height, width), dtype=np.int32)
+    several = np.zeros((height, width), dtype=bool)
+    for _, mask, own in painted:
+        under = canvas[mask]
+        several[mask] |= (under != 0) & (under != own)
+        canvas[mask] = own
+    counts = np.bincount(canvas.ravel(), minlength=unknown + 1).tolist()
+    extra = len(objects), int(several.sum())
+    return ReadFrame(width, height, counts[:unknown], counts[unknown], None, extra)
+
+
+def _mask(segmentation: bytes, box: bytes, height: int, width: int) -> Any:
+    """True where an object is, height × width. Raises DamagedError for one that makes no sense."""
+    import numpy as np
+
+    try:
+        shape, corners = msgspec.json.decode(segmentation), msgspec.json.decode(box)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DamagedError(f"has an object that is not JSON: {error}") from None
+    if isinstance(shape, dict):
+        lengths = _run_lengths(shape.get("counts"), height * width)
+        if shape.get("size") != [height, width]:
+            raise DamagedError(f"has an RLE of {shape.get('size')!r}; expected that of the image")
+        return _of_runs(lengths, height, width)
+    if isinstance(shape, list) and shape:
+        return _of_polygons(shape, height, width)
+    mask = np.zeros((height, width), dtype=bool)
+    if not _numbers(corners, 4):
+        raise DamagedError("has an object with neither a mask nor a box [x, y, width, height]")
+    x, y, w, h = (min(max(value, 0), 1 << 31) for value in corners)
+    mask[round(y) : round(y + h), round(x) : round(x + w)] = True
+    return mask
+
+
+def _of_runs(lengths: list[int], height: int, width: int) -> Any:
+    import numpy as np
+
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(width, height).T
+
+
+def _of_polygons(polygons: list[Any], height: int, width: int) -> Any:
+    from pycocotools import mask as rle
+
+    limit = (1 + FARTHEST) * max(height, width)
+    for polygon in polygons:
+        if not _numbers(polygon, len(polygon) if isinstance(polygon, list) else 0) or len(polygon) % 2:
+            raise DamagedError("has a polygon that is not a list of x, y, x, y …")
+        if len(polygon) < 6:
+            raise DamagedError(f"has a polygon of {len(polygon) // 2} corners; expected at least 3")
+        if any(abs(value) > limit for value in polygon):
+            raise DamagedError(f"has a polygon far outside of its {width} × {height} pixels")
+    merged = rle.merge(rle.frPyObjects(polygons, height, width))
+    return _of_runs(_run_lengths(merged["counts"].decode(), height * width), height, width)
+
+
+def _numbers(value: object, count: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == count
+        and all(
+            isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value
+        )
+    )
+
+
+def _run_lengths(counts: object, pixels: int) -> list[int]:
+    """Lengths of runs in columns, not of an object first. Raises DamagedError unless they add up."""
+    if isinstance(counts, str):
+        counts = _uncompressed(counts.encode("ascii", "replace"))
+    if not isinstance(counts, list) or not all(isinstance(n, int) and 0 <= n <= pixels for n in counts):
+        raise DamagedError("has an RLE whose counts are not numbers of pixels")
+    if sum(counts) != pixels:
+        raise DamagedError(f"has an RLE of {sum(counts)} pixels; expected {pixels}")
+    return counts
+
+
+def _uncompressed(text: bytes) -> list[int]:
+    """COCO's compressed counts: five bits a character, the lowest first; from the fourth on, differences.
+
+    Source: pycocotools, common/maskApi.c, rleFrString.
+    """
+    counts: list[int] = []
+    value = shift = 0
+    for char in text:
+        bits = char - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20 and shift < 64:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+        value = shift = 0
+    return counts
+
+
+COCO: Final = DataLayout(
+    "coco",
+    lambda files: bool(_splits(files)),
+    _find,
+    _read,
+    (Column("objects", "count", "layout"), Column("overlaps", "count", "layout", "pixels")),
+)
