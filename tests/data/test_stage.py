@@ -52,7 +52,7 @@ def test_what_is_staged_is_the_chosen_part_byte_for_byte(a2d2: Path, manifest: P
     assert (done.files, done.copied_files, done.present_files) == (25, 25, 0)
     assert done.copied_bytes == chosen.bytes + (a2d2 / "class_list.json").stat().st_size
     there, whole = digests(near), digests(a2d2)
-    own = {staging.JOURNAL, staging.CHOSEN}
+    own = {*staging.OWN_FILES}
     assert {name: value for name, value in there.items() if name not in own} == {
         name: whole[name] for name in there.keys() - own
     }

@@ -33,6 +33,7 @@ from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, 
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.datasets.manifest import ManifestError, parsed
+from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
@@ -101,8 +102,10 @@ class Colours:
 class Frames(Dataset):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to the same size."""
 
-    def __init__(self, labels: Sequence[Path], colours: Colours, size: Sequence[int]) -> None:
-        self.labels, self.colours, self.size = labels, colours, list(size)
+    def __init__(
+        self, labels: Sequence[Path], colours: Colours, size: Sequence[int], kept: ReadThrough
+    ) -> None:
+        self.labels, self.colours, self.size, self.kept = labels, colours, list(size), kept
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -115,10 +118,11 @@ class Frames(Dataset):  # type: ignore[misc]
 
     def stored_bytes(self, index: int) -> int:
         """Size of image and label."""
-        return self.where(index).stat().st_size + self.labels[index].stat().st_size
+        paths = self.where(index), self.labels[index]
+        return sum(self.kept(path).stat().st_size for path in paths)
 
     def __getitem__(self, index: int) -> Batch:
-        image, label = pixels(self.where(index)), pixels(self.labels[index])
+        image, label = (pixels(path, self.kept) for path in (self.where(index), self.labels[index]))
         if image.shape != label.shape:
             sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
             raise UnreadableSampleError(
@@ -135,10 +139,10 @@ class Frames(Dataset):  # type: ignore[misc]
         )
 
 
-def pixels(path: Path) -> torch.Tensor:
+def pixels(path: Path, kept: ReadThrough) -> torch.Tensor:
     """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError with the file's name."""
     try:
-        with Image.open(path) as picture:
+        with Image.open(kept(path)) as picture:
             return pil_to_tensor(picture.convert("RGB"))
     except (OSError, SyntaxError, ValueError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
@@ -151,7 +155,7 @@ class Segmentation(TrainingBenchmark):
 
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
-        self.names = [OTHER, *REDUCED]
+        self.names, self.kept = [OTHER, *REDUCED], ReadThrough(options.data, options.source)
         if options.mode != "synthetic":
             self.colours = Colours(options.data / "class_list.json", reduced=options.reduced)
             self.names = self.colours.names
@@ -241,11 +245,11 @@ class Segmentation(TrainingBenchmark):
 
     def training_data(self, epoch: int) -> Frames:
         """The training frames."""
-        return Frames(self.trained_on, self.colours, self.options.image_size)
+        return Frames(self.trained_on, self.colours, self.options.image_size, self.kept)
 
     def evaluation_data(self) -> Frames:
         """The held-out frames."""
-        return Frames(self.held_out, self.colours, self.options.image_size)
+        return Frames(self.held_out, self.colours, self.options.image_size, self.kept)
 
     def train_samples(self) -> int:
         """Training frames."""
@@ -311,6 +315,7 @@ def main() -> None:
     add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes instead of 38")
     add("--camera", default="cam_front_center")
     add("--manifest", type=Path, help="frames chosen by `assay data query`, instead of a camera's")
+    add("--source", type=Path, help="place of the frames that --data lacks; it keeps each that is read")
     add("--frames", type=int, help="number of the camera's frames to draw at random; default: all")
     add("--held-out", type=int, default=10, help="one in this many frames is held out for the evaluation")
     add("--weight-decay", type=float, default=1e-4)

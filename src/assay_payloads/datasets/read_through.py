@@ -1,0 +1,52 @@
+"""Read a data set's files from near, where each is kept when it is first read from its source.
+
+Several processes may read the same file at the same time: one copies it, the others wait.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay_payloads.datasets.staging import part_of
+
+
+@dataclass(frozen=True)
+class ReadThrough:
+    """A directory near, and the source of what it doesn't have yet; None: it has everything."""
+
+    near: Path
+    source: Path | None = None
+
+    def __call__(self, path: Path) -> Path:
+        """The path of a file in the directory near, once the file is there. Raises OSError.
+
+        A file keeps its time of change, by which a later staging knows whether it is still the same.
+        """
+        if self.source is not None and not path.exists():
+            self._keep(path, self.source / path.relative_to(self.near))
+        return path
+
+    def _keep(self, path: Path, source: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = part_of(path)
+        with part.open("ab") as file:  # not truncated before it is locked
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists():  # another process kept it meanwhile, under this name or the new one
+                if not _is_at(file.fileno(), path):
+                    part.unlink(missing_ok=True)
+                return
+            file.truncate(0)
+            with source.open("rb") as original:
+                shutil.copyfileobj(original, file, 1 << 20)
+                status = os.fstat(original.fileno())
+            file.flush()
+            os.utime(file.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
+            part.rename(path)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(descriptor), path.stat())
