@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+import s3_server
 from assay import redact
 from assay.analyse.doubts import kernel_counts
 from assay_payloads.keeping import cgroups
@@ -156,6 +157,15 @@ def namespace() -> Iterator[str]:
 
     with kubernetes_cluster.namespace() as name:
         yield name
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_server.S3Server]:
+    """A real S3 server; its buckets are the subdirectories of its `root`."""
+    require("versitygw", s3_server.program() is not None, f"no S3 server here; build it: {s3_server.BUILD}")
+    require("s3fs", find_spec("s3fs") is not None, "the extra `s3` is missing")
+    with s3_server.server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
 
 
 @pytest.fixture
