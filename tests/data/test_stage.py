@@ -18,7 +18,7 @@ import made_a2d2
 from assay import api
 from assay.data.manifest import read, write
 from assay.errors import HostError, InputError
-from assay_payloads.datasets import staging
+from assay_payloads.datasets import staged_files, staging
 from assay_payloads.datasets.manifest import ChosenFrame, made
 from command_line import assay as typed
 
@@ -104,7 +104,7 @@ def test_what_is_missing_is_counted_before_anything_is_copied(
     with pytest.raises(InputError, match=r"has no .*label.* and 2 more"):
         api.stage_data(manifest, tmp_path / "near")
     assert not (tmp_path / "near").exists()
-    with pytest.raises(InputError, match="own directory"):
+    with pytest.raises(InputError, match="own place"):
         api.stage_data(manifest, a2d2)
 
 
@@ -139,8 +139,8 @@ def test_a_disk_that_returns_other_bytes_is_named(
             return getattr(self._hash, name)
 
     chosen = read(manifest)
-    monkeypatch.setattr(staging.hashlib, "sha256", Flipping)
-    with pytest.raises(staging.StagingError, match="check this disk"):
+    monkeypatch.setattr(staged_files.hashlib, "sha256", Flipping)
+    with pytest.raises(staged_files.StagingError, match="check this disk"):
         staging.stage(chosen, tmp_path / "near", threads=1)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import compare, rank
     from assay.api.container_files import containerfile
     from assay.api.curves import scale
+    from assay.api.data_staging import stage_data, staged_sets
     from assay.api.datasets import (
         check_data,
         class_shares,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         scan_data,
         scene_drift,
         split_data,
-        stage_data,
     )
     from assay.api.details import show
     from assay.api.differences import diff
@@ -108,7 +108,8 @@ _MODULES = {
     "smoke": "assay.api.grants",
     "split_data": "assay.api.datasets",
     "submit": "assay.api.submissions",
-    "stage_data": "assay.api.datasets",
+    "stage_data": "assay.api.data_staging",
+    "staged_sets": "assay.api.data_staging",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
@@ -164,6 +165,7 @@ __all__ = [
     "smoke",
     "split_data",
     "stage_data",
+    "staged_sets",
     "submit",
     "sweep",
     "system_named",

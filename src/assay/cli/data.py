@@ -12,6 +12,7 @@ COMMANDS = {
     "scan": ("data_scan", "Bring a catalog of labelled frames up to date."),
     "query": ("data_query", "Choose frames by what is on them."),
     "stage": ("data_stage", "Copy chosen frames near to where they are read."),
+    "cache": ("data_cache", "Show which frames a cache has, and remove them."),
     "check": ("data_check", "Read a training's whole data set once, before it begins."),
     "feeds": ("data_feeds", "Show how many accelerators a storage feeds."),
     "classes": ("data_classes", "Show how much of each class there is."),

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay_payloads.datasets.staging import part_of
+from assay_payloads.datasets.places import Place, place
+from assay_payloads.datasets.staged_files import blocks_of, part_of
 
 
 @dataclass(frozen=True)
 class ReadThrough:
-    """A directory near, and the source of what it doesn't have yet; None: it has everything."""
+    """A directory near, and the place of what it doesn't have yet (places.py); None: it has everything."""
 
     near: Path
-    source: Path | None = None
+    source: str | None = None
 
     def __call__(self, path: Path) -> Path:
-        """The path of a file in the directory near, once the file is there. Raises OSError.
+        """The path of a file in the directory near, once the file is there. Raises OSError, PlaceError.
 
         A file keeps its time of change, by which a later staging knows whether it is still the same.
         """
         if self.source is not None and not path.exists():
-            self._keep(path, self.source / path.relative_to(self.near))
+            self._keep(path, path.relative_to(self.near).as_posix(), place(self.source))
         return path
 
-    def _keep(self, path: Path, source: Path) -> None:
+    def _keep(self, path: Path, name: str, source: Place) -> None:
+        state, part = source.status(name), part_of(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = part_of(path)
         with part.open("ab") as file:  # not truncated before it is locked
             fcntl.flock(file, fcntl.LOCK_EX)
             if path.exists():  # another process kept it meanwhile, under this name or the new one
@@ -40,11 +40,10 @@ class ReadThrough:
                     part.unlink(missing_ok=True)
                 return
             file.truncate(0)
-            with source.open("rb") as original:
-                shutil.copyfileobj(original, file, 1 << 20)
-                status = os.fstat(original.fileno())
+            for block in blocks_of(source, name, state):
+                file.write(block)
             file.flush()
-            os.utime(file.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
+            os.utime(file.fileno(), ns=(state.changed_ns, state.changed_ns))
             part.rename(path)
 
 

@@ -33,6 +33,7 @@ from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, 
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.datasets.manifest import ManifestError, parsed
+from assay_payloads.datasets.places import PlaceError
 from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
@@ -144,7 +145,7 @@ def pixels(path: Path, kept: ReadThrough) -> torch.Tensor:
     try:
         with Image.open(kept(path)) as picture:
             return pil_to_tensor(picture.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, PlaceError, SyntaxError, ValueError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
 
 
@@ -315,7 +316,7 @@ def main() -> None:
     add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes instead of 38")
     add("--camera", default="cam_front_center")
     add("--manifest", type=Path, help="frames chosen by `assay data query`, instead of a camera's")
-    add("--source", type=Path, help="place of the frames that --data lacks; it keeps each that is read")
+    add("--source", help="place of the frames that --data lacks; it keeps each that is read")
     add("--frames", type=int, help="number of the camera's frames to draw at random; default: all")
     add("--held-out", type=int, default=10, help="one in this many frames is held out for the evaluation")
     add("--weight-decay", type=float, default=1e-4)
