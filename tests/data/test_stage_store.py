@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 
 import pytest
@@ -117,4 +116,4 @@ def test_a_store_that_returns_other_bytes_is_named(
     monkeypatch.setattr(store_staging, "blocks_of", lambda *_: iter([b"other"]))
     with pytest.raises(HostError, match="differs from what was written"):
         api.stage_data(manifest, near)
-    assert json.loads((bucket / "near" / ".staged.jsonl").read_text() or "[]") == []
+    assert (bucket / "near" / ".staged.jsonl").read_text() == ""

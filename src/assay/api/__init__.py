@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import compare, rank
     from assay.api.container_files import containerfile
     from assay.api.curves import scale
-    from assay.api.data_staging import stage_data, staged_sets
+    from assay.api.data_staging import stage_data, staged_sets, staging_job
     from assay.api.datasets import (
         check_data,
         class_shares,
@@ -110,6 +110,7 @@ _MODULES = {
     "submit": "assay.api.submissions",
     "stage_data": "assay.api.data_staging",
     "staged_sets": "assay.api.data_staging",
+    "staging_job": "assay.api.data_staging",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
@@ -166,6 +167,7 @@ __all__ = [
     "split_data",
     "stage_data",
     "staged_sets",
+    "staging_job",
     "submit",
     "sweep",
     "system_named",

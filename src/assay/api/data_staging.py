@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from assay.errors import HostError, InputError
 
+STAGING_TIMEOUT_S = 86_400.0  # of a Job that stages
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
@@ -64,6 +66,49 @@ def stage_data(
         raise InputError(str(error)) from None
     except StagingError as error:
         raise HostError(str(error)) from None
+
+
+def staging_job(
+    manifest: str | PathLike[str],
+    to: str,
+    system: str,
+    *,
+    systems: str | PathLike[str] | None = None,
+    source: str | None = None,
+    space_bytes: int | None = None,
+) -> str:
+    """The manifests of a Job that stages in a pod of a Kubernetes system, like `assay data stage --render`.
+
+    to       a directory in the pod: a claim or a path of the node that the system mounts as a volume
+    systems  the file with the system; None: systems.yaml here
+    source   the data set's place in the pod; None: the one in the manifest
+
+    Raises InputError if the manifest is damaged, or the system isn't on Kubernetes or has no volume there.
+    """
+    from pathlib import Path, PurePosixPath
+
+    from assay.api.systems import kubernetes_options
+    from assay.data.manifest import read
+    from assay.launch.kubernetes.kinds import KINDS
+    from assay.launch.kubernetes.manifests import render
+    from assay.records import Job, Shape
+    from assay.redact import redacted
+    from assay.workloads.staged_data import staging_task
+    from assay_payloads.datasets.staging_cache import set_name
+
+    chosen, options = read(Path(manifest)), kubernetes_options(system, systems)
+    kept = [one.mountPath for one in options.volumes if not one.readOnly and one.emptyDir is None]
+    place = PurePosixPath(to)
+    if ".." in place.parts or not any(place.is_relative_to(path) for path in kept):
+        raise InputError(
+            f"{to}: system {system} mounts nothing there that stays; expected a directory below one of its "
+            f"writable volumes, {', '.join(kept) or 'of which it has none'}"
+        )
+    task = staging_task(str(manifest), to, source=source, space_bytes=space_bytes)
+    name = f"stage-{set_name(chosen)}"
+    job = Job(name, name, Shape(1, 1), task, seed=0, timeout_s=STAGING_TIMEOUT_S)
+    shown = options.model_copy(update={"env": redacted(options.env)})
+    return render(job, shown, KINDS["job"]).yaml()
 
 
 def staged_sets(cache: str | PathLike[str], *, remove: Sequence[str] = ()) -> list[CachedSet]:

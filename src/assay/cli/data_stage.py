@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     help="Make the directory a cache of several sets, with at most this much, such as 200GB.",
 )
 @click.option("--shards", callback=size, metavar="SIZE", help="Write webdataset shards of at most this size.")
+@click.option(
+    "--render", "system", metavar="SYSTEM", help="Print a Job that stages in a pod of this Kubernetes system."
+)
+@click.option(
+    "--systems",
+    type=click.Path(path_type=Path),
+    help="With --render: the systems file.  [default: systems.yaml here]",
+)
 @JSON
 def command(
     manifest: Path,
@@ -39,6 +47,8 @@ def command(
     threads: int | None,
     space: int | None,
     shards: int | None,
+    system: str | None,
+    systems: Path | None,
     as_json: bool,
 ) -> None:
     """Copy the frames of a manifest to a directory or a store: a local disk, a volume, an S3 bucket.
@@ -52,7 +62,8 @@ def command(
     that were used least recently make room for the next, except those that a trial reads. --shards writes
     tar files of samples instead, the same bytes for the same frames, with an index of their digests. A store
     gets its credentials from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, and its address from
-    AWS_ENDPOINT_URL; none of them is written anywhere.
+    AWS_ENDPOINT_URL; none of them is written anywhere. --render prints the manifests of a Job for `kubectl
+    apply -f -`: it stages into one of the volumes that the system mounts, a claim or a directory of the node.
 
     \b
     Examples:
@@ -61,14 +72,24 @@ def command(
       assay data stage bicycles.jsonl --to /scratch/assay --space 200GB
       assay data stage bicycles.jsonl --to /scratch/shards --shards 1GB
       assay data stage bicycles.jsonl --to s3://datasets/bicycles
+      assay data stage bicycles.jsonl --to /scratch/assay --space 200GB --render openshift | oc apply -f -
 
     \b
     Exit codes: 0 all of it is there; 4 the manifest is damaged, or its data set lacks files; 5 a file can't
     be copied: no space, no permission, a disk that returns other bytes, a store that refuses the key.
     """
-    from assay.api.data_staging import stage_data
+    from assay.api.data_staging import stage_data, staging_job
     from assay.units import counted, human, human_seconds
 
+    if system is not None:
+        if shards is not None or threads is not None or as_json:
+            raise click.UsageError(
+                "--render prints a Job that copies files; leave out --shards, --threads, --json"
+            )
+        click.echo(
+            staging_job(manifest, to, system, systems=systems, source=source, space_bytes=space), nl=False
+        )
+        return
     live = sys.stderr.isatty() and not as_json
     done = stage_data(
         manifest,

@@ -14,6 +14,21 @@ STREAM = "staging"
 FRAMES = "frames.jsonl"  # the manifest among the files of the job
 
 
+def staging_task(
+    manifest: str, to: str, *, source: str | None = None, space_bytes: int | None = None
+) -> Task:
+    """A task that only stages. Raises InputError if the manifest can't be read.
+
+    manifest     the file here
+    to           the directory there; a cache, if all sets in it may take `space_bytes` together
+    """
+    argv = ["{python}", "-m", PROGRAM, FRAMES, to]
+    argv += [] if source is None else ["--source", source]
+    argv += [] if space_bytes is None else ["--cache", "--space", str(space_bytes)]
+    files = [TaskFile(path, program) for path, program in payload_files.files(PROGRAM).items()]
+    return Task(tuple(argv), files=(*files, TaskFile(FRAMES, content(manifest))))
+
+
 def with_data(task: Task, data: StagedData) -> Task:
     """The task, with the frames brought near first. Raises InputError if the manifest can't be read."""
     name = PurePath(data.directory).name

@@ -108,9 +108,9 @@ class _Copy:
     def save(self) -> None:
         """Keep the journal in the store."""
         with self.lock:
-            lines = [json.dumps([name, *of], ensure_ascii=False) for name, of in self.journal.items()]
+            lines = [f"{json.dumps([name, *of], ensure_ascii=False)}\n" for name, of in self.journal.items()]
             self.saved_at = time.monotonic()
-        _put(self.store, JOURNAL, ("\n".join(lines) + "\n").encode())
+        _put(self.store, JOURNAL, "".join(lines).encode())
 
 
 def _sent(source: Place, store: Place, name: str, state: StoredFile) -> str:
