@@ -153,3 +153,47 @@ def test_typed(manifest: Path, tmp_path: Path) -> None:
     manifest.write_text("hello")
     done = typed(tmp_path, "data", "stage", "m.jsonl", "--to", "near")
     assert (done.returncode, "is not a manifest" in done.stderr) == (4, True)
+
+
+def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
+    a2d2: Path, manifest: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"secret")
+    label = a2d2 / read(manifest).frames[0].label
+    whole = label.read_bytes()
+    label.unlink()
+    label.symlink_to(secret)
+    with pytest.raises(InputError, match="is a link out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    label.unlink()
+    label.write_bytes(whole)
+    scene = a2d2 / read(manifest).frames[0].label.partition("/")[0]
+    scene.rename(tmp_path / "elsewhere")
+    scene.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="leads out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    scene.unlink()
+    (tmp_path / "elsewhere").rename(scene)
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near" / scene.name).symlink_to(tmp_path / "outside")
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(InputError, match="leads out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_source_that_changes_while_it_is_copied_is_named_and_not_kept(
+    a2d2: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, real = read(manifest).frames[0].label, staged_files.blocks_of
+
+    def changing(place: object, asked: str, state: object) -> object:
+        yield from real(place, asked, state)  # type: ignore[arg-type]
+        if asked == name:
+            os.utime(a2d2 / name, ns=(5, 5))
+
+    monkeypatch.setattr(staged_files, "blocks_of", changing)
+    with pytest.raises(HostError, match="changed while it was copied"):
+        api.stage_data(manifest, tmp_path / "near")
+    assert not (tmp_path / "near" / name).exists()
