@@ -125,6 +125,21 @@ def test_the_space_is_not_exceeded_while_several_stage_at_the_same_time(
     assert 0 < most[0] <= SPACE
 
 
+def test_two_nodes_that_share_a_directory_copy_each_file_once(sources: list[Path], tmp_path: Path) -> None:
+    done = []
+
+    def node() -> None:
+        done.append(api.stage_data(sources[0], tmp_path / "cache", space_bytes=SPACE))
+
+    nodes = [threading.Thread(target=node) for _ in range(2)]
+    for thread in nodes:
+        thread.start()
+    for thread in nodes:
+        thread.join()
+    assert sorted(one.copied_files for one in done) == [0, 2 * FRAMES + 1]
+    assert sum(one.present_files for one in done) == 2 * FRAMES + 1
+
+
 def test_killed_at_ten_random_moments_the_space_holds_and_the_set_is_whole(tmp_path: Path) -> None:
     manifests = []
     for seed in range(2):

@@ -10,7 +10,7 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import write
+from assay.data.manifest import ChosenFrame, made, write
 from command_line import assay as typed
 from conftest import require
 
@@ -55,3 +55,36 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path) -> None:
     ran = typed(tmp_path, "run", "suite.json", "--quiet", "--new")
     assert ran.returncode != 0
     assert "is not a manifest" in ran.stderr + ran.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_training_that_reads_through_keeps_exactly_the_frames_it_read(tmp_path: Path) -> None:
+    for name in ("torch", "segmentation_models_pytorch"):
+        require(name, importlib.util.find_spec(name) is not None, "install the extra `training`")
+    root = made_a2d2.make(tmp_path / "a2d2", frames=8)
+    names = [
+        [made_a2d2.file(root, number, kind).relative_to(root).as_posix() for kind in ("label", "camera")]
+        for number in range(6)
+    ]
+    frames = [ChosenFrame(*pair, *((root / name).stat().st_size for name in pair)) for pair in names]
+    write(tmp_path / "m.jsonl", made(str(root), "a2d2", "six", frames))
+    form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2, "workers": 2, "device": "cpu"}
+    suite = {
+        "suite": "through",
+        "workload": "segmentation",
+        "params": {**form, "mode": "data-only", "steps": 3, "warmup": 0, "window": 1},
+        "data": {"manifest": "m.jsonl", "to": str(tmp_path / "cache"), "stage": "through", "space": "10MB"},
+        "repeats": 1,
+        "systems": ["local"],
+    }
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    ran = typed(tmp_path, "run", "suite.json", "--quiet")
+    assert ran.returncode == 0, ran.stderr
+    (near,) = (path for path in (tmp_path / "cache").iterdir() if not path.name.startswith("."))
+    kept = {path.relative_to(near).as_posix(): path.read_bytes() for path in near.rglob("*.png")}
+    assert len(kept) >= 2
+    assert kept == {name: (root / name).read_bytes() for name in kept}
+    assert kept.keys() <= {name for pair in names for name in pair}
+    (log,) = tmp_path.glob("runs/through/*/*/attempt-1/logs/staging-0.log")
+    assert json.loads(log.read_text())["copied_files"] == 1  # the list of classes
