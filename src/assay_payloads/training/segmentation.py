@@ -104,8 +104,13 @@ class Frames(Dataset):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to the same size."""
 
     def __init__(
-        self, labels: Sequence[Path], colours: Colours, size: Sequence[int], kept: ReadThrough
+        self,
+        labels: Sequence[Path],
+        colours: Colours,
+        size: Sequence[int],
+        kept: ReadThrough | None = None,
     ) -> None:
+        """Frames of these labels; `kept` reads those that their directory doesn't have yet."""
         self.labels, self.colours, self.size, self.kept = labels, colours, list(size), kept
 
     def __len__(self) -> int:
@@ -120,7 +125,7 @@ class Frames(Dataset):  # type: ignore[misc]
     def stored_bytes(self, index: int) -> int:
         """Size of image and label."""
         paths = self.where(index), self.labels[index]
-        return sum(self.kept(path).stat().st_size for path in paths)
+        return sum(near(path, self.kept).stat().st_size for path in paths)
 
     def __getitem__(self, index: int) -> Batch:
         image, label = (pixels(path, self.kept) for path in (self.where(index), self.labels[index]))
@@ -140,10 +145,15 @@ class Frames(Dataset):  # type: ignore[misc]
         )
 
 
-def pixels(path: Path, kept: ReadThrough) -> torch.Tensor:
+def near(path: Path, kept: ReadThrough | None) -> Path:
+    """The path, once the file is there."""
+    return path if kept is None else kept(path)
+
+
+def pixels(path: Path, kept: ReadThrough | None = None) -> torch.Tensor:
     """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError with the file's name."""
     try:
-        with Image.open(kept(path)) as picture:
+        with Image.open(near(path, kept)) as picture:
             return pil_to_tensor(picture.convert("RGB"))
     except (OSError, PlaceError, SyntaxError, ValueError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error

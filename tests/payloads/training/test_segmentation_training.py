@@ -135,8 +135,7 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     )
     made_a2d2.make(tmp_path, frames=4)
     labels = [made_a2d2.file(tmp_path, number, "label") for number in range(4)]
-    kept = import_module("assay_payloads.datasets.read_through").ReadThrough(tmp_path)
-    data = module.Frames(labels, colours(tmp_path), (64, 96), kept)
+    data = module.Frames(labels, colours(tmp_path), (64, 96))
     Image.new("RGB", (96, 64), (1, 2, 3)).save(labels[0])
     with pytest.raises(unreadable, match=rf"{labels[0].name}: 100% of its pixels have colors that are not"):
         data[0]
