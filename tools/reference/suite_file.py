@@ -56,8 +56,8 @@ def _lines() -> Iterator[str]:
     yield "\n## An entry of `benchmarks`"
     yield "Keys of one benchmark. They override those of the suite.\n"
     yield from fields(BenchmarkEntry, _ENTRY)
-    yield "\n## The keys of `data`"
-    yield "See [Bring data near](../how-to/data-stage.md).\n"
+    yield "\n## DataEntry"
+    yield "The keys of `data`: [Bring data near](../how-to/data-stage.md) explains them.\n"
     yield from fields(DataEntry, _DATA)
     yield "\n## How values are written"
     yield "- **Sweep**: a list where a parameter takes one value runs each value. Several lists make a"
