@@ -1,8 +1,9 @@
 """Labelled data: pixels counted per core, questions to a large catalog, and staging, next to others.
 
 Counting is compared with Pillow and NumPy's unique, and with the same without isal; a question with the same
-one to Parquet and to a table per class; staging with `cp` and, where it is installed, rsync. Staging reads
-each file back and compares it; `cp` does not.
+one to Parquet and to a table per class; staging with `cp` and, where they are installed, rsync and rclone.
+Staging waits for the disk and reads each file back to compare it; the others don't, unless a second pass of
+rsync compares checksums. Shards of the same frames are compared with `tar`.
 """
 
 from __future__ import annotations
@@ -191,21 +192,39 @@ def staging(folder: Path, labels: list[bytes], count: int, pairs: int) -> None:
         shutil.rmtree(folder / "staged")
         return size / took
 
-    def copied(argv: list[str]) -> float:
-        took = wall_s([*argv, f"{root}/", str(folder / "copied")])
+    def sharded() -> float:
+        begin = time.perf_counter()
+        api.stage_data(folder / "m.jsonl", folder / "staged", shard_bytes=max(size // 8, 1))
+        took = time.perf_counter() - begin
+        shutil.rmtree(folder / "staged")
+        return size / took
+
+    def copied(passes: list[list[str]]) -> float:
+        (folder / "copied").mkdir()
+        took = sum(wall_s(argv) for argv in passes)
         os.sync()
         shutil.rmtree(folder / "copied")
         return size / took
 
-    programs = {"cp": ["cp", "-r"], "rsync": ["rsync", "-a"]}
-    for name, argv in programs.items():
-        if shutil.which(name) is None:
-            print(f"absent: {name}")
+    here, there = f"{root}/", f"{folder / 'copied'}/"
+    rsync = ["rsync", "-a", here, there]
+    tar = ["tar", "-cf", f"{there}shard.tar", "-C", here, "."]
+    programs = {
+        "cp": (staged, [["cp", "-r", f"{here}.", there]]),
+        "rsync": (staged, [rsync]),
+        "rsync, then a pass that compares checksums": (staged, [rsync, ["rsync", "-acn", here, there]]),
+        "rclone": (staged, [["rclone", "--config", "", "copy", "--transfers", "8", here, there]]),
+        "tar": (sharded, [tar]),
+    }
+    for name, (own, passes) in programs.items():
+        if shutil.which(passes[0][0]) is None:
+            print(f"absent: {passes[0][0]}")
             continue
-        ours, theirs = in_turn(staged, partial(copied, argv), pairs)
+        ours, theirs = in_turn(own, partial(copied, passes), pairs)
+        what = "packed into shards" if own is sharded else "staged"
         print(
-            f"{size / 1e6:.0f} MB staged and compared at {median(ours) / 1e9:.2f} GB/s; over {name} "
-            f"({median(theirs) / 1e9:.2f} GB/s): {ratio(ours, theirs)}"
+            f"{size / 1e6:.0f} MB {what} and compared at {median(ours) / 1e9:.3f} GB/s; over {name} "
+            f"({median(theirs) / 1e9:.3f} GB/s): {ratio(ours, theirs)}"
         )
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.records import Shape, Task, digest_of
+from assay.records import Shape, Task, digest_of, to_plain
 from assay.suite import Benchmark, Suite, Systems
 from assay.workloads import Workload
+from assay.workloads.staged_data import with_data
 
 Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
 _ANY_SEED = 0  # a task is made with a fixed seed if a digest must not depend on the seed
@@ -41,6 +42,7 @@ def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict
             for number, shape in enumerate(benchmark.shapes):
                 try:
                     task = workload.task(params, shape, _ANY_SEED)
+                    task = task if benchmark.data is None else with_data(task, benchmark.data)
                 except (ValueError, InputError) as error:
                     where = where_shape(suite, benchmark, number)
                     problems[Problem(where, f"{benchmark.name} in shape {shape}: {error}")] = None
@@ -125,6 +127,7 @@ def _plain(task: Task) -> dict[str, Any]:
         "cwd": task.cwd,
         "outputs": list(task.outputs),
         "image": task.image,
+        **({"before": to_plain(task.before)} if task.before else {}),
         **({"secrets": {n: of.written for n, of in task.secrets.items()}} if task.secrets else {}),
     }
 

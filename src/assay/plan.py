@@ -24,6 +24,7 @@ from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requireme
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
 from assay.workloads import WORKLOADS, Workload
+from assay.workloads.staged_data import with_data
 
 MAX_TRIALS = 100_000
 MAX_ID = 120
@@ -109,7 +110,8 @@ def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task
     if trial.workload not in workloads:
         raise InputError(f"trial {trial.id}: {unknown('workload', trial.workload, workloads)}")
     workload = workloads[trial.workload]
-    return workload.task(workload.params(**trial.params), trial.shape, trial.seed)
+    task = workload.task(workload.params(**trial.params), trial.shape, trial.seed)
+    return task if trial.data is None else with_data(task, trial.data)
 
 
 def job_of(trial: Trial, token: str) -> Job:
@@ -210,6 +212,7 @@ def _template(
         max_output_bytes=benchmark.max_output_bytes,
         sample_every_s=suite.sample_every_s,
         retries=benchmark.retries,
+        data=benchmark.data,
         digest=digest_of([task_digest, system.name, system.definition]),
     )
 

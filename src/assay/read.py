@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError
-from assay.readers import IMPORTED, Reader
+from assay.readers import IMPORTED, Reader, staging
 from assay.readers.payload_log import few
 from assay.records import (
     FRAMES_FILE,
@@ -83,6 +83,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     if known is not None:
         return known
     made = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
+    made = _with_staging(made, attempt.logs())
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
@@ -143,8 +144,13 @@ def metrics(run: Run) -> Mapping[str, Metric]:
     own = {metric.name: metric for metric in known[0].metrics(known[1])}
     work = own["throughput"].unit.removesuffix("/s") if "throughput" in own else ""
     per_work = replace(GPU_ENERGY, name=GPU_ENERGY_PER_WORK, unit=f"J/{work}", about=_PER_WORK)
-    energy = (*([per_work] if work else []), GPU_ENERGY, GPU_POWER)
-    return own | {metric.name: metric for metric in energy if metric.name not in own}
+    beside = (
+        *([per_work] if work else []),
+        GPU_ENERGY,
+        GPU_POWER,
+        *(staging.METRICS if run.trial.data else ()),
+    )
+    return own | {metric.name: metric for metric in beside if metric.name not in own}
 
 
 def flops(run: Run) -> float | None:
@@ -189,6 +195,15 @@ def _with_telemetry(made: Reading, run: Run, attempt: Attempt) -> Reading:
     return made if energy is None else _with_energy(made, energy)
 
 
+def _with_staging(made: Reading, logs: Mapping[str, Path]) -> Reading:
+    """The reading with the time that its nodes took to bring data near."""
+    try:
+        measured, facts = staging.staged(logs)
+    except InputError as error:
+        return replace(made, problems=(*made.problems, str(error)))
+    return replace(made, measurements=(*made.measurements, *measured), facts={**made.facts, **facts})
+
+
 def _disagreements(directory: Path) -> Iterator[str]:
     """Each figure for which the sampler and a Prometheus differ; nothing if one of them is not there."""
     if not all((directory / table).is_file() for table in _TABLES):
@@ -221,7 +236,10 @@ def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
     paths = [attempt.path / table for table in _TABLES]
     sampled = [path.stat().st_size if path.is_file() else None for path in paths]
     sampled = sampled if any(sampled) else []
-    return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *sampled])
+    staged = [path.stat().st_size for name, path in attempt.logs().items() if name.startswith(staging.STREAM)]
+    return digest_of(
+        [READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *sampled, *staged]
+    )
 
 
 def _unread(why: str) -> Reading:

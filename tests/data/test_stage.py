@@ -18,7 +18,7 @@ import made_a2d2
 from assay import api
 from assay.data.manifest import read, write
 from assay.errors import HostError, InputError
-from assay_payloads.datasets import staging
+from assay_payloads.datasets import staged_files, staging
 from assay_payloads.datasets.manifest import ChosenFrame, made
 from command_line import assay as typed
 
@@ -52,7 +52,7 @@ def test_what_is_staged_is_the_chosen_part_byte_for_byte(a2d2: Path, manifest: P
     assert (done.files, done.copied_files, done.present_files) == (25, 25, 0)
     assert done.copied_bytes == chosen.bytes + (a2d2 / "class_list.json").stat().st_size
     there, whole = digests(near), digests(a2d2)
-    own = {staging.JOURNAL, staging.CHOSEN}
+    own = {*staging.OWN_FILES}
     assert {name: value for name, value in there.items() if name not in own} == {
         name: whole[name] for name in there.keys() - own
     }
@@ -104,7 +104,7 @@ def test_what_is_missing_is_counted_before_anything_is_copied(
     with pytest.raises(InputError, match=r"has no .*label.* and 2 more"):
         api.stage_data(manifest, tmp_path / "near")
     assert not (tmp_path / "near").exists()
-    with pytest.raises(InputError, match="own directory"):
+    with pytest.raises(InputError, match="own place"):
         api.stage_data(manifest, a2d2)
 
 
@@ -139,8 +139,8 @@ def test_a_disk_that_returns_other_bytes_is_named(
             return getattr(self._hash, name)
 
     chosen = read(manifest)
-    monkeypatch.setattr(staging.hashlib, "sha256", Flipping)
-    with pytest.raises(staging.StagingError, match="check this disk"):
+    monkeypatch.setattr(staged_files.hashlib, "sha256", Flipping)
+    with pytest.raises(staged_files.StagingError, match="check this disk"):
         staging.stage(chosen, tmp_path / "near", threads=1)
 
 
@@ -153,3 +153,47 @@ def test_typed(manifest: Path, tmp_path: Path) -> None:
     manifest.write_text("hello")
     done = typed(tmp_path, "data", "stage", "m.jsonl", "--to", "near")
     assert (done.returncode, "is not a manifest" in done.stderr) == (4, True)
+
+
+def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
+    a2d2: Path, manifest: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"secret")
+    label = a2d2 / read(manifest).frames[0].label
+    whole = label.read_bytes()
+    label.unlink()
+    label.symlink_to(secret)
+    with pytest.raises(InputError, match="is a link out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    label.unlink()
+    label.write_bytes(whole)
+    scene = a2d2 / read(manifest).frames[0].label.partition("/")[0]
+    scene.rename(tmp_path / "elsewhere")
+    scene.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="leads out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    scene.unlink()
+    (tmp_path / "elsewhere").rename(scene)
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near" / scene.name).symlink_to(tmp_path / "outside")
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(InputError, match="leads out of"):
+        api.stage_data(manifest, tmp_path / "near")
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_source_that_changes_while_it_is_copied_is_named_and_not_kept(
+    a2d2: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, real = read(manifest).frames[0].label, staged_files.blocks_of
+
+    def changing(place: object, asked: str, state: object) -> object:
+        yield from real(place, asked, state)  # type: ignore[arg-type]
+        if asked == name:
+            os.utime(a2d2 / name, ns=(5, 5))
+
+    monkeypatch.setattr(staged_files, "blocks_of", changing)
+    with pytest.raises(HostError, match="changed while it was copied"):
+        api.stage_data(manifest, tmp_path / "near")
+    assert not (tmp_path / "near" / name).exists()

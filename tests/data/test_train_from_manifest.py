@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import Manifest, write
+from assay.data.manifest import ChosenFrame, Manifest, made, write
 from command_line import assay as typed
 from conftest import require
 
@@ -53,9 +54,7 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path, chosen: Mani
     said = {event["key"]: event for event in events}
     assert said["manifest_digest"]["value"] == chosen.digest
     assert said["train_samples"]["value"] + said["eval_samples"]["value"] in (9, 10)
-    from assay_payloads.training.validation import trained
-
-    ended = trained(tmp_path / "kept" / "trained.pt")
+    ended = import_module("assay_payloads.training.validation").trained(tmp_path / "kept" / "trained.pt")
     assert (ended.step, ended.size) == (4, (64, 96))
     ended.network(20)
 
@@ -66,3 +65,35 @@ def test_a_damaged_manifest_fails_the_trial_with_its_words(tmp_path: Path, chose
     ran = typed(tmp_path, "run", "suite.json", "--quiet")
     assert ran.returncode != 0
     assert "is not a manifest" in ran.stderr + ran.stdout
+
+
+@pytest.mark.long
+def test_a_training_that_reads_through_keeps_exactly_the_frames_it_read(tmp_path: Path) -> None:
+    for name in ("torch", "segmentation_models_pytorch"):
+        require(name, importlib.util.find_spec(name) is not None, "install the extra `training`")
+    root = made_a2d2.make(tmp_path / "a2d2", frames=8)
+    names = [
+        [made_a2d2.file(root, number, kind).relative_to(root).as_posix() for kind in ("label", "camera")]
+        for number in range(6)
+    ]
+    frames = [ChosenFrame(*pair, *((root / name).stat().st_size for name in pair)) for pair in names]
+    write(tmp_path / "m.jsonl", made(str(root), "a2d2", "six", frames))
+    form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2, "workers": 2, "device": "cpu"}
+    suite = {
+        "suite": "through",
+        "workload": "segmentation",
+        "params": {**form, "mode": "data-only", "steps": 3, "warmup": 0, "window": 1},
+        "data": {"manifest": "m.jsonl", "to": str(tmp_path / "cache"), "stage": "through", "space": "10MB"},
+        "repeats": 1,
+        "systems": ["local"],
+    }
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    ran = typed(tmp_path, "run", "suite.json", "--quiet")
+    assert ran.returncode == 0, ran.stderr
+    (near,) = (path for path in (tmp_path / "cache").iterdir() if not path.name.startswith("."))
+    kept = {path.relative_to(near).as_posix(): path.read_bytes() for path in near.rglob("*.png")}
+    assert len(kept) >= 2
+    assert kept == {name: (root / name).read_bytes() for name in kept}
+    assert kept.keys() <= {name for pair in names for name in pair}
+    (log,) = tmp_path.glob("runs/through/*/*/attempt-1/logs/staging-0.log")
+    assert json.loads(log.read_text())["copied_files"] == 1  # the list of classes

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +26,7 @@ import pytest
 from assay.errors import InputError, LaunchError
 from assay.launch import processes
 from assay.launch.launcher import Launcher
-from assay.records import Handle, Job, JobState, JobStatus, RankExit, Shape, Task, TaskFile
+from assay.records import Handle, Job, JobState, JobStatus, NodeProgram, RankExit, Shape, Task, TaskFile
 from conftest import long_but
 
 TELL_ALL = """
@@ -312,6 +313,33 @@ else:
         assert "no-such-program" in status.cause
 
     @pytest.mark.essential
+    def test_what_each_node_runs_first_has_ended_before_its_ranks_start(self, launcher: Launcher) -> None:
+        first = "import time; print(open('given.txt').read()); time.sleep(0.5); print(time.time())"
+        asked = job(python("import time; print(time.time())"), files={"given.txt": b"frames"})
+        program = NodeProgram("staging", python(first), timeout_s=20.0)
+        status, streams = run(launcher, replace(asked, task=replace(asked.task, before=program)))
+        assert (status.state, status.cause) == (JobState.SUCCEEDED, "")
+        given, ended_at = streams["staging-0"].decode().split()
+        assert given == "frames"
+        assert float(ended_at) <= float(streams["rank-0"])
+        assert status.started_at is not None
+        assert status.started_at >= float(ended_at) - 0.1  # no part of the trial's time
+
+    def test_what_a_node_runs_first_ends_the_job_with_its_last_words(self, launcher: Launcher) -> None:
+        failing = python("import sys; print('half way'); sys.exit('the disk is full')")
+        hanging = python("import time; time.sleep(60)")
+        for argv, limit_s, words in (
+            (failing, 20.0, "the disk is full"),
+            (hanging, 0.5, "time limit of 0.5 s"),
+        ):
+            asked = job(python("print('never')"))
+            before = NodeProgram("staging", argv, timeout_s=limit_s)
+            status, streams = run(launcher, replace(asked, task=replace(asked.task, before=before)))
+            assert status.state is JobState.FAILED
+            assert status.cause.startswith("staging on node 0: ")
+            assert words in status.cause
+            assert "rank-0" not in streams
+
     def test_a_hanging_rank_ends_at_the_time_limit(self, launcher: Launcher) -> None:
         asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2, timeout_s=1)
         status, streams = run(launcher, asked)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from fields import fields
 
-from assay.suite.model import BenchmarkEntry, SuiteFile
+from assay.suite.model import BenchmarkEntry, DataEntry, SuiteFile
 
 _ENTRY = {
     "workload": "resnet50",
     "params": "{batch_size: [128, 256], precision: bf16}",
+    "data": "{manifest: bicycles.jsonl, to: /scratch/assay, space: 200GB}",
     "shapes": "[1x8, 2x8]",
     "repeats": "7",
     "timeout": "2h",
@@ -18,6 +19,13 @@ _ENTRY = {
     "retries": "0",
     "expect": "{throughput: '>= 11000 images/s'}",
     "primary": "throughput",
+}
+_DATA = {
+    "manifest": "bicycles.jsonl",
+    "to": "/scratch/assay",
+    "stage": "through",
+    "space": "200GB",
+    "timeout": "2h",
 }
 _SUITE = _ENTRY | {
     "suite": "resnet50-scaling",
@@ -48,6 +56,9 @@ def _lines() -> Iterator[str]:
     yield "\n## An entry of `benchmarks`"
     yield "Keys of one benchmark. They override those of the suite.\n"
     yield from fields(BenchmarkEntry, _ENTRY)
+    yield "\n## DataEntry"
+    yield "The keys of `data`: [Bring data near](../how-to/data-stage.md) explains them.\n"
+    yield from fields(DataEntry, _DATA)
     yield "\n## How values are written"
     yield "- **Sweep**: a list where a parameter takes one value runs each value. Several lists make a"
     yield "  grid. See [workloads](workloads.md) for the parameters."

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from assay.api.data_choice import frames_like, most_uncertain_frames
     from assay.api.data_jobs import data_job, submit_data
     from assay.api.data_pages import query_page
+    from assay.api.data_staging import stage_data, staged_sets, staging_job
     from assay.api.data_validation import validate_data
     from assay.api.datasets import (
         check_data,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         scan_data,
         scene_drift,
         split_data,
-        stage_data,
     )
     from assay.api.details import show
     from assay.api.differences import diff
@@ -116,8 +116,10 @@ _MODULES = {
     "smoke": "assay.api.grants",
     "split_data": "assay.api.datasets",
     "submit_data": "assay.api.data_jobs",
-    "stage_data": "assay.api.datasets",
     "submit": "assay.api.submissions",
+    "stage_data": "assay.api.data_staging",
+    "staged_sets": "assay.api.data_staging",
+    "staging_job": "assay.api.data_staging",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
@@ -178,6 +180,8 @@ __all__ = [
     "smoke",
     "split_data",
     "stage_data",
+    "staged_sets",
+    "staging_job",
     "submit",
     "submit_data",
     "sweep",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from assay.data.manifest import Manifest
     from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
     from assay.data.scanning import Scan
-    from assay_payloads.datasets.staging import Staging
 
 
 def scan_data(
@@ -99,40 +98,6 @@ def split_data(manifest: Manifest, percents: Sequence[float], *, seed: int = 0) 
         made(manifest.root, manifest.layout, f"{words}, part {number}, seed {seed}", part)
         for number, part in enumerate(split(manifest.frames, percents, seed), 1)
     ]
-
-
-def stage_data(
-    manifest: str | PathLike[str],
-    to: str | PathLike[str],
-    *,
-    source: str | PathLike[str] | None = None,
-    threads: int | None = None,
-    tell: Callable[[Staging], None] | None = None,
-) -> Staging:
-    """Copy the frames of a manifest into a directory, like `assay data stage`.
-
-    source   the data set's directory; None: the one in the manifest
-    threads  that copy
-    tell     is called as it goes on
-
-    Raises InputError if the manifest is damaged or files are missing; HostError if one can't be copied.
-    """
-    from pathlib import Path
-
-    from assay.data.manifest import read
-    from assay.errors import HostError
-    from assay_payloads.datasets.staging import THREADS, MissingError, StagingError, stage
-
-    chosen = read(Path(manifest))
-    place = None if source is None else Path(source)
-    try:
-        return stage(
-            chosen, Path(to), source=place, threads=threads or THREADS, tell=tell or (lambda _: None)
-        )
-    except MissingError as error:
-        raise InputError(str(error)) from None
-    except StagingError as error:
-        raise HostError(str(error)) from None
 
 
 def check_data(

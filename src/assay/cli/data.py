@@ -14,6 +14,7 @@ COMMANDS = {
     "stage": ("data_stage", "Copy chosen frames near to where they are read."),
     "submit": ("data_submit", "Run a site's template on frames chosen by their labels."),
     "validate": ("data_validate", "Count what a trained network makes of every frame."),
+    "cache": ("data_cache", "Show which frames a cache has, and remove them."),
     "check": ("data_check", "Read a training's whole data set once, before it begins."),
     "feeds": ("data_feeds", "Show how many accelerators a storage feeds."),
     "classes": ("data_classes", "Show how much of each class there is."),

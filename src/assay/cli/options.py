@@ -13,6 +13,7 @@ import click
 
 from assay.api.evidence import runs_directory
 from assay.units import margin_of, moment, seconds
+from assay.units import size as size_of
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -60,6 +61,17 @@ def object_name(_context: click.Context, _option: click.Parameter, text: str) ->
             f"{text!r} is no name of an object: lowercase letters, digits and -, at most 63"
         )
     return text
+
+
+def size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """An option's callback: bytes from a size such as 200GB."""
+    try:
+        found = None if text is None else size_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if found is not None and found < 1:
+        raise click.BadParameter(f"{text!r} is not more than 0; write it like 200GB")
+    return None if found is None else int(found)
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -166,6 +166,7 @@ def _design(found: SuitePlan) -> str:
             f"Margin: {100 * planned.margin:.3g} %.",
             *_tried_again(planned),
             *_asked(planned),
+            *_brought_near(planned),
             *([] if limits is None else _looks(found, limits)),
             f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
         ]
@@ -192,6 +193,26 @@ def _asked(planned: Plan) -> list[str]:
         for expectation in asked
     ]
     return [f"Required: {'; '.join(requirements)}."] if requirements else []
+
+
+def _brought_near(planned: Plan) -> list[str]:
+    """Which frames each benchmark's nodes bring near, and where to."""
+    from assay import redact
+    from assay.units import counted, human
+
+    data = {trial.benchmark: trial.data for trial in planned.trials if trial.data is not None}
+    lines = []
+    for benchmark, of in data.items():
+        size, root = human(float(of.bytes), "B"), redact.text(of.root)
+        when = "copied before the ranks start" if of.mode == "local" else "each kept when it is first read"
+        most = (
+            "" if of.space_bytes is None else f"; {of.cache} has at most {human(float(of.space_bytes), 'B')}"
+        )
+        lines += [
+            f"Data: {benchmark} reads {counted(of.frames, 'frame')} of {Path(of.manifest).name} from "
+            f"{of.directory}: {size} of {root}, {when}{most}."
+        ]
+    return lines
 
 
 def _looks(found: SuitePlan, limits: Limits) -> list[str]:

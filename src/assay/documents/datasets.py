@@ -10,7 +10,8 @@ from assay.data.checking import DataCheck
 from assay.data.manifest import Manifest
 from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
 from assay.data.scanning import Scan
-from assay_payloads.datasets.staging import Staging
+from assay_payloads.datasets.staged_files import Staging
+from assay_payloads.datasets.staging_cache import CachedSet
 
 
 def scan_document(scan: Scan, damaged: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -43,6 +44,11 @@ def drift_document(drifts: Sequence[SceneDrift]) -> dict[str, Any]:
 def staging_document(done: Staging) -> dict[str, Any]:
     """What a staging did."""
     return asdict(done)
+
+
+def sets_document(sets: Sequence[CachedSet]) -> dict[str, Any]:
+    """What is in a cache."""
+    return {"sets": [asdict(one) for one in sets], "bytes": sum(one.bytes for one in sets)}
 
 
 def check_document(found: DataCheck) -> dict[str, Any]:

@@ -23,11 +23,18 @@ def without_secrets(job: Job) -> Job:
 
 
 def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
-    """The command line of each rank, as a person would type it."""
+    """The command line of each rank, as a person would type it; before it, what each node runs first."""
     command = shlex.join(job_spec.argv(job, python))
     if pin_cpus:  # the equivalent command; the keeper needs no taskset
         command = f"taskset --cpu-list '<cores of the rank>' {command}"
-    return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
+    command = command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
+    return "\n".join([*before(job, python), command])
+
+
+def before(job: Job, python: str) -> list[str]:
+    """What each node runs before its ranks, with a heading for them; empty if there is nothing."""
+    words = job_spec.argv_before(job, python)
+    return [f"# each node first:\n{shlex.join(words)}\n# then each rank:"] if words else []
 
 
 def rendered(

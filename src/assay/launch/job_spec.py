@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +109,24 @@ def all_variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, st
 
 def argv(job: Job, python: str) -> list[str]:
     """A rank's command, with the system's interpreter."""
-    return [python if word == "{python}" else word for word in job.task.argv]
+    return _with_python(job.task.argv, python)
+
+
+def argv_before(job: Job, python: str) -> list[str]:
+    """The command that each node runs first; empty if there is none."""
+    return [] if job.task.before is None else _with_python(job.task.before.argv, python)
+
+
+def _with_python(words: Sequence[str], python: str) -> list[str]:
+    return [python if word == "{python}" else word for word in words]
+
+
+def _before(job: Job, python: str) -> dict[str, Any]:
+    program = job.task.before
+    if program is None:
+        return {}
+    stated = {"name": program.name, "timeout_s": program.timeout_s, "holds": list(program.holds)}
+    return {"before": {**stated, "argv": argv_before(job, python)}}
 
 
 def spec(
@@ -128,7 +145,8 @@ def spec(
     It stays as long as the job, so it contains no variables: see `write_variables`.
 
     python  the interpreter there
-    start_timeout_s  longest time that a node waits for the others before its ranks start
+    start_timeout_s  longest time that a node waits for the others before its ranks start, without the
+            program that each runs before them
     """
     return {
         "token": job.token,
@@ -142,11 +160,12 @@ def spec(
         "timeout_s": job.timeout_s,
         "max_output_bytes": job.max_output_bytes,
         "grace_s": grace_s,
-        "start_timeout_s": start_timeout_s,
+        "start_timeout_s": start_timeout_s + job.longest_s - job.timeout_s,
         "pin_cpus": pin_cpus,
         "probe": PROBE,
         "python": python,
         "probe_timeout_s": PROBE_TIMEOUT_S,
+        **_before(job, python),
         **({"sampler": SAMPLER, "sample_every_s": job.sample_every_s} if job.sample_every_s else {}),
         "outputs": list(job.task.outputs),
         "files_before": dict(files_before),

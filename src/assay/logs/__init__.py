@@ -11,6 +11,8 @@ TOOL_NAMES = (
     "timm",
     "deeplearningexamples",
     "fio",
+    "elbencho",
+    "ior",
     "mlperf-storage",
 )
 """Programs whose logs are recognized; each has a module with its name that offers its `TOOL`."""

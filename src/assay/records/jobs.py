@@ -9,7 +9,11 @@ from enum import StrEnum
 from assay.records.plans import Shape, Task
 from assay.records.scalar import Scalar
 
-NODE_STREAMS = ("probe-", "telemetry-")  # begin the names of a node's streams; the others are of ranks
+NODE_STREAMS = (
+    "probe-",
+    "staging-",
+    "telemetry-",
+)  # begin the names of a node's streams; the others are of ranks
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,11 @@ class Job:
     timeout_s: float
     max_output_bytes: int | None = None
     sample_every_s: float | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """Longest time from the start of its first program to the end of its ranks."""
+        return self.timeout_s + (0.0 if self.task.before is None else self.task.before.timeout_s)
 
 
 @dataclass(frozen=True)
@@ -193,7 +202,7 @@ class JobStatus:
 @dataclass(frozen=True)
 class Output:
     """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and per node
-    `probe-0` and `telemetry-0`.
+    `probe-0`, `staging-0` and `telemetry-0`.
 
     Cut anywhere, in order, each byte exactly once if followed from the number of bytes already stored.
     """

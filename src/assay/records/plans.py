@@ -129,6 +129,22 @@ class FrameChoice:
 
 
 @dataclass(frozen=True)
+class NodeProgram:
+    """A program that runs once on each node, before any rank starts.
+
+    name       of its stream: `staging` prints to `staging-0` on node 0
+    argv       as in `Task`; it runs in the job's own directory, which contains the files
+    timeout_s  after which it is ended, and the trial with it
+    holds      files that the node keeps locked, shared, from before this program to the end of its ranks
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    timeout_s: float
+    holds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Task:
     """What every rank of a trial runs: a workload's complete answer, before any launcher is involved.
 
@@ -140,6 +156,7 @@ class Task:
     outputs  file names or globs below the working directory that are kept
     image    container image, if the system is a container platform and names none
     frames   to be chosen when the job is submitted; their manifest is then FRAMES_FILE among `files`
+    before   what each node runs before its ranks
     """
 
     argv: tuple[str, ...]
@@ -150,6 +167,7 @@ class Task:
     image: str | None = None
     secrets: Mapping[str, SecretReference] = field(default_factory=dict)
     frames: FrameChoice | None = None
+    before: NodeProgram | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +208,46 @@ class Expectation:
 
 
 @dataclass(frozen=True)
+class StagedData:
+    """Frames that a trial reads, and how they come near to each node.
+
+    manifest     the file here that names them
+    digest       of its frames
+    frames       how many, and the bytes of all
+    root         the data set's place, from the manifest
+    mode         local: all are copied before the ranks start; through: each is kept when it is first read
+    cache        directory on each node that holds sets of frames
+    directory    of these frames below it
+    hold         file below it that is locked as long as somebody reads them
+    space_bytes  that all sets in the cache may use together; None: no limit
+    timeout_s    of the preparation on each node
+    """
+
+    manifest: str
+    digest: str
+    frames: int
+    bytes: int
+    root: str
+    mode: Literal["local", "through"]
+    cache: str
+    directory: str
+    hold: str
+    space_bytes: int | None = None
+    timeout_s: float = 3600.0
+
+    @property
+    def list_path(self) -> str:
+        """The manifest in the directory."""
+        return f"{self.directory}/manifest.jsonl"
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        """The parameters with which a training reads the frames."""
+        read = {"data": self.directory, "manifest": self.list_path}
+        return read if self.mode == "local" else {**read, "source": self.root}
+
+
+@dataclass(frozen=True)
 class Trial:
     """One point of the sweep, one repetition, on one system.
 
@@ -202,6 +260,7 @@ class Trial:
     digest     of everything that defines the trial except block and seed, including the bytes of its programs
     max_output_bytes  output limit for the ranks of one node; None in runs from before there was a limit
     sample_every_s  time between samples of each node that it runs on; None: none are taken
+    data       frames that each node brings near before the ranks start, if the suite asks for it
 
     What it runs is not stored here: `plan.task_of(trial)` recreates it; the digest shows that it is the same.
     """
@@ -221,6 +280,7 @@ class Trial:
     digest: str
     max_output_bytes: int | None = None
     sample_every_s: float | None = None
+    data: StagedData | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from assay.suite.document import Document, Key
 from assay.suite.findings import checked, in_order, shown, suggestion, unknown
 from assay.suite.model import Benchmark, BenchmarkEntry, Suite, SuiteFile, SweepPoint, System, Systems
 from assay.suite.requirements import MetricsOf, requirements
+from assay.suite.staging import staged
 from assay.suite.sweep import points
 from assay.suite.systems import FILE_NAME, THIS_MACHINE, read_file, systems, written_names
 
@@ -59,6 +60,9 @@ def parse(
     if suite is None or reading.problems or system_problems:
         raise InputError(in_order([*reading.problems, *system_problems], file.file, systems_file.file))
     return suite, Systems(Path(systems_file.file) if systems_file.file else None, known, systems_file)
+
+
+_OF_ONE = ("workload", "params", "data")  # keys of a suite of one benchmark
 
 
 @dataclass(frozen=True)
@@ -134,15 +138,14 @@ class _Reading:
         several, alone = data.get("benchmarks"), data.get("workload")
         if several is None and alone is None:
             self._note((), "there is neither workload nor benchmarks, so there is nothing to measure")
-        if several is not None and ("workload" in data or "params" in data):
-            key = "workload" if "workload" in data else "params"
+        if several is not None and (key := next((key for key in _OF_ONE if key in data), None)):
             self._note((key,), f"{key} and benchmarks exclude each other; move {key} into a benchmark")
         if isinstance(several, dict):
             pairs = several.items()
             return [_Entry(name, ("benchmarks", name), e) for name, e in pairs if isinstance(e, dict)]
         if not isinstance(alone, str):
             return []
-        return [_Entry(alone, (), {key: data[key] for key in ("workload", "params") if key in data})]
+        return [_Entry(alone, (), {key: data[key] for key in _OF_ONE if key in data})]
 
     def _benchmark(self, entry: _Entry, params_models: Models, content: SuiteFile) -> Benchmark | None:
         """The benchmark, if all of it is valid."""
@@ -155,13 +158,17 @@ class _Reading:
         written = entry.content.get("params", {})
         if not isinstance(written, dict):
             return None
-        at = (*entry.path, "params")
-        grid, problems = points(written, params_models[workload], self.directory, self.file.where, at)
-        self.problems += problems
+        model, at = params_models[workload], (*entry.path, "params")
         own, wrong = checked(BenchmarkEntry, entry.content, self.file.where)
-        if problems or wrong or own is None:
+        data, unread = staged(own.data if own else None, model, written, self.directory)
+        problems = [Problem(self.file.where(*entry.path, *path), what) for path, what in unread]
+        read = {} if data is None else data.params
+        known = {name: value for name, value in read.items() if name in model.model_fields}
+        grid, invalid = points({**written, **known}, model, self.directory, self.file.where, at)
+        self.problems += [*problems, *invalid]
+        if problems or invalid or wrong or own is None:
             return None
-        return _complete(entry, own, content, grid)
+        return replace(_complete(entry, own, content, grid), data=data)
 
     def _system_names(self, known: Mapping[str, System], written: Sequence[str]) -> tuple[str, ...]:
         names = self.file.data.get("systems")

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from assay import units
-from assay.records import DEFAULT_MARGIN, Price, Shape
+from assay.records import DEFAULT_MARGIN, Price, Shape, StagedData
 from assay.suite.document import Document, Key
 
 NEVER = "never"
@@ -89,6 +89,14 @@ def _margin(value: Any) -> float:
     return share
 
 
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(
+            f"{path!r} is not an absolute path; name a directory of the nodes, like /scratch/assay"
+        )
+    return path.rstrip("/") or "/"
+
+
 def _requirement(text: str) -> str:
     parse_requirement(text)
     return text
@@ -138,6 +146,33 @@ Retries = Annotated[int, Field(ge=0, le=100)]
 Order = Literal["interleaved", "sequential"]
 
 
+class DataEntry(BaseModel):
+    """Frames that each node brings near before the ranks of a trial start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    manifest: str = Field(
+        description="Frames chosen by `assay data query`: a file on this machine, from the suite's directory."
+    )
+    to: Annotated[str, AfterValidator(_absolute)] = Field(
+        description="Directory on each node, for the sets of frames of this and other trials: a local disk."
+    )
+    stage: Literal["local", "through"] = Field(
+        default="local",
+        description="local: all frames are copied and compared before the ranks start; through: each is "
+        "kept when it is first read.",
+    )
+    space: Size | None = Field(
+        default=None,
+        description="Space that all sets in the directory may use together; the least recently used ones "
+        "are removed, except those that a running trial reads. Default: no limit.",
+    )
+    timeout: Duration = Field(
+        default=3600.0,
+        description="Staging that takes longer on a node ends the trial. It isn't in `timeout`.",
+    )
+
+
 class BenchmarkEntry(BaseModel):
     """One benchmark of several: what it runs, and its differences from the suite."""
 
@@ -147,6 +182,9 @@ class BenchmarkEntry(BaseModel):
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="The workload's parameters; a list in place of a single value is swept.",
+    )
+    data: DataEntry | None = Field(
+        default=None, description="Frames that each node brings near before the ranks start."
     )
     shapes: Shapes | None = Field(default=None, description="Overrides the suite's shapes.")
     repeats: Repeats | None = Field(default=None, description="Overrides the suite's repeats.")
@@ -170,6 +208,9 @@ class SuiteFile(BaseModel):
     workload: str | None = Field(default=None, description="For a suite of one benchmark: which program.")
     params: dict[str, Any] = Field(
         default_factory=dict, description="With `workload`: its parameters; a list is swept."
+    )
+    data: DataEntry | None = Field(
+        default=None, description="With `workload`: frames that each node brings near before the ranks start."
     )
     benchmarks: dict[Name, BenchmarkEntry] | None = Field(
         default=None,
@@ -251,6 +292,7 @@ class Benchmark:
     expect: Mapping[str, str]
     primary: str | None
     path: tuple[Key, ...]  # its path in the file
+    data: StagedData | None = None
 
 
 @dataclass(frozen=True)

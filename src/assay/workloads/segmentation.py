@@ -59,6 +59,11 @@ class SegmentationParams(TrainingParams):
         None, description="Frames chosen by `assay data query`, a path on the nodes; instead of a camera's."
     )
     choose: Choose | None = Field(None, exclude_if=is_unset, description=CHOOSE_HELP)
+    source: str | None = Field(
+        None,
+        description="Where to read frames of the manifest that `data` lacks: it then keeps them. Set by "
+        "`data: {stage: through}`.",
+    )
     frames: int | None = Field(None, ge=2, description="Number of frames to draw at random; default: all.")
     held_out: int = Field(10, ge=2, description="One in this many frames is held out for the evaluation.")
     weight_decay: float = Field(1e-4, ge=0, description="Weight decay, applied to all weights.")

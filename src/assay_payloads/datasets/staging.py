@@ -1,98 +1,133 @@
 """Copy the frames of a manifest near to where they are read: in parallel, checked, resumable.
 
     python -m assay_payloads.datasets.staging MANIFEST DIRECTORY
+    python -m assay_payloads.datasets.staging MANIFEST CACHE --cache --space 200000000000 --through
 
 Each file is copied under another name, read back, compared by SHA-256, and renamed. A journal says what is
 there; after a kill, only the rest is copied. A file that has changed since at its source is copied again.
+With `--cache`, the directory holds several sets of frames (staging_cache.py). With `--through`, no frames
+are copied: it is prepared for readers that keep each file when they first read it (read_through.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import fcntl
 import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import Manifest, ManifestError, made, parsed, text
+from assay_payloads.datasets.places import Place, PlaceError, StoredFile
+from assay_payloads.datasets.staged_files import (
+    CLASS_LIST,
+    THREADS,
+    Sources,
+    Staging,
+    StagingError,
+    copied,
+    found_at_source,
+    stay_inside,
+    write_whole,
+)
+from assay_payloads.datasets.staging_cache import CachedSet, NoRoomError
 
 JOURNAL = ".staged.jsonl"
+LOCK = ".staging.lock"
 CHOSEN = "manifest.jsonl"  # in the target directory, of what was staged there last
-CLASS_LIST = {"a2d2": ("class_list.json",)}  # what a layout has beside its frames
-BLOCK_BYTES = 1 << 20
-THREADS = 8  # most of their time they wait for storage
-
-
-class StagingError(Exception):
-    """What kept a file from being copied."""
-
-
-class MissingError(StagingError):
-    """The data set lacks files that the manifest names, or is the target itself."""
-
-
-@dataclass
-class Staging:
-    """How far it is: files and bytes of the whole, copied now, and found to be there already."""
-
-    files: int = 0
-    bytes: int = 0
-    copied_files: int = 0
-    copied_bytes: int = 0
-    present_files: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Staged:
-    """What the journal says of a file: bytes, time of change at the source, SHA-256."""
-
-    size: int
-    changed_ns: int
-    sha256: str
+OWN_FILES = (JOURNAL, LOCK, CHOSEN)
+DISK_BLOCK_BYTES = 4096  # what a file of one byte takes
 
 
 def stage(
     manifest: Manifest,
     target: Path,
     *,
-    source: Path | None = None,
+    source: str | None = None,
     threads: int = THREADS,
+    through: bool = False,
     tell: Callable[[Staging], None] = lambda _: None,
 ) -> Staging:
     """Copy what a manifest names, with the list of classes, and a manifest of the same frames in the target.
 
-    source  the data set's directory; None: the one in the manifest
+    source   the data set's place (places.py); None: the one in the manifest
+    through  copy no frames, but remove those that have changed at their source since they were kept
 
-    Raises StagingError that names every file that is missing, or the first that can't be copied.
+    Raises MissingError that names every file that is missing, StagingError with the first that can't be
+    copied. Several at the same time in one directory wait for one another.
     """
+    found = found_at_source(manifest, str(target), source)
+    return _stage(manifest, target, found, threads, through, tell)
+
+
+def stage_in_cache(
+    manifest: Manifest,
+    cache: Path,
+    space: int | None,
+    *,
+    source: str | None = None,
+    threads: int = THREADS,
+    through: bool = False,
+    tell: Callable[[Staging], None] = lambda _: None,
+) -> Staging:
+    """The same in a directory of its own below a cache, which drops other sets if they exceed the space.
+
+    space  bytes on the disk that all sets may take; None: no limit
+
+    Raises as `stage` does, and StagingError, before anything is copied, if the set doesn't fit.
+    """
+    name = staging_cache.set_name(manifest)
+    found = found_at_source(manifest, str(cache / name), source)
+    size = disk_bytes(manifest, found.states)
+    wanted = CachedSet(name, size, found.place.address, manifest.query, len(manifest.frames))
+    try:
+        with staging_cache.held(cache, name):
+            evicted = staging_cache.reserve(cache, wanted, space)
+            done = _stage(manifest, cache / name, found, threads, through, tell)
+    except NoRoomError as error:
+        raise StagingError(str(error)) from None
+    except OSError as error:
+        raise StagingError(f"{error.filename or cache}: {error.strerror or error}") from None
+    return replace(done, evicted=tuple(one.name for one in evicted))
+
+
+def _stage(
+    manifest: Manifest,
+    target: Path,
+    found: Sources,
+    threads: int,
+    through: bool,
+    tell: Callable[[Staging], None],
+) -> Staging:
     begin = time.monotonic()
-    root = Path(manifest.root) if source is None else source
-    if root.resolve() == target.resolve():
-        raise MissingError(f"{target} is the data set's own directory; name another")
-    names = [*CLASS_LIST.get(manifest.layout, ())]
-    names += [name for frame in manifest.frames for name in (frame.label, frame.image)]
-    names = list(dict.fromkeys(names))
-    sources = _sources(root, names)
-    done = Staging(len(names), sum(size for size, _ in sources.values()))
+    states = found.states
+    done = Staging(len(states), sum(state.size for state in states.values()), directory=str(target))
     try:
         target.mkdir(parents=True, exist_ok=True)
-        known = dict(_journal(target / JOURNAL))
-        with (target / JOURNAL).open("a", encoding="utf-8") as journal:
-            copy = _Copy(root, target, sources, known, journal, done, tell)  # one for all threads
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(copy, names))  # raises what the first of them raised; the rest then end at once
-        chosen = made(str(target.resolve()), manifest.layout, manifest.query, manifest.frames)
-        unfinished = target / f".{CHOSEN}.tmp"
-        unfinished.write_text(text(chosen), encoding="utf-8")
-        unfinished.replace(target / CHOSEN)
+        with alone(target):
+            stay_inside(target, states)
+            names: Iterable[str] = states
+            if through:
+                _drop_changed(target, states)
+                names = CLASS_LIST.get(manifest.layout, ())
+            with _journal(target / JOURNAL, states) as (known, journal):
+                copy = _Copy(found.place, target, states, known, journal, done, tell)  # one for all threads
+                with ThreadPoolExecutor(max(threads, found.place.at_once)) as pool:
+                    list(pool.map(copy, names))  # raises what the first of them raised; the rest then end
+            root = found.place.address if through else str(target.resolve())
+            chosen = made(root, manifest.layout, manifest.query, manifest.frames)
+            write_whole(target / CHOSEN, text(chosen))
+    except PlaceError as error:
+        raise StagingError(str(error)) from None
     except OSError as error:
         where = error.filename or target
         raise StagingError(f"{where}: can't be copied: {error.strerror or error}") from None
@@ -100,14 +135,24 @@ def stage(
     return done
 
 
+def disk_bytes(manifest: Manifest, states: Mapping[str, StoredFile]) -> int:
+    """Bytes that a set takes on a disk, at most: whole blocks of files, folders, manifest and journal."""
+    files = [state.size for state in states.values()]
+    longest = max(len(name.encode()) for name in states)
+    own = [len(text(manifest)) + len(manifest.root) + 4096, len(states) * (longest + 160), 0]
+    folders = {parent for name in states for parent in Path(name).parents}
+    whole = sum(-(-size // DISK_BLOCK_BYTES) for size in (*files, *own))
+    return (whole + len(folders) + 1 + len(states) // 32) * DISK_BLOCK_BYTES
+
+
 @dataclass
 class _Copy:
     """Copies one file after another, in several threads."""
 
-    root: Path
+    place: Place
     target: Path
-    sources: Mapping[str, tuple[int, int]]
-    known: Mapping[str, _Staged]
+    sources: Mapping[str, StoredFile]
+    known: Mapping[str, StoredFile]
     journal: IO[str]
     done: Staging
     tell: Callable[[Staging], None]
@@ -119,82 +164,67 @@ class _Copy:
         if self.failed.is_set():
             return
         try:
-            size, changed_ns = self.sources[name]
-            known, path = self.known.get(name), self.target / name
-            there = known is not None and (known.size, known.changed_ns) == (size, changed_ns)
-            if there and path.is_file() and path.stat().st_size == size:
+            state, path = self.sources[name], self.target / name
+            if self.known.get(name) == state and path.is_file() and path.stat().st_size == state.size:
                 with self.lock:
                     self.done.present_files += 1
                 return
-            digest = _copied(self.root / name, path, size)
-            line = json.dumps([name, size, changed_ns, digest], ensure_ascii=False)
+            path.unlink(missing_ok=True)  # what has changed takes no space twice
+            digest = copied(self.place, name, path, state)
+            line = json.dumps([name, state.size, state.changed_ns, digest], ensure_ascii=False)
             with self.lock:
                 self.journal.write(line + "\n")
                 self.journal.flush()
                 self.done.copied_files += 1
-                self.done.copied_bytes += size
+                self.done.copied_bytes += state.size
                 self.tell(replace(self.done))
         except BaseException:
             self.failed.set()
             raise
 
 
-def _sources(root: Path, names: list[str]) -> dict[str, tuple[int, int]]:
-    """Name → bytes and time of change. Raises StagingError that counts what is missing."""
-    found: dict[str, tuple[int, int]] = {}
-    missing = []
-    for name in names:
+def _drop_changed(target: Path, states: Mapping[str, StoredFile]) -> None:
+    """Remove what has changed at its source since it was kept here, with its time of change."""
+    for name, state in states.items():
+        path = target / name
         try:
-            status = (root / name).stat()
-        except OSError:
-            missing.append(name)
-        else:
-            found[name] = status.st_size, status.st_mtime_ns
-    if missing:
-        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        raise MissingError(f"{root} has no {missing[0]}{more}; is it the data set that the manifest is of?")
-    return found
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        if (status.st_size, status.st_mtime_ns) != (state.size, state.changed_ns):
+            path.unlink()
 
 
-def _journal(path: Path) -> Iterator[tuple[str, _Staged]]:
-    """What a former staging wrote; a last line that was cut is as if not written."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                name, size, changed_ns, digest = json.loads(line)
-            except (ValueError, TypeError):
-                continue
-            yield str(name), _Staged(size, changed_ns, digest)
+@contextmanager
+def _journal(
+    path: Path, states: Mapping[str, StoredFile]
+) -> Iterator[tuple[Mapping[str, StoredFile], IO[str]]]:
+    """What former stagings copied of these files, and the journal to continue; a cut line is dropped."""
+    known: dict[str, StoredFile] = {}
+    lines: dict[str, str] = {}
+    if path.exists():
+        with path.open(encoding="utf-8", errors="replace") as former:
+            for line in former:
+                try:
+                    name, size, changed_ns, _ = json.loads(line)
+                except (ValueError, TypeError):
+                    continue
+                if name in states:
+                    known[name], lines[name] = StoredFile(size, changed_ns), line
+    write_whole(path, "".join(lines.values()))
+    with path.open("a", encoding="utf-8") as journal:
+        yield known, journal
 
 
-def _copied(source: Path, target: Path, size: int) -> str:
-    """Copy, read back and compare; the SHA-256. Raises StagingError if they differ."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+@contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Wait until nobody else stages into the directory."""
+    descriptor = os.open(target / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        with source.open("rb") as read, unfinished.open("wb") as write:
-            given = hashlib.sha256()
-            while block := read.read(BLOCK_BYTES):
-                given.update(block)
-                write.write(block)
-            write.flush()
-            os.fsync(write.fileno())
-            os.posix_fadvise(write.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # read back from the disk
-        kept, count = hashlib.sha256(), 0
-        with unfinished.open("rb") as read:
-            while block := read.read(BLOCK_BYTES):
-                kept.update(block)
-                count += len(block)
-        if kept.digest() != given.digest():
-            raise StagingError(f"{target}: what was read back differs from what was written: check this disk")
-        if count != size:
-            raise StagingError(f"{source} changed while it was copied; run the same command again")
-        unfinished.replace(target)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        unfinished.unlink(missing_ok=True)
-    return given.hexdigest()
+        os.close(descriptor)
 
 
 def main() -> None:
@@ -202,13 +232,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("manifest", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--source", type=Path)
+    parser.add_argument("--source")
+    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--cache", action="store_true")
+    parser.add_argument("--space", type=int)
+    parser.add_argument("--through", action="store_true")
+    parser.add_argument("--expected", metavar="NAME", help="the name of the manifest's set of frames")
     options = parser.parse_args()
     try:
-        done = stage(parsed(options.manifest), options.target, source=options.source)
+        done = staged(options)
     except (ManifestError, StagingError, OSError) as error:
         sys.exit(f"{options.manifest}: {error}")
     print(json.dumps(vars(done)))
+
+
+def staged(options: argparse.Namespace) -> Staging:
+    """Stage as the command line says."""
+    chosen = parsed(options.manifest)
+    if options.expected not in (None, staging_cache.set_name(chosen)):
+        raise ManifestError(0, "has changed since the run was planned; run with --new")
+    same = {"source": options.source, "threads": options.threads, "through": options.through}
+    if options.cache:
+        return stage_in_cache(chosen, options.target, options.space, **same)
+    return stage(chosen, options.target, **same)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ The keeper adds to its directory
   ended.json        how it ended, with size and digest of each stream, and the kernel's counts for the job
                     (counters.py); written last
   streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0`, `telemetry-0` (one of each per node) print,
-                    output and errors together
+                    output and errors together; also of the program that the node runs before its ranks
 Each JSON file is written atomically. The keeper exits 0 if all its ranks did, otherwise like the first that
 failed (124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
 
@@ -49,6 +49,7 @@ from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.counters import between, look
 from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.keeping.meeting import Meeting
+from assay_payloads.keeping.node_program import run_before
 from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, end_child, prctl, stat_fields
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -69,6 +70,8 @@ pin_cpus   each rank on its own cores
 rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank only; optional
 probe      module whose `main` is called before the ranks, in its own process, or null; probe_timeout_s
 python     the ranks' interpreter, which the probe examines
+before     a program that this node runs in DIRECTORY/work before any rank starts: name (of its stream),
+           argv, timeout_s, and holds: files to keep locked from before it until the keeper ends; optional
 sampler    module whose `main` samples the node beside the ranks, in its own process; optional
 sample_every_s  between its samples
 
@@ -81,7 +84,7 @@ def main(directory: Path, *, detach: bool, node: int) -> int:
     """Take the job and keep it to its end; EXIT_NOT_OURS if somebody else has taken it."""
     if not (directory / "spec.json").exists():
         return not_ours()
-    spec = json.loads((directory / "spec.json").read_bytes())
+    spec, work = json.loads((directory / "spec.json").read_bytes()), directory / "work"
     if spec["nodes"] > 1:
         directory = directory / f"node-{node}"
         directory.mkdir(exist_ok=True)
@@ -94,7 +97,7 @@ def main(directory: Path, *, detach: bool, node: int) -> int:
         os.write(taken, b"+")
         os.close(taken)
     spec["env"].update(taken_variables(directory))
-    ended = keep(spec, directory, node)
+    ended = keep(spec, directory, node, work)
     write_whole(directory / "ended.json", ended)
     return exit_code(ended)
 
@@ -113,8 +116,11 @@ def taken_variables(directory: Path) -> dict[str, str]:
     return found
 
 
-def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
-    """Run this node's share of the job; returns how it ended, in the form of `ended.json`."""
+def keep(spec: Spec, directory: Path, node: int, work: Path) -> dict[str, Any]:
+    """Run this node's share of the job; returns how it ended, in the form of `ended.json`.
+
+    work  the directory of the job's files
+    """
     cores, ranks = sorted(os.sched_getaffinity(0)), spec["ranks"]
     if spec["pin_cpus"] and ranks > len(cores):
         return outcome("failed", f"pin_cpus: {ranks} ranks can't each have one of {len(cores)} cores")
@@ -136,6 +142,9 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
+    if "before" in spec and (end := run_before(spec, env, node, work, directory / "streams")) is not None:
+        others.close()
+        return {**outcome(*end, probe=probe), "streams": digests(directory / "streams")}
     if (not_met := others.wait()) is not None:
         state, cause = not_met
         return {**outcome(state, cause, probe=probe), "waited_in_vain": state == "failed"}

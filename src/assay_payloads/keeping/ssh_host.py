@@ -100,6 +100,7 @@ def begin(directory: Path, node: str, address: str, port: str) -> Answer:
 def look(directory: Path) -> Answer:
     """What is known of this host's share of the job."""
     spec = read_json(directory / "spec.json") or {}
+    first = spec.get("before", {})
     own = own_directory(directory, spec)
     owner = read_json(own / "claim.json") or {}
     runs = keeper_runs(owner)  # before the end is read: it may end in between
@@ -107,7 +108,7 @@ def look(directory: Path) -> Answer:
     return {
         "there": directory.exists(),
         "nodes": spec.get("nodes"),
-        "limit_s": spec.get("timeout_s", 0.0) + spec.get("grace_s", 0.0),
+        "limit_s": spec.get("timeout_s", 0.0) + spec.get("grace_s", 0.0) + first.get("timeout_s", 0.0),
         "taken": owner.get("by") == "keeper",
         "runs": runs,
         "started": read_json(own / "started.json"),

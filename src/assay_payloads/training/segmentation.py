@@ -33,6 +33,8 @@ from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, 
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.datasets.manifest import Manifest, ManifestError, changed, parsed
+from assay_payloads.datasets.places import PlaceError
+from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
@@ -107,9 +109,15 @@ class Frames(Dataset):  # type: ignore[misc]
         colours: Colours,
         size: Sequence[int],
         images: Sequence[Path] | None = None,
+        kept: ReadThrough | None = None,
     ) -> None:
-        """Frames of these labels; without `images`, an image is found by the name of its label."""
-        self.labels, self.colours, self.size, self.images = labels, colours, list(size), images
+        """Frames of these labels.
+
+        images  in the same order; None: found by the names of the labels
+        kept    reads those that their directory doesn't have yet
+        """
+        self.labels, self.colours, self.size = labels, colours, list(size)
+        self.images, self.kept = images, kept
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -124,10 +132,11 @@ class Frames(Dataset):  # type: ignore[misc]
 
     def stored_bytes(self, index: int) -> int:
         """Size of image and label."""
-        return self.where(index).stat().st_size + self.labels[index].stat().st_size
+        paths = self.where(index), self.labels[index]
+        return sum(near(path, self.kept).stat().st_size for path in paths)
 
     def __getitem__(self, index: int) -> Batch:
-        image, label = pixels(self.where(index)), pixels(self.labels[index])
+        image, label = (pixels(path, self.kept) for path in (self.where(index), self.labels[index]))
         if image.shape != label.shape:
             sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
             raise UnreadableSampleError(
@@ -144,12 +153,17 @@ class Frames(Dataset):  # type: ignore[misc]
         )
 
 
-def pixels(path: Path) -> torch.Tensor:
+def near(path: Path, kept: ReadThrough | None) -> Path:
+    """The path, once the file is there."""
+    return path if kept is None else kept(path)
+
+
+def pixels(path: Path, kept: ReadThrough | None = None) -> torch.Tensor:
     """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError with the file's name."""
     try:
-        with Image.open(path) as picture:
+        with Image.open(near(path, kept)) as picture:
             return pil_to_tensor(picture.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, PlaceError, SyntaxError, ValueError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
 
 
@@ -169,7 +183,7 @@ class Segmentation(TrainingBenchmark):
 
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
-        self.names = [OTHER, *REDUCED]
+        self.names, self.kept = [OTHER, *REDUCED], ReadThrough(options.data, options.source)
         if options.mode != "synthetic":
             self.colours = Colours(options.data / "class_list.json", reduced=options.reduced)
             self.names = self.colours.names
@@ -210,7 +224,7 @@ class Segmentation(TrainingBenchmark):
             self.rank.fail(f"--manifest {options.manifest}: found {what}; expected at least 2 of a2d2")
         self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
         options.manifest_digest = manifest.digest  # a checkpoint of other frames is another training's
-        if options.mode != "check":
+        if options.mode != "check" and options.source is None:  # what is read through isn't here yet
             self._are_as_chosen(manifest)
         return [options.data / frame.label for frame in manifest.frames]
 
@@ -265,11 +279,11 @@ class Segmentation(TrainingBenchmark):
 
     def training_data(self, epoch: int) -> Frames:
         """The training frames."""
-        return Frames(self.trained_on, self.colours, self.options.image_size)
+        return Frames(self.trained_on, self.colours, self.options.image_size, self.kept)
 
     def evaluation_data(self) -> Frames:
         """The held-out frames."""
-        return Frames(self.held_out, self.colours, self.options.image_size)
+        return Frames(self.held_out, self.colours, self.options.image_size, self.kept)
 
     def train_samples(self) -> int:
         """Training frames."""
@@ -335,6 +349,7 @@ def main() -> None:
     add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes instead of 38")
     add("--camera", default="cam_front_center")
     add("--manifest", type=Path, help="frames chosen by `assay data query`, instead of a camera's")
+    add("--source", help="place of the frames that --data lacks; it keeps each that is read")
     add("--frames", type=int, help="number of the camera's frames to draw at random; default: all")
     add("--held-out", type=int, default=10, help="one in this many frames is held out for the evaluation")
     add("--weight-decay", type=float, default=1e-4)

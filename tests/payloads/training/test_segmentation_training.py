@@ -158,7 +158,7 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
 def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_them(tmp_path: Path) -> None:
     made_a2d2.make(tmp_path, frames=20)
     given = {"camera": made_a2d2.CAMERA, "frames": 15, "held_out": 5, "batch_size": 5, "reduced": True}
-    given |= {"global_batch_size": None, "mode": "real", "data": tmp_path, "manifest": None}
+    given |= {"global_batch_size": None, "mode": "real", "data": tmp_path, "manifest": None, "source": None}
     benchmark = import_module("assay_payloads.training.segmentation").Segmentation
     parts = [benchmark(Namespace(size=1), Namespace(**given, seed=seed)) for seed in (1, 2)]
     for part in parts:

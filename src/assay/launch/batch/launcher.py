@@ -72,7 +72,7 @@ class BatchLauncher(ABC, Generic[System]):
         nodes = nodes_of(job, self.system)
         ranks = job.shape.ranks // nodes
         script = self.script(job, f"{NAME}<token>")
-        rank = shlex.join(job_spec.argv(job, self.python))
+        rank = "\n".join([*dry_run.before(job, self.python), shlex.join(job_spec.argv(job, self.python))])
         command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
         return dry_run.rendered(
             job,

@@ -41,8 +41,8 @@ def cpus_of(job: Job, system: BatchSystem) -> int:
 
 
 def minutes_of(job: Job, system: BatchSystem) -> int:
-    """The batch system's time limit: the trial's limit, the grace time, and the time to start and end."""
-    return math.ceil((job.timeout_s + system.grace + system.startup) / 60)
+    """The batch system's time limit: the job's limit, the grace time, and the time to start and end."""
+    return math.ceil((job.longest_s + system.grace + system.startup) / 60)
 
 
 def plain(trial_id: str) -> str:

@@ -84,7 +84,7 @@ def command(order: Order, node_from: str | None) -> list[str]:
 def deadline_s(order: Order) -> int:
     """When the platform ends a job that nothing else ended, seconds: later than both keeper and Assay."""
     options = order.options
-    return math.ceil(options.start_timeout + order.job.timeout_s + options.grace + KEEPER_SLACK_S)
+    return math.ceil(options.start_timeout + order.job.longest_s + options.grace + KEEPER_SLACK_S)
 
 
 def job_metadata(order: Order) -> Manifest:

@@ -103,7 +103,7 @@ class SshLauncher:
                 raise type(error)(words) from error
             extent = error.extent if isinstance(error, JobRefusedError) else Extent.POINT
             raise JobRefusedError(words, extent) from error
-        return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
+        return self._handle(job.token, nodes, job.longest_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:
         """The job, if the first host's keeper has taken it; otherwise it is abandoned on all hosts."""

@@ -1,0 +1,85 @@
+"""What IOR writes as JSON (`-O summaryFormat=JSON`): one document with the results of every repetition.
+
+    {"Version": "4.0.0", "Command line": "ior …", "tests": [{"Parameters": {…}, "Options": {…},
+     "Results": [[{"access": "write", "bwMiB": 1042.1, "iops": …, "wrRdTime": …, "totalTime": …}, …]]}]}
+
+Source: hpc/ior, src/ior-output.c (PrintReducedResult), 3.3 to 4.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.logs.figures import LogFigure, LogFigures, document, number, whole
+from assay.logs.tool import Tool
+from assay.records import Metric, Scalar
+
+METRICS: Final = (
+    Metric("read_bandwidth", "B/s", "higher", "bytes per second that all tasks read", scales=False),
+    Metric("write_bandwidth", "B/s", "higher", "bytes per second that all tasks wrote", scales=False),
+    Metric("read_rate", "operations/s", "higher", "reads per second of all tasks", scales=False),
+    Metric("write_rate", "operations/s", "higher", "writes per second of all tasks", scales=False),
+    Metric("open_time", "s", "lower", "time to open the files", scales=False),
+    Metric("close_time", "s", "lower", "time to close the files", scales=False),
+    Metric("run_time", "s", None, "time of opening, transfer and closing", scales=False),
+)
+_KEYS: Final = {"openTime": "open_time", "closeTime": "close_time", "totalTime": "run_time"}
+_FACTS: Final = ("api", "tasks", "nodes", "transferSize", "blockSize", "segmentCount")
+
+
+def ior(path: Path) -> LogFigures:
+    """What a summary says. Raises InputError if it can't be read."""
+    found, text = LogFigures(), whole(path)
+    try:
+        told = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
+        found.facts["ior_version"] = str(told["Version"])
+        at = 0
+        for test, of_test in enumerate(told["tests"]):
+            settings = {**of_test.get("Parameters", {}), **of_test.get("Options", {})}
+            found.facts |= {f"ior_{key}": str(settings[key]) for key in _FACTS if key in settings}
+            seen = Counter[str]()
+            for result in (one for repetition in of_test["Results"] for one in repetition):
+                access = str(result["access"])
+                at = text.find('"access"', at + 1)
+                line = text.count("\n", 0, max(at, 0)) + 1
+                labels: dict[str, Scalar] = {"test": test, "repetition": seen[access]}
+                seen[access] += 1
+                found.figures += _figures(access, result, labels, line)
+    except ValueError as error:
+        found.problems.append(str(error))
+    except (LookupError, TypeError, AttributeError) as error:
+        found.problems.append(f"incomplete summary of IOR: {error} is missing; was IOR stopped?")
+    if found.problems:
+        found.figures.clear()
+    return found.missing("no test of IOR read or wrote anything")
+
+
+def _figures(
+    access: str, result: Mapping[str, Any], labels: Mapping[str, Scalar], line: int
+) -> Iterator[LogFigure]:
+    """The figures of one access, `write` or `read`."""
+    if access not in ("read", "write"):
+        return
+    stated = [
+        (f"{access}_bandwidth", result["bwMiB"], "MiB/s"),
+        (f"{access}_rate", result.get("iops"), "operations/s"),
+    ]
+    times = [(name, result.get(key), "s") for key, name in _KEYS.items()]
+    for metric, told, unit in (*stated, *times):
+        value, own = number(told), labels if unit != "s" else {**labels, "direction": access}
+        if value is not None and value > 0:
+            yield LogFigure(metric, value, own, {}, line, unit)
+
+
+TOOL: Final = Tool(
+    "ior",
+    re.compile(rb'"access"\s*:\s*"(?:read|write)"\s*,\s*"bwMiB"'),
+    line='"access": "write", "bwMiB": …, of -O summaryFormat=JSON',
+    words=("ior-", "bw(mib/s)", "xfer(kib)", "max write", "max read"),
+    read=ior,
+    metrics=METRICS,
+)

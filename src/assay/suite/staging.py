@@ -1,0 +1,50 @@
+"""The frames that a benchmark's nodes bring near: `data` of a suite, checked against the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from assay.data.staged import staged_data
+from assay.errors import InputError
+from assay.records import StagedData
+from assay.suite.document import Key
+from assay.suite.model import DataEntry
+
+Finding = tuple[tuple[Key, ...], str]  # path in the benchmark, and what is wrong there
+
+
+def staged(
+    entry: DataEntry | None, model: type[BaseModel], written: Mapping[str, Any], directory: Path
+) -> tuple[StagedData | None, list[Finding]]:
+    """Where the nodes keep the frames, or everything that is wrong with `data`.
+
+    model      of the workload's parameters
+    written    the benchmark's `params`
+    directory  where a relative path of the manifest starts
+    """
+    if entry is None:
+        return None, []
+    wrong: list[Finding] = [
+        (("params", name), f"{name}: `data` of this benchmark sets it; remove one of them")
+        for name in ("data", "manifest", "source")
+        if name in written and name in model.model_fields
+    ]
+    if entry.stage == "through" and "source" not in model.model_fields:
+        what = "stage: this workload can't keep frames as it reads them; write stage: local"
+        wrong.append((("data", "stage"), what))
+    try:
+        found = staged_data(
+            directory / entry.manifest,
+            entry.to,
+            mode=entry.stage,
+            space_bytes=entry.space,
+            timeout_s=entry.timeout,
+        )
+    except InputError as error:
+        wrong.append((("data", "manifest"), f"manifest: {error}"))
+        return None, wrong
+    return found, wrong

@@ -1,0 +1,239 @@
+"""Frames as webdataset shards: tar files of samples, the same bytes for the same frames at any parallelism.
+
+    DIRECTORY/shard-000000.tar     000000000.camera.png  000000000.json  000000000.label.png  000000001.…
+    DIRECTORY/shards.jsonl         {"shards": 1, …}, then per shard its name, bytes, samples, and SHA-256
+    DIRECTORY/class_list.json      as in the data set
+
+A sample's key, its members' name up to the first dot, is the frame's number in the manifest. Its JSON says
+which frame it is. A shard is filled in the manifest's order until the next sample exceeds its size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from threading import Lock
+
+from assay_payloads.datasets.manifest import ChosenFrame, Manifest
+from assay_payloads.datasets.places import PlaceError
+from assay_payloads.datasets.staged_files import (
+    BLOCK_BYTES,
+    CLASS_LIST,
+    THREADS,
+    Sources,
+    Staging,
+    StagingError,
+    blocks_of,
+    copied,
+    found_at_source,
+    part_of,
+    write_whole,
+)
+from assay_payloads.datasets.staging import alone
+
+INDEX, JOURNAL = "shards.jsonl", ".shards.jsonl"
+TAR_BLOCK = 512
+END_BYTES = 2 * TAR_BLOCK  # of zeros
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A tar file to be made: its name, and the numbers of its frames."""
+
+    name: str
+    frames: range
+
+
+def stage_shards(
+    manifest: Manifest,
+    target: Path,
+    shard_bytes: int,
+    *,
+    source: str | None = None,
+    threads: int = THREADS,
+    tell: Callable[[Staging], None] = lambda _: None,
+) -> Staging:
+    """Write a manifest's frames as shards of at most so many bytes, or of one frame.
+
+    A shard that is there, made of the same files, is not made again. Raises as `staging.stage` does.
+    """
+    begin = time.monotonic()
+    found = found_at_source(manifest, str(target), source)
+    shards = list(shards_of(manifest, found, shard_bytes))
+    size = sum(state.size for state in found.states.values())
+    done = Staging(len(found.states), size, directory=str(target))
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with alone(target):
+            for name in CLASS_LIST.get(manifest.layout, ()):
+                copied(found.place, name, target / name, found.states[name])
+                done.copied_files, done.copied_bytes = (
+                    done.copied_files + 1,
+                    done.copied_bytes + found.states[name].size,
+                )
+            lines = _Lines(manifest, found, target, done, tell)
+            with ThreadPoolExecutor(threads) as pool:
+                index = list(pool.map(lines.of, shards))
+            for path in target.glob("shard-*.tar"):
+                if path.name not in {shard.name for shard in shards}:
+                    path.unlink()  # of another size or manifest
+            about = {"shards": 1, "digest": manifest.digest, "frames": len(manifest.frames)}
+            write_whole(target / INDEX, "".join(json.dumps(line) + "\n" for line in [about, *index]))
+    except PlaceError as error:
+        raise StagingError(str(error)) from None
+    except OSError as error:
+        raise StagingError(
+            f"{error.filename or target}: can't be written: {error.strerror or error}"
+        ) from None
+    done.seconds = time.monotonic() - begin
+    return done
+
+
+def shards_of(manifest: Manifest, found: Sources, shard_bytes: int) -> Iterator[Shard]:
+    """The frames of each shard, in the manifest's order."""
+    first, used, count = 0, END_BYTES, 0
+    for number, frame in enumerate(manifest.frames):
+        needs = sum(
+            TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK for _, size in _members(number, frame, found)
+        )
+        if number > first and used + needs > shard_bytes:
+            yield Shard(f"shard-{count:06}.tar", range(first, number))
+            first, used, count = number, END_BYTES, count + 1
+        used += needs
+    yield Shard(f"shard-{count:06}.tar", range(first, len(manifest.frames)))
+
+
+class _Lines:
+    """Makes one shard after another, in several threads, and gives its line of the index."""
+
+    def __init__(
+        self, manifest: Manifest, found: Sources, target: Path, done: Staging, tell: Callable[[Staging], None]
+    ) -> None:
+        self.manifest, self.found, self.target, self.done, self.tell = manifest, found, target, done, tell
+        self.lock = Lock()
+        self.known = dict(_known(target / JOURNAL))
+
+    def of(self, shard: Shard) -> list[object]:
+        """The shard's name, bytes, samples, and SHA-256, once it is there."""
+        path, contents = self.target / shard.name, self._contents(shard)
+        known = self.known.get(shard.name)
+        names = [
+            n for i in shard.frames for n in (self.manifest.frames[i].label, self.manifest.frames[i].image)
+        ]
+        if known is not None and known[0] == contents and path.is_file() and path.stat().st_size == known[1]:
+            with self.lock:
+                self.done.present_files += len(names)
+            return [shard.name, known[1], len(shard.frames), known[2]]
+        digest, size = self._written(shard, path)
+        line = json.dumps([shard.name, contents, size, digest])
+        with self.lock, (self.target / JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(line + "\n")
+            self.done.copied_files += len(names)
+            self.done.copied_bytes += sum(self.found.states[name].size for name in names)
+            self.tell(replace(self.done))
+        return [shard.name, size, len(shard.frames), digest]
+
+    def _contents(self, shard: Shard) -> str:
+        """A digest of which files the shard is made of, without their content."""
+        whole = hashlib.sha256()
+        for number in shard.frames:
+            frame = self.manifest.frames[number]
+            states = [self.found.states[name] for name in (frame.label, frame.image)]
+            whole.update(json.dumps([number, frame.label, frame.image, states]).encode())
+        return whole.hexdigest()
+
+    def _written(self, shard: Shard, path: Path) -> tuple[str, int]:
+        """Write it under another name, read it back, rename it; the SHA-256 and the bytes."""
+        unfinished, digest = part_of(path), hashlib.sha256()
+        try:
+            with unfinished.open("wb") as file:
+                for block in self._blocks(shard):
+                    digest.update(block)
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # read back from the disk
+                size = file.tell()
+            kept = hashlib.sha256()
+            with unfinished.open("rb") as file:
+                for block in iter(partial(file.read, BLOCK_BYTES), b""):
+                    kept.update(block)
+            if kept.digest() != digest.digest():
+                raise StagingError(
+                    f"{path}: what was read back differs from what was written: check this disk"
+                )
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return digest.hexdigest(), size
+
+    def _blocks(self, shard: Shard) -> Iterator[bytes]:
+        for number in shard.frames:
+            for (name, size), original in zip(  # noqa: B905 - 3.9
+                _members(number, self.manifest.frames[number], self.found), self._originals(number)
+            ):
+                yield _header(name, size)
+                count = 0
+                for block in original:
+                    count += len(block)
+                    yield block
+                if count != size:
+                    raise StagingError(f"{name} changed while it was read; run the same command again")
+                yield bytes(-size % TAR_BLOCK)
+        yield bytes(END_BYTES)
+
+    def _originals(self, number: int) -> Iterator[Iterator[bytes]]:
+        """The content of each member of a sample, in the order of `_members`."""
+        frame, states = self.manifest.frames[number], self.found.states
+        yield blocks_of(self.found.place, frame.image, states[frame.image])
+        yield iter([_about(frame)])
+        yield blocks_of(self.found.place, frame.label, states[frame.label])
+
+
+def _members(number: int, frame: ChosenFrame, found: Sources) -> Sequence[tuple[str, int]]:
+    """Names and bytes of a sample's members."""
+    key = f"{number:09}"
+    kinds = [_kind(frame.image, "camera"), "json", _kind(frame.label, "label")]
+    sizes = [found.states[frame.image].size, len(_about(frame)), found.states[frame.label].size]
+    return [(f"{key}.{kind}", size) for kind, size in zip(kinds, sizes)]  # noqa: B905 - 3.9
+
+
+def _kind(name: str, what: str) -> str:
+    suffix = PurePosixPath(name).suffix.lower()
+    return suffix[1:] if what == "camera" and suffix in (".jpg", ".jpeg", ".webp") else f"{what}{suffix}"
+
+
+def _about(frame: ChosenFrame) -> bytes:
+    """Which frame a sample is; scene and camera if the label's folders name them."""
+    parts = PurePosixPath(frame.label).parts
+    where = {"scene": parts[0], "camera": parts[2]} if len(parts) == 4 and parts[1] == "label" else {}
+    return json.dumps({"label": frame.label, "image": frame.image, **where}, sort_keys=True).encode()
+
+
+def _header(name: str, size: int) -> bytes:
+    """A member's header, without anything of this machine or the time."""
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    kept = io.BytesIO(member.tobuf(tarfile.GNU_FORMAT))
+    return kept.getvalue()
+
+
+def _known(path: Path) -> Iterator[tuple[str, tuple[str, int, str]]]:
+    """What a former run made: name → digest of its files, bytes, SHA-256; a line that was cut is dropped."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            name, contents, size, digest = json.loads(line)
+        except (ValueError, TypeError):
+            continue
+        yield name, (contents, size, digest)
