@@ -49,6 +49,7 @@ from assay.records.plans import (
 )
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import Scalar
+from assay.records.stacks import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
     Comparison,
@@ -78,9 +79,11 @@ __all__ = [
     "Estimate",
     "Expectation",
     "Extent",
+    "FailureKind",
     "Family",
     "GpuUse",
     "Handle",
+    "HardwareClass",
     "InferencePlace",
     "InferenceRun",
     "Job",
@@ -92,6 +95,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "NodeCounts",
+    "Observation",
     "Output",
     "Plan",
     "Point",
@@ -115,6 +119,9 @@ __all__ = [
     "Severity",
     "Shape",
     "SizeCurve",
+    "Stack",
+    "StackMetric",
+    "StackWorkload",
     "StatedValue",
     "StreamEnd",
     "Subject",
