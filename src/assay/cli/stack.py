@@ -9,6 +9,7 @@ import click
 COMMANDS = {
     "list": ("stack_list", "List the stacks that runs have observed."),
     "show": ("stack_show", "Show what is known of a stack."),
+    "diff": ("stack_diff", "Show what differs between two stacks, and what is known of it."),
     "containerfile": ("stack_containerfile", "Print a container file for a workload."),
 }
 

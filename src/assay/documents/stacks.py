@@ -1,4 +1,4 @@
-"""`assay stack list --json` and `assay stack show --json`."""
+"""`assay stack list`, `show` and `diff` with `--json`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
+    from assay.api.stack_differences import StackDifferences
     from assay.api.stack_knowledge import KnownStack, StackListing
     from assay.records import HardwareClass, Observation, Stack
+    from assay.stacks.known_effects import KnownEffect
 
 
 def listing(found: StackListing) -> dict[str, Any]:
@@ -73,4 +75,46 @@ def observation(one: Observation) -> dict[str, Any]:
         name: value
         for name, value in plain.items()
         if name not in ("stack", "hardware", "workload", "metric")
+    }
+
+
+def differences(found: StackDifferences) -> dict[str, Any]:
+    """Two stacks' differences, with what is known of each."""
+    return {
+        "schema": "assay.stack-diff/1",
+        "verdict": found.verdict,
+        **{
+            name: {
+                "reference": side.reference,
+                "title": side.title,
+                "partial": side.partial,
+                "stack": software(side.stack),
+                "hardware": [hardware(one) for one in side.hardware],
+                "failures": [observation(one) for one in side.failures],
+            }
+            for name, side in (("a", found.a), ("b", found.b))
+        },
+        "together": [effect(one) for one in found.together],
+        "changes": [
+            {
+                **asdict(one.change),
+                "brings": [asdict(other) for other in one.brings],
+                "effects": [effect(known) for known in one.effects],
+            }
+            for one in found.changes
+        ],
+    }
+
+
+def effect(known: KnownEffect) -> dict[str, Any]:
+    """What is known of a change on one hardware class."""
+    return {
+        "comparison": to_plain(known.comparison),
+        "others": [asdict(one) for one in known.others],
+        "hardware": hardware(known.hardware),
+        "workload": to_plain(known.workload),
+        "oldest_at": known.oldest,
+        "newest_at": known.newest,
+        "here": known.here,
+        "origins": sorted(known.origins),
     }
