@@ -10,6 +10,10 @@ COMMANDS = {
     "list": ("stack_list", "List the stacks that runs have observed."),
     "show": ("stack_show", "Show what is known of a stack."),
     "diff": ("stack_diff", "Show what differs between two stacks, and what is known of it."),
+    "advise": ("stack_advise", "Lock the versions to install for a goal, with the reasons."),
+    "export": ("stack_export", "Write what runs observed as a signed bundle for others."),
+    "import": ("stack_import", "Take in a bundle that others signed."),
+    "trust": ("stack_trust", "Trust a key, or show the keys."),
     "containerfile": ("stack_containerfile", "Print a container file for a workload."),
 }
 

@@ -215,7 +215,19 @@ def _read(file: DuckDBPyConnection) -> Knowledge:
     for (text,) in file.execute("SELECT left_out FROM sources").fetchall():
         for why, runs in json.loads(text).items():
             left_out[why] = left_out.get(why, 0) + runs
-    return Knowledge(tuple(_observations(rows, stacks, hardware, workloads)), left_out)
+    return Knowledge(_each_once(_observations(rows, stacks, hardware, workloads)), left_out)
+
+
+def _each_once(observed: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Own observations, and those of others without repetitions: bundles of one party overlap."""
+    every = list(observed)
+    others = [one for one in every if one.origin]
+    if not others:
+        return tuple(every)
+    from assay.stacks.bundles import merged
+
+    own = [one for one in every if not one.origin]
+    return tuple(sorted([*own, *merged(others)[0]], key=lambda one: one.at))
 
 
 def _records(file: DuckDBPyConnection, table: str, kind: type[Any]) -> dict[str, Any]:
