@@ -12,7 +12,7 @@ import click
 
 from assay.cli import options
 from assay.cli.stack_list import day
-from assay.cli.stack_show import failure_lines
+from assay.cli.stack_show import doubt_lines, failure_lines
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
 
@@ -230,13 +230,9 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
     else:
         c = candidate.comparison
         (question,) = questions([c])
-        yield (
-            f"     {c.verdict} than the reference: "
-            if c.verdict in ("faster", "slower")
-            else f"     {c.verdict}: "
-        )
-        yield f"       {figures.compared(c)}; {evidence(question)}; {when}"
-        yield from (f"       ! {doubt.code}: {doubt.evidence}" for doubt in c.doubts)
+        verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
+        yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        yield from doubt_lines(c.doubts, "       ")
     logs = sorted({one.session for one in candidate.observations})
     yield f"     sessions: {', '.join(logs[:3])}{' …' if len(logs) > 3 else ''}"
     for failure in candidate.failures[:2]:

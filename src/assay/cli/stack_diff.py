@@ -11,7 +11,7 @@ import click
 
 from assay.cli import options
 from assay.cli.stack_list import day
-from assay.cli.stack_show import failure_lines
+from assay.cli.stack_show import doubt_lines, failure_lines
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
 
@@ -127,7 +127,7 @@ def effect_lines(effect: KnownEffect) -> Iterator[str]:
     yield f"    {where}; {when}{source}; {evidence(question)}"
     if effect.others:
         yield f"    confounded: the effect is of all these together: {_listed(effect.others)}"
-    yield from (f"    ! {doubt.code}: {doubt.evidence}" for doubt in effect.comparison.doubts)
+    yield from doubt_lines(effect.comparison.doubts, "    ")
 
 
 def _listed(changes: Sequence[Change]) -> str:

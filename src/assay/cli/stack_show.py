@@ -12,10 +12,10 @@ from assay.cli.stack_list import day
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from assay.api.stack_knowledge import KnownLevel, KnownStack
-    from assay.records import Observation
+    from assay.records import Doubt, Observation
 
 
 @click.command()
@@ -99,8 +99,17 @@ def level_lines(found: KnownLevel) -> Iterator[str]:
     yield f"  {counted(found.level.runs, 'run')} in {sessions}, {when}"
     if found.level.sessions == 1:
         yield "  one session: another day may differ by more than the interval"
-    codes = {doubt.code: doubt for one in found.observations for doubt in one.doubts}
-    yield from (f"  ! {doubt.code}: {doubt.evidence}" for doubt in codes.values())
+    yield from doubt_lines((doubt for one in found.observations for doubt in one.doubts), "  ")
+
+
+def doubt_lines(doubts: Iterable[Doubt], indent: str) -> Iterator[str]:
+    """Each code once, with its first evidence and how often it was raised."""
+    by_code: dict[str, list[Doubt]] = {}
+    for doubt in doubts:
+        by_code.setdefault(doubt.code, []).append(doubt)
+    for code, of in by_code.items():
+        again = f" (and {len(of) - 1} more)" if len(of) > 1 else ""
+        yield f"{indent}! {code}: {of[0].evidence}{again}"
 
 
 def failure_lines(failure: Observation) -> Iterator[str]:
