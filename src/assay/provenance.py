@@ -57,7 +57,7 @@ _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("libraries", r"kubernetes\.image(_id)?$"),
     ("limits", r"kubernetes\.(qos|priority)$"),
     ("suite", r"suite\.|assay\."),
-    ("packages", r"package\."),
+    ("packages", r"(package|build|conda)\."),
     ("libraries", r"python\."),
     ("environment", r"env\."),
     ("limits", r"limits\.|cpu\.(allowed|quota)|memory\.limit_bytes$|shm\.|disk\."),
@@ -65,6 +65,8 @@ _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("system", r"cpu\.(governor|smt|boost|microcode)$|memory\.(transparent_)?hugepages$|.*\.firmware$"),
     ("hardware", r"cpu\.|memory\.|numa\.|gpu\.|pci\.|infiniband\.|net\.|machine\."),
 )
+# Facts that older probes don't report: how their names begin, and the probe's first version that does.
+_SINCE = {"build.": 2, "conda.": 2, "cpu.isa": 2, "libc": 2}
 _DERIVED = frozenset({"python.packages_digest"})  # the packages themselves are compared
 # The kernel reserves a slightly different amount at each boot, so equal machines have nearly equal sizes.
 _NEARLY = frozenset({"memory.total_bytes", "shm.size_bytes"})
@@ -175,16 +177,30 @@ def side_by_side(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact
     """Every fact that either side knows, in the order of `GROUPS`, then by name.
 
     The GPUs of a node become one fact, `gpu.*.name`, with all their values. A node whose probe failed adds
-    no values, so a side without known facts (`known`) differs in everything.
+    no values, so a side without known facts (`known`) differs in everything. Facts that the probe of
+    a run did not report yet in its version are left out.
     """
+    a, b = tuple(a), tuple(b)
     left, right = _values(a), _values(b)
+    oldest = _oldest_probe((*a, *b))
     order = {group: place for place, group in enumerate(GROUPS)}
     facts = (
         Fact(name, group_of(name), left.get(name, (None,)), right.get(name, (None,)))
         for name in left.keys() | right.keys()
-        if name not in _DERIVED
+        if name not in _DERIVED and _first_probe(name) <= oldest
     )
     return tuple(sorted(facts, key=lambda fact: (order[fact.group], fact.name)))
+
+
+def _oldest_probe(provenances: Iterable[Provenance]) -> int:
+    """The lowest version of the probes that reported."""
+    versions = (node.get(_PROBED) for provenance in provenances for node in provenance.nodes)
+    return min((version for version in versions if isinstance(version, int)), default=1)
+
+
+def _first_probe(name: str) -> int:
+    """The version of the probe that is the first to report this fact."""
+    return next((version for beginning, version in _SINCE.items() if name.startswith(beginning)), 1)
 
 
 def settings_side_by_side(

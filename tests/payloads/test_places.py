@@ -8,7 +8,7 @@ import pytest
 
 import s3_server
 from assay_payloads.datasets import places
-from assay_payloads.datasets.places import AbsentError, Place, PlaceError, RefusedError, StoredFile, place
+from assay_payloads.datasets.places import AbsentError, DataPlace, PlaceError, RefusedError, StoredFile, place
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def use(monkeypatch: pytest.MonkeyPatch, s3: s3_server.S3Server, url: str = "", 
         monkeypatch.setenv(name, value)
 
 
-def holds_what_is_put(there: Place, tmp_path: Path) -> None:
+def holds_what_is_put(there: DataPlace, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(range(256)))
     for name in ("a.bin", "b/c d#ü.bin"):

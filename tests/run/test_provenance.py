@@ -374,10 +374,47 @@ def test_the_package_first_on_the_search_path_counts(tmp_path: Path) -> None:
         "b/no-dist",
     ):
         (tmp_path / name).mkdir(parents=True)
-    found = node_software.installed(
+    found = node_software.metadata(
         FileTree(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "gone")]
     )
-    assert found == {"foo-bar": "2.0", "old": "1.2"}
+    assert {name: version for name, (version, _) in found.items()} == {"foo-bar": "2.0", "old": "1.2"}
+
+
+def test_a_package_built_on_a_machine_differs_from_its_wheel(tmp_path: Path) -> None:
+    tags = {
+        "wheel": "cp311-cp311-manylinux_2_28_x86_64",
+        "own": "cp311-cp311-linux_x86_64",
+        "pure": "py3-none-any",
+    }
+    for name, tag in tags.items():
+        about = f"Wheel-Version: 1.0\nTag: {tag}\n" + ("Build: 2\n" if name == "wheel" else "")
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+        (tmp_path / f"{name}-1.0.dist-info" / "WHEEL").write_text(about)
+    (tmp_path / "none-1.0.dist-info").mkdir()
+    found = node_software.builds(node_software.metadata(FileTree(), [str(tmp_path)]))
+    assert found == {"wheel": "2 manylinux_2_28_x86_64", "own": "linux_x86_64"}
+
+
+def test_conda_packages_are_read_with_their_builds_libraries_of_c_included(tmp_path: Path) -> None:
+    (tmp_path / "conda-meta").mkdir()
+    for name in ("libblas-3.9.0-20_openblas.json", "numpy-1.26.4-py311h64a7726_0.json", "history"):
+        (tmp_path / "conda-meta" / name).write_text("")
+    found = node_software.conda_builds(FileTree(), str(tmp_path / "bin" / "python"))
+    assert found == {"libblas": "3.9.0 20_openblas", "numpy": "1.26.4 py311h64a7726_0"}
+
+
+def test_instruction_sets_are_those_that_choose_kernels() -> None:
+    flags = "fpu smep avx avx2 fma sse4_2 avx512f amx_int8 sme hypervisor"
+    assert node_hardware.instruction_sets(flags) == "amx_int8 avx avx2 avx512f fma sse4_2"
+    assert node_hardware.instruction_sets("fp asimd sve2") == "asimd sve2"
+    assert node_hardware.instruction_sets(None) is None
+
+
+def test_facts_that_an_older_probe_did_not_report_yet_are_no_difference() -> None:
+    old = Provenance(({"probe.version": 1, "os": "Debian"},))
+    new = Provenance(({"probe.version": 2, "os": "Debian", "libc": "glibc 2.36", "build.numpy": "linux"},))
+    assert [fact.name for fact in provenance.differences([old], [new])] == ["probe.version"]
+    assert "libc" in {fact.name for fact in provenance.side_by_side([new], [new])}
 
 
 # GPUs, through a library that answers as NVML does -------------------------------------------------------

@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 from assay import cli
 from assay.errors import InputError
 from assay.records import Task, TaskFile
-from assay.stacks import payload, stack
+from assay.stacks import image, payload
+from assay.stacks.image import choose
 from assay.stacks.parts import ACCELERATORS, BASES, TORCH
 from assay.stacks.pins import closure, pins
-from assay.stacks.stack import choose
 from assay.workloads import WORKLOADS
 from conftest import ROOT, require
 
@@ -155,13 +155,13 @@ def test_torchvision_is_the_one_made_for_that_torch() -> None:
 def test_a_base_whose_python_is_too_old_is_refused_with_what_needs_a_newer_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(stack.BASES, "debian12", replace(BASES["debian12"], python="3.10"))
+    monkeypatch.setitem(image.BASES, "debian12", replace(BASES["debian12"], python="3.10"))
     with pytest.raises(InputError, match=r"--base: debian12 has Python 3\.10: .*torch==2\.15\.0 needs 3\.11"):
         choose("matmul", base="debian12")
 
 
 def test_a_base_whose_python_no_wheel_is_made_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(stack.BASES, "debian12", replace(BASES["debian12"], python="3.99"))
+    monkeypatch.setitem(image.BASES, "debian12", replace(BASES["debian12"], python="3.99"))
     with pytest.raises(
         InputError, match=r"no such wheel exists; torch==2\.15\.0 has .* for Python 3\.11 to 3\.14"
     ):
@@ -220,4 +220,4 @@ def test_the_document_and_the_help_name_every_part_that_can_be_chosen() -> None:
     parts = [*BASES, *ACCELERATORS, *(f"torch=={version}" for version in TORCH)]
     assert [part for part in parts if f"`{part}`" not in document] == []
     assert [base for base in BASES if base not in said] == []
-    assert f"[default: {stack.DEFAULT_BASE}]" in " ".join(said.split())
+    assert f"[default: {image.DEFAULT_BASE}]" in " ".join(said.split())

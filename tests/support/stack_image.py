@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.stacks.containerfile import containerfile
+from assay.stacks.image import choose
 from assay.stacks.pins import closure
-from assay.stacks.stack import choose
 from conftest import require
 from containers import ULIMITS
 

@@ -58,6 +58,10 @@ if TYPE_CHECKING:
     from assay.api.schedules import idleness, schedule
     from assay.api.schemas import schema
     from assay.api.scores import score
+    from assay.api.stack_advice import advise_stack
+    from assay.api.stack_differences import diff_stacks
+    from assay.api.stack_knowledge import list_stacks, show_stack
+    from assay.api.stack_sharing import export_stacks, import_stacks, trust_key
     from assay.api.starters import init
     from assay.api.submissions import submit
     from assay.api.sweeps import sweep
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
     from assay.run.request import make_suite, read_suite
 
 _MODULES = {
+    "advise_stack": "assay.api.stack_advice",
     "check_data": "assay.api.datasets",
     "class_shares": "assay.api.datasets",
     "classes_together": "assay.api.datasets",
@@ -74,10 +79,12 @@ _MODULES = {
     "containerfile": "assay.api.container_files",
     "data_job": "assay.api.data_jobs",
     "diff": "assay.api.differences",
+    "diff_stacks": "assay.api.stack_differences",
     "doctor": "assay.api.checkups",
     "every_system": "assay.api.systems",
     "explain": "assay.api.explanations",
     "export": "assay.api.exports",
+    "export_stacks": "assay.api.stack_sharing",
     "feeds": "assay.api.feedings",
     "fetch_telemetry": "assay.api.fetching",
     "flight_record": "assay.api.watching",
@@ -87,9 +94,11 @@ _MODULES = {
     "history": "assay.api.histories",
     "idleness": "assay.api.schedules",
     "import_": "assay.api.imports",
+    "import_stacks": "assay.api.stack_sharing",
     "index": "assay.api.indexes",
     "init": "assay.api.starters",
     "list_": "assay.api.listings",
+    "list_stacks": "assay.api.stack_knowledge",
     "make_suite": "assay.run.request",
     "monitor_metrics": "assay.api.monitoring",
     "monitor_server": "assay.api.monitoring",
@@ -113,6 +122,7 @@ _MODULES = {
     "schema": "assay.api.schemas",
     "score": "assay.api.scores",
     "show": "assay.api.details",
+    "show_stack": "assay.api.stack_knowledge",
     "smoke": "assay.api.grants",
     "split_data": "assay.api.datasets",
     "submit_data": "assay.api.data_jobs",
@@ -124,12 +134,14 @@ _MODULES = {
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
     "validate_data": "assay.api.data_validation",
+    "trust_key": "assay.api.stack_sharing",
     "watch": "assay.api.watching",
     "watch_job": "assay.api.watching",
     "watch_logs": "assay.api.watching",
     "watch_nccl": "assay.api.watching",
 }
 __all__ = [
+    "advise_stack",
     "check_data",
     "class_shares",
     "classes_together",
@@ -138,10 +150,12 @@ __all__ = [
     "containerfile",
     "data_job",
     "diff",
+    "diff_stacks",
     "doctor",
     "every_system",
     "explain",
     "export",
+    "export_stacks",
     "feeds",
     "fetch_telemetry",
     "flight_record",
@@ -151,9 +165,11 @@ __all__ = [
     "history",
     "idleness",
     "import_",
+    "import_stacks",
     "index",
     "init",
     "list_",
+    "list_stacks",
     "make_suite",
     "monitor_metrics",
     "monitor_server",
@@ -177,6 +193,7 @@ __all__ = [
     "schema",
     "score",
     "show",
+    "show_stack",
     "smoke",
     "split_data",
     "stage_data",
@@ -187,6 +204,7 @@ __all__ = [
     "sweep",
     "system_named",
     "top",
+    "trust_key",
     "validate_data",
     "watch",
     "watch_job",

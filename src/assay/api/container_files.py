@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assay.stacks.stack import Stack
+    from assay.stacks.image import ImageContents
 
 
 @dataclass(frozen=True)
 class ContainerFile:
     """A stack and the text that builds it."""
 
-    stack: Stack
+    stack: ImageContents
     text: str
 
 
@@ -31,13 +31,13 @@ def containerfile(
     Raises InputError, with every finding, if a part is unknown or the parts are incompatible.
     """
     from assay.stacks.containerfile import containerfile as written
-    from assay.stacks.stack import choose
+    from assay.stacks.image import choose
 
     stack = choose(workload, base=base, accelerator=accelerator, framework=framework, mpi=mpi)
     return ContainerFile(stack, written(stack, _command(stack)))
 
 
-def _command(stack: Stack) -> str:
+def _command(stack: ImageContents) -> str:
     """The command line that makes this stack, with every default explicit."""
     words = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
     words += ["--accelerator", stack.accelerator]

@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
     "goodput": ("goodput", "Show useful time, time between failures, and the best checkpoint interval."),
     "data": ("data", "Catalog labelled frames, and choose subsets by what is on them."),
-    "stack": ("stack", "Write a container file with the software that a workload needs."),
+    "stack": ("stack", "Show which software runs how fast where; write container files."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),

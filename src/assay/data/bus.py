@@ -19,7 +19,7 @@ from typing import Any, Final
 from assay.data.catalog import Catalog
 from assay.data.classes import words
 from assay.data.frames import Column, Files
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 LARGEST_BYTES: Final = 2 << 30
 SOURCE: Final = "bus"
@@ -54,7 +54,7 @@ class _Signal:
 
 
 def join_bus(
-    catalog: Catalog, place: Place, files: Files, within_s: float, *, changed: bool
+    catalog: Catalog, place: DataPlace, files: Files, within_s: float, *, changed: bool
 ) -> BusJoin | None:
     """Replace the bus' columns of a catalog's frames; None if there is no recording, or nothing has changed.
 
@@ -108,7 +108,7 @@ def _frames(catalog: Catalog) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-def _signals(place: Place, names: Sequence[str], files: Files, problems: list[str]) -> dict[str, _Signal]:
+def _signals(place: DataPlace, names: Sequence[str], files: Files, problems: list[str]) -> dict[str, _Signal]:
     signals: dict[str, _Signal] = {}
     for name in names:
         if files[name].size > LARGEST_BYTES:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import InputError, Problem
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 UNKNOWN = "unknown"  # pixels of colours that no class has
 LARGEST_BYTES = 16 << 20
@@ -68,7 +68,7 @@ class Classes:
         return found, unknown
 
 
-def class_list(place: Place, name: str) -> Classes:
+def class_list(place: DataPlace, name: str) -> Classes:
     """A2D2's `{"#ff0000": "Car 1", …}`: colours that differ only by the number are one class.
 
     Raises InputError with everything that is wrong with the file.

@@ -29,7 +29,7 @@ from assay.data.frames import (
     image_size,
 )
 from assay.errors import InputError, Problem
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 LARGEST_BYTES: Final = 4 << 30  # of annotations; those of COCO's own training images are 470 MB
 BACKGROUND: Final = "background"
@@ -73,7 +73,7 @@ def _splits(files: Files) -> dict[str, str]:
     return found
 
 
-def _find(place: Place, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files) -> FoundData:
     splits = _splits(files)
     instances = {name: _instances(place, name, files[name].size) for name in splits}
     classes, place_of = _classes(instances)
@@ -94,7 +94,7 @@ def _find(place: Place, files: Files) -> FoundData:
     return FoundData(classes, sorted(found, key=lambda one: one.label), orphans)
 
 
-def _instances(place: Place, name: str, size: int) -> _Instances:
+def _instances(place: DataPlace, name: str, size: int) -> _Instances:
     where = f"{place.address}/{name}"
     if size > LARGEST_BYTES:
         raise InputError([Problem(where, f"has {size:,} bytes; expected at most {LARGEST_BYTES:,}")])
@@ -159,7 +159,7 @@ def _image_name(split: str, file_name: str, files: Files) -> str:
     return ""
 
 
-def _read(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     import numpy as np
 
     width, height, objects = frame.detail

@@ -10,7 +10,7 @@ from typing import Final
 from assay.data.classes import Classes, of_names
 from assay.data.frames import IMAGES, DataLayout, Files, FoundData, FoundFrame, ReadFrame, image_size
 from assay.errors import InputError
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 MOST_CLASSES: Final = 4000  # columns of a table
@@ -30,7 +30,7 @@ def _depth(names: list[str]) -> int:
     return int(all(name.partition("/")[0].lower() in SPLITS for name in names if "/" in name))
 
 
-def _find(place: Place, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files) -> FoundData:
     names = sorted(filter(_is_image, files))
     depth = _depth(names)
     parts = {name: name.split("/") for name in names}
@@ -58,7 +58,7 @@ def _find(place: Place, files: Files) -> FoundData:
     return FoundData(classes, found, [name for name in names if len(parts[name]) <= depth + 1])
 
 
-def _read(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     width, height = image_size(place, frame.image)
     counts = [0] * len(classes.names)
     counts[frame.detail] = width * height

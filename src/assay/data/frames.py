@@ -17,7 +17,7 @@ from assay_payloads.datasets.label_images import (
     LabelImageError,
     header_of,
 )
-from assay_payloads.datasets.places import AbsentError, Place, StoredFile
+from assay_payloads.datasets.places import AbsentError, DataPlace, StoredFile
 
 Files = Mapping[str, StoredFile]  # of a place, by their names
 LARGEST_JSON_BYTES: Final = 1 << 20
@@ -107,12 +107,12 @@ class DataLayout:
 
     name: str
     has: Callable[[Files], bool]
-    find: Callable[[Place, Files], FoundData]
-    read: Callable[[Place, Classes, FoundFrame], ReadFrame]
+    find: Callable[[DataPlace, Files], FoundData]
+    read: Callable[[DataPlace, Classes, FoundFrame], ReadFrame]
     extra: tuple[Column, ...] = ()
 
 
-def label_bytes(place: Place, name: str, begin: int = 0, size: int | None = None) -> bytes:
+def label_bytes(place: DataPlace, name: str, begin: int = 0, size: int | None = None) -> bytes:
     """A label image's bytes. Raises LabelImageError if it is larger than any."""
     data = place.read(name, begin, MOST_BYTES + 1 if size is None else min(size, MOST_BYTES + 1))
     if len(data) > MOST_BYTES:
@@ -120,7 +120,7 @@ def label_bytes(place: Place, name: str, begin: int = 0, size: int | None = None
     return data
 
 
-def image_size(place: Place, name: str, begin: int = 0, size: int | None = None) -> tuple[int, int]:
+def image_size(place: DataPlace, name: str, begin: int = 0, size: int | None = None) -> tuple[int, int]:
     """Width and height in pixels, by the image's header alone: PNG, JPEG, or what else Pillow reads.
 
     Raises DamagedError if it has none; AbsentError.
@@ -163,7 +163,7 @@ def check_same_size(label: tuple[int, int], image: tuple[int, int]) -> None:
         raise DamagedError(f"has {label[0]} × {label[1]} pixels, but its image {image[0]} × {image[1]}")
 
 
-def stated(place: Place, name: str) -> Mapping[str, Any]:
+def stated(place: DataPlace, name: str) -> Mapping[str, Any]:
     """The table in a small JSON file beside a frame; empty if there is none, or it is something else."""
     try:
         return table_of(place.read(name, 0, LARGEST_JSON_BYTES))

@@ -30,13 +30,13 @@ from assay.data.frames import (
 from assay.data.shard_layout import WEBDATASET
 from assay.errors import InputError
 from assay_payloads.datasets.label_images import counts
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 CLASS_LIST: Final = "class_list.json"
 Parts = Callable[[str], tuple[str, str, str] | None]  # of a label's name: scene, camera, its image's name
 
 
-def layout_of(place: Place, files: Files) -> DataLayout:
+def layout_of(place: DataPlace, files: Files) -> DataLayout:
     """The layout of a data set. Raises InputError if it has none of the known ones."""
     for layout in LAYOUTS:
         if layout.has(files):
@@ -95,7 +95,7 @@ def _pairs(files: Files, parts_of: Parts) -> Iterator[FoundFrame]:
         )
 
 
-def _read_pair(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+def _read_pair(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     size, pixels = counts(label_bytes(place, frame.label))
     check_same_size((size.width, size.height), image_size(place, frame.image))
     own, unknown = classes.counted(pixels)

@@ -25,7 +25,7 @@ from assay.data.tags import TagJoin, join_tags
 from assay.durable import delivering
 from assay.errors import HostError, InputError
 from assay_payloads.datasets.label_images import LabelImageError, keep_freed_memory
-from assay_payloads.datasets.places import AbsentError, Place, PlaceError, is_remote, place
+from assay_payloads.datasets.places import AbsentError, DataPlace, PlaceError, is_remote, place
 
 IN_A_TASK: Final = 16  # frames that a process reads before it answers
 ADDED_AT_ONCE: Final = 1024  # rows of a transaction: few transactions are fast, and a kill loses little
@@ -123,7 +123,7 @@ def scan(
     return so_far
 
 
-def _opened(address: str) -> Place:
+def _opened(address: str) -> DataPlace:
     return place(address if is_remote(address) else str(Path(address).resolve()))
 
 
@@ -201,7 +201,7 @@ def _prepare_worker() -> None:
     keep_freed_memory()
 
 
-def _row(there: Place, layout: DataLayout, classes: Classes, one: FoundFrame) -> Row:
+def _row(there: DataPlace, layout: DataLayout, classes: Classes, one: FoundFrame) -> Row:
     if one.damage:
         return one.label, one.damage, one.changed_ns
     try:

@@ -34,7 +34,7 @@ from assay.data.frames import (
 from assay.errors import InputError, Problem
 from assay_payloads.datasets.label_images import counts
 from assay_payloads.datasets.manifest import ENTRY, inside
-from assay_payloads.datasets.places import Place
+from assay_payloads.datasets.places import DataPlace
 
 SHARD: Final = ".tar"
 IMAGE_KINDS: Final = ("jpg", "jpeg", "webp", "camera.png", "image.png", "img.png", "png")
@@ -85,7 +85,7 @@ def _has(files: Files) -> bool:
     return bool(_shards(files)) and not any("/label/" in name for name in files)
 
 
-def _find(place: Place, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files) -> FoundData:
     samples: dict[str, dict[str, _Sample]] = {}
     broken: list[FoundFrame] = []
     for shard in _shards(files):
@@ -111,7 +111,7 @@ def _split(shard: str) -> str:
     return shard.rpartition("/")[0]
 
 
-def _contents(place: Place, shard: str, size: int) -> tuple[dict[str, _Sample], list[tuple[str, str]]]:
+def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sample], list[tuple[str, str]]]:
     """A shard's samples by key, and what is wrong in it, each by name."""
     samples: dict[str, _Sample] = {}
     wrong: list[tuple[str, str]] = []
@@ -174,7 +174,7 @@ def _take(samples: dict[str, _Sample], file: IO[bytes], member: tarfile.TarInfo)
                 sample.class_ = str(stated)
 
 
-def _classes(place: Place, files: Files, samples: Mapping[str, Mapping[str, _Sample]]) -> Classes:
+def _classes(place: DataPlace, files: Files, samples: Mapping[str, Mapping[str, _Sample]]) -> Classes:
     """The classes of all shards. Raises InputError if they can't be known."""
     if "class_list.json" in files:
         return class_list(place, "class_list.json")
@@ -199,7 +199,7 @@ def _classes(place: Place, files: Files, samples: Mapping[str, Mapping[str, _Sam
     return _checked(place, tuple(sorted(named, key=(lambda name: (int(name), name)) if numbers else None)))
 
 
-def _checked(place: Place, names: Sequence[str]) -> Classes:
+def _checked(place: DataPlace, names: Sequence[str]) -> Classes:
     if not names or len(names) > MOST_CLASSES or len(set(names)) != len(names):
         what = f"found {len(names):,} classes in its shards, {len(set(names)):,} of them different"
         raise InputError([Problem(place.address, f"{what}; expected 1 to {MOST_CLASSES:,}, each once")])
@@ -251,7 +251,7 @@ def _number(class_: str, classes: Classes) -> int:
     return int(class_) if class_.isdecimal() and len(class_) < 6 and int(class_) < len(classes.names) else -1
 
 
-def _read(place: Place, classes: Classes, frame: FoundFrame) -> ReadFrame:
+def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     shard, label, image, number, taken = frame.detail
     width, height = image_size(place, shard, *image)
     if label is None:

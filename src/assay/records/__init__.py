@@ -53,6 +53,7 @@ from assay.records.plans import (
 )
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import Scalar
+from assay.records.stacks import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
     Comparison,
@@ -83,10 +84,12 @@ __all__ = [
     "Estimate",
     "Expectation",
     "Extent",
+    "FailureKind",
     "Family",
     "FrameChoice",
     "GpuUse",
     "Handle",
+    "HardwareClass",
     "InferencePlace",
     "InferenceRun",
     "Job",
@@ -99,6 +102,7 @@ __all__ = [
     "Metric",
     "NodeCounts",
     "NodeProgram",
+    "Observation",
     "Output",
     "Plan",
     "Point",
@@ -123,6 +127,9 @@ __all__ = [
     "Shape",
     "SizeCurve",
     "StagedData",
+    "Stack",
+    "StackMetric",
+    "StackWorkload",
     "StatedValue",
     "StreamEnd",
     "Subject",

@@ -7,9 +7,9 @@ data of its own. DuckDB and the records are imported where they are used, so tha
 
 from __future__ import annotations
 
-from assay.store.layout import DamagedIndexError, index_path, trouble
+from assay.store.layout import DamagedIndexError, index_path, reading_at, trouble, writing_at
 from assay.store.query import DeclaredMetric, Filter, export, listed_runs, listed_sets
-from assay.store.references import durations, find, parse, reporting
+from assay.store.references import durations, find, parse, reporting, session_stamps
 from assay.store.writer import Update, known, update
 
 __all__ = [
@@ -25,7 +25,10 @@ __all__ = [
     "listed_runs",
     "listed_sets",
     "parse",
+    "reading_at",
     "reporting",
+    "session_stamps",
     "trouble",
     "update",
+    "writing_at",
 ]

@@ -91,11 +91,18 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
 
     Raises HostError if there is none, DamagedIndexError if it is damaged.
     """
-    import duckdb
-
     path = index_path(root)
     if not path.is_file():
         raise HostError(f"{path}: there is no index; create it with `assay index`")
+    with reading_at(path) as connection:
+        yield connection
+
+
+@contextmanager
+def reading_at(path: Path) -> Iterator[DuckDBPyConnection]:
+    """A file that is made of run directories, for reading. Raises DamagedIndexError if it is damaged."""
+    import duckdb
+
     try:
         with closing(_attached(path, read_only=True)) as connection:
             yield connection
@@ -104,8 +111,10 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
 
 
 @contextmanager
-def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
+def writing_at(path: Path, tables: str = TABLES) -> Iterator[DuckDBPyConnection]:
     """An index that nobody else uses yet, created if missing; the file is complete when this ends.
+
+    tables  what it contains, as SQL
 
     Raises HostError if there is no space or no permission, DamagedIndexError if its content is damaged.
     """
@@ -116,7 +125,7 @@ def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
         with closing(_attached(path, read_only=False)) as connection:
             connection.execute("BEGIN")
             if fresh:
-                connection.execute(TABLES)
+                connection.execute(tables)
             yield connection
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")

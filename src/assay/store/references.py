@@ -103,6 +103,15 @@ def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
     return found
 
 
+def session_stamps(root: Path) -> dict[str, str]:
+    """What changes when a session's runs do, by `suite/session`, oldest first."""
+    query = """
+        SELECT suite || '/' || session, md5(string_agg(id || stamp, ' ' ORDER BY id)) FROM runs
+        GROUP BY suite, session ORDER BY session, suite"""
+    with reading(root) as index:
+        return dict(index.execute(query).fetchall())
+
+
 def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:
     if own := _metrics(index, Filter(suite=metric)):
         return (

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay_payloads.datasets.places import Place, place
+from assay_payloads.datasets.places import DataPlace, place
 from assay_payloads.datasets.staged_files import blocks_of, part_of
 
 
@@ -30,7 +30,7 @@ class ReadThrough:
             self._keep(path, path.relative_to(self.near).as_posix(), place(self.source))
         return path
 
-    def _keep(self, path: Path, name: str, source: Place) -> None:
+    def _keep(self, path: Path, name: str, source: DataPlace) -> None:
         state, part = source.status(name), part_of(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("ab") as file:  # not truncated before it is locked

@@ -16,8 +16,8 @@ from pathlib import Path
 from assay_payloads.datasets.manifest import Manifest
 from assay_payloads.datasets.places import (
     AbsentError,
+    DataPlace,
     Directory,
-    Place,
     PlaceError,
     StoredFile,
     is_remote,
@@ -60,7 +60,7 @@ class Staging:
 class Sources:
     """The data set's place, and what each file is there that is staged."""
 
-    place: Place
+    place: DataPlace
     states: Mapping[str, StoredFile]
 
 
@@ -97,7 +97,7 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
     return Sources(root, found)
 
 
-def _state(root: Place, name: str) -> StoredFile | None:
+def _state(root: DataPlace, name: str) -> StoredFile | None:
     """What a file is; None if it is absent or no plain file."""
     try:
         if isinstance(root, Directory) and not (root.root / name).is_file():
@@ -123,7 +123,7 @@ def stay_inside(root: Path, names: Iterable[str], *, links: bool = False) -> Non
                 raise MissingError(f"{path.parent} leads out of {root} over a link; expected a folder in it")
 
 
-def copied(source: Place, name: str, target: Path, state: StoredFile) -> str:
+def copied(source: DataPlace, name: str, target: Path, state: StoredFile) -> str:
     """Copy, read back and compare; the SHA-256.
 
     The copy gets its time of change from `state`. Raises StagingError if it isn't what `state` says,
@@ -157,7 +157,7 @@ def copied(source: Place, name: str, target: Path, state: StoredFile) -> str:
     return given.hexdigest()
 
 
-def blocks_of(source: Place, name: str, state: StoredFile) -> Iterator[bytes]:
+def blocks_of(source: DataPlace, name: str, state: StoredFile) -> Iterator[bytes]:
     """A file's content; from a store, a small one by a single request. Raises PlaceError, OSError."""
     if is_remote(source.address) and state.size <= SMALL_BYTES:
         yield source.read(name)

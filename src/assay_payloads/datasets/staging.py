@@ -27,7 +27,7 @@ from typing import IO
 
 from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import Manifest, ManifestError, made, parsed, text
-from assay_payloads.datasets.places import Place, PlaceError, StoredFile
+from assay_payloads.datasets.places import DataPlace, PlaceError, StoredFile
 from assay_payloads.datasets.staged_files import (
     CLASS_LIST,
     THREADS,
@@ -149,7 +149,7 @@ def disk_bytes(manifest: Manifest, states: Mapping[str, StoredFile]) -> int:
 class _Copy:
     """Copies one file after another, in several threads."""
 
-    place: Place
+    place: DataPlace
     target: Path
     sources: Mapping[str, StoredFile]
     known: Mapping[str, StoredFile]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay_payloads.datasets.manifest import Manifest, made, text
-from assay_payloads.datasets.places import AbsentError, Directory, Place, PlaceError, StoredFile, place
+from assay_payloads.datasets.places import AbsentError, DataPlace, Directory, PlaceError, StoredFile, place
 from assay_payloads.datasets.staged_files import (
     THREADS,
     Sources,
@@ -72,7 +72,7 @@ class _Copy:
     """Copies one file after another, in several threads."""
 
     found: Sources
-    store: Place
+    store: DataPlace
     there: Mapping[str, StoredFile]
     journal: dict[str, tuple[int, int, str]]
     done: Staging
@@ -113,7 +113,7 @@ class _Copy:
         _put(self.store, JOURNAL, "".join(lines).encode())
 
 
-def _sent(source: Place, store: Place, name: str, state: StoredFile) -> str:
+def _sent(source: DataPlace, store: DataPlace, name: str, state: StoredFile) -> str:
     """Copy a file, read it back from the store and compare; the SHA-256."""
     given, count = hashlib.sha256(), 0
     with _local(source, name, state) as path:
@@ -133,7 +133,7 @@ def _sent(source: Place, store: Place, name: str, state: StoredFile) -> str:
 
 
 @contextmanager
-def _local(source: Place, name: str, state: StoredFile) -> Iterator[Path]:
+def _local(source: DataPlace, name: str, state: StoredFile) -> Iterator[Path]:
     """A file on this machine: itself, or a copy of what a store has."""
     if isinstance(source, Directory):
         yield source.root / name
@@ -145,7 +145,7 @@ def _local(source: Place, name: str, state: StoredFile) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def _journal(store: Place) -> dict[str, tuple[int, int, str]]:
+def _journal(store: DataPlace) -> dict[str, tuple[int, int, str]]:
     """What former stagings copied: name → bytes, time of change at the source, SHA-256."""
     found = {}
     try:
@@ -161,7 +161,7 @@ def _journal(store: Place) -> dict[str, tuple[int, int, str]]:
     return found
 
 
-def _put(store: Place, name: str, data: bytes) -> None:
+def _put(store: DataPlace, name: str, data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()

@@ -17,6 +17,7 @@ def machine(tree: FileTree) -> Iterator[tuple[str, Any]]:
     yield "boot_id", tree.text("/proc/sys/kernel/random/boot_id")
     yield "kernel", system.release
     yield "kernel.architecture", system.machine
+    yield "libc", library_of_c()
     yield "kernel.options", kernel_options(tree.text("/proc/cmdline"))
     yield "kernel.numa_balancing", tree.number("/proc/sys/kernel/numa_balancing")
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', tree.text("/etc/os-release") or "", re.MULTILINE))
@@ -28,6 +29,14 @@ def machine(tree: FileTree) -> Iterator[tuple[str, Any]]:
         yield f"clock.{fact}", tree.text(f"/sys/devices/system/clocksource/clocksource0/{name}")
     for minutes, load in zip((1, 5, 15), os.getloadavg()):  # noqa: B905 - strict= is newer than 3.8
         yield f"load.{minutes}min", round(load, 2)
+
+
+def library_of_c() -> str | None:
+    """The library of C, like `glibc 2.36`; None if it has no such name, as musl's."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (OSError, ValueError):
+        return None
 
 
 # Only parameters that affect speed: the rest of a kernel's command line may name disks, hosts, and secrets
@@ -52,6 +61,7 @@ def processor(tree: FileTree) -> Iterator[tuple[str, Any]]:
     yield "cpu.implementer", info.get("CPU implementer")
     yield "cpu.part", info.get("CPU part")
     yield "cpu.microcode", info.get("microcode")
+    yield "cpu.isa", instruction_sets(info.get("flags") or info.get("Features"))
     yield "cpu.logical", os.sysconf("SC_NPROCESSORS_ONLN")
     topologies = [f"{cpus}/{name}/topology" for name in tree.names(cpus, r"cpu\d+$")]
     cores = {tree.text(f"{topology}/thread_siblings_list") for topology in topologies} - {None}
@@ -74,6 +84,15 @@ def processor(tree: FileTree) -> Iterator[tuple[str, Any]]:
         yield "cpu.boost", boost == 1 if boost is not None else no_turbo == 0
     yield "cpu.throttled_count_now", throttled(tree)
     yield "virtualisation", hypervisor(tree, info)
+
+
+# Instruction sets that libraries choose their kernels by, as the kernel names them
+CHOOSES_KERNELS = re.compile(r"sse4_[12]|avx\w*|amx_\w+|fma|f16c|vnni|asimd\w*|sve\w*|bf16|i8mm|fphp")
+
+
+def instruction_sets(flags: str | None) -> str | None:
+    """The CPU's instruction sets that libraries choose their kernels by, sorted; None if unknown."""
+    return " ".join(sorted(filter(CHOOSES_KERNELS.fullmatch, (flags or "").split()))) or None
 
 
 def throttled(tree: FileTree) -> int | None:

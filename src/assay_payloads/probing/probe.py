@@ -33,7 +33,7 @@ from assay_payloads.probing.node_process import container, limits
 from assay_payloads.probing.node_software import environment, software
 from assay_payloads.probing.remembered import ANSWERS
 
-VERSION = 1
+VERSION = 2
 MARK = ":::ASSAY-PROBE "
 NVML_PATIENCE_S = 10.0  # loading the driver's state takes seconds without a persistence daemon
 LONGEST_TEXT = 4096

@@ -1,0 +1,320 @@
+"""Which versions to install for a goal, locked, each justified by what was observed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from assay.api.evidence import runs_directory
+from assay.api.stack_knowledge import known
+from assay.errors import InputError
+from assay.records import DEFAULT_MARGIN
+from assay.units import margin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from packaging.requirements import Requirement
+
+    from assay.records import HardwareClass, Observation, Scalar
+    from assay.stacks.advice import Candidate, Evidence, Goal
+    from assay.stacks.advisories import Advisory, AdvisoryDatabase
+    from assay.stacks.knowledge import Knowledge
+    from assay.stacks.resolving import Lock, Target
+
+DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
+_MOST_EXCLUDED: Final = 50  # vulnerable versions that are excluded before giving up
+_MOST_RESOLVED: Final = 6  # candidates of which the size and age are shown
+
+
+@dataclass(frozen=True)
+class CandidateFigures:
+    """A candidate next to the goals that compete: None is unknown.
+
+    size_bytes   to download
+    newest_at    when its newest package appeared, seconds since the epoch
+    advisories   known vulnerabilities; None without a database
+    on_front     no other candidate is at least as good in everything and better in something
+    """
+
+    candidate: Candidate
+    size_bytes: int | None
+    newest_at: float | None
+    advisories: int | None
+    on_front: bool
+
+
+@dataclass(frozen=True)
+class PackageChoice:
+    """Why a required package has its version.
+
+    measured    the chosen stack, of which it is a part, was observed
+    yanked      why its author withdrew it; None if nobody did
+    """
+
+    name: str
+    version: str
+    measured: bool
+    yanked: str | None
+
+
+@dataclass(frozen=True)
+class StackAdvice:
+    """The result of `advise_stack`.
+
+    chosen        what observations decided; None if they decide nothing, and the resolver's choice stands
+    whole         the lock has every package of the chosen stack at its observed version
+    settings      variables that the chosen stack was measured with
+    packages      the required ones
+    vulnerable    advisories that affect the lock; None without a database
+    excluded      vulnerable versions that were excluded
+    known_failures  of stacks that have the required packages at the versions of the lock
+    requirements  the lock as a requirements.txt with hashes
+    """
+
+    goal: Goal
+    hardware: HardwareClass
+    evidence: Evidence
+    chosen: Candidate | None
+    whole: bool
+    settings: Mapping[str, Scalar]
+    packages: tuple[PackageChoice, ...]
+    candidates: tuple[CandidateFigures, ...]
+    vulnerable: tuple[Advisory, ...] | None
+    excluded: tuple[str, ...]
+    known_failures: tuple[Observation, ...]
+    lock: Lock
+    requirements: str
+
+    @property
+    def decided(self) -> bool:
+        """Whether observations decided it: for performance, a comparison with another stack."""
+        if self.chosen is None:
+            return False
+        compared = {one.verdict for one in self.evidence.candidates} - {"reference", "undecided"}
+        return self.goal == "stable" or bool(compared)
+
+
+def advise_stack(
+    spec: str | Sequence[str],
+    *,
+    goal: Goal = "performance",
+    workload: str | None = None,
+    hardware: str | None = None,
+    python: str | None = None,
+    platform: str | None = None,
+    advisories: str | PathLike[str] | None = None,
+    max_age_s: float = DEFAULT_MAX_AGE_S,
+    margin: str | float | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StackAdvice:
+    """Which versions to install, like `assay stack advise SPEC`.
+
+    spec        files (requirements.txt, pyproject.toml) or requirements, like `torch>=2.8`
+    goal        performance, stable, latest, testing or security
+    workload    whose figures decide; None: the one with the most observations
+    hardware    the beginning of a hardware class's digest; None: this machine's
+    python      of the target, like 3.12; None: this one
+    platform    of the target, as uv names it; None: this one
+    advisories  a database in the OSV format: zip, folder or file
+    max_age_s   older observations don't decide
+
+    Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
+    missing or the package index can't be reached.
+    """
+    from assay.stacks.advice import GOALS, gather, pick
+    from assay.stacks.resolving import Target, requirements_of, resolve, with_hashes
+
+    words = [spec] if isinstance(spec, str) else list(spec)
+    if goal not in GOALS:
+        raise InputError(f"{goal!r} is not a goal; choose from {', '.join(GOALS)}")
+    requirements = requirements_of(words)
+    database = _database(advisories)
+    if goal == "security" and database is None:
+        raise InputError("the goal security needs a database of advisories: --advisories all.zip")
+    target = Target(python, platform, prereleases=goal == "testing")
+    latest = resolve(words, target)
+    directory = runs_directory(runs)
+    found = _known(directory, progress)
+    machine = _hardware(found, hardware)
+    evidence = gather(
+        found.observations,
+        requirements,
+        machine,
+        python=python or _python_here(),
+        since=time.time() - max_age_s,
+        latest=latest.versions,
+        margin=DEFAULT_MARGIN if margin is None else margin_of(margin),
+        workload=workload,
+    )
+    chosen = pick(evidence, goal) if goal in ("performance", "stable") else None
+    lock, whole = latest, False
+    excluded: tuple[str, ...] = ()
+    if chosen is not None:
+        lock, whole = _lock_of(words, target, chosen, requirements)
+    elif goal == "security" and database is not None:
+        lock, excluded = _without_vulnerable(words, target, latest, database)
+    return StackAdvice(
+        goal=goal,
+        hardware=machine,
+        evidence=evidence,
+        chosen=chosen,
+        whole=whole,
+        settings=_variables(chosen),
+        packages=_choices(lock, requirements, chosen),
+        candidates=_figures(words, target, evidence, requirements, database),
+        vulnerable=None if database is None else tuple(database.of(lock.versions)),
+        excluded=excluded,
+        known_failures=_failures(found, lock, requirements, machine),
+        lock=lock,
+        requirements=with_hashes(lock, target),
+    )
+
+
+def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowledge:
+    """What is known; nothing if there are no runs yet, which the advice then says."""
+    from assay.stacks.knowledge import Knowledge
+
+    if not runs_dir.is_dir():
+        return Knowledge((), {})
+    return known(runs_dir, progress)
+
+
+def _database(path: str | PathLike[str] | None) -> AdvisoryDatabase | None:
+    from assay.stacks.advisories import AdvisoryDatabase
+
+    return None if path is None else AdvisoryDatabase.read(Path(path))
+
+
+def _hardware(found: Knowledge, wanted: str | None) -> HardwareClass:
+    if wanted is None:
+        from assay.api.stack_hardware import hardware_here
+
+        return hardware_here()
+    classes = {one.hardware.digest: one.hardware for one in found.observations}
+    matching = [one for digest, one in classes.items() if digest.startswith(wanted)]
+    if len(matching) == 1:
+        return matching[0]
+    listed = "; ".join(f"{digest[:8]} {one}" for digest, one in sorted(classes.items())) or "none"
+    raise InputError(f"{wanted}: names {len(matching)} hardware classes; those observed: {listed}")
+
+
+def _python_here() -> str:
+    import platform
+
+    return platform.python_version()
+
+
+def _lock_of(
+    words: Sequence[str], target: Target, chosen: Candidate, requirements: Sequence[Requirement]
+) -> tuple[Lock, bool]:
+    """The chosen stack's lock: every package as observed, or only the required ones if that has no solution.
+
+    Raises InputError, with uv's reason, if not even these can.
+    """
+    from packaging.utils import canonicalize_name
+
+    from assay.stacks.resolving import resolve
+
+    packages = chosen.stack.packages
+    try:
+        lock = resolve(words, target, (f"{name}=={version}" for name, version in packages.items()))
+    except InputError:
+        named = [canonicalize_name(one.name) for one in requirements]
+        return resolve(words, target, (f"{name}=={packages[name]}" for name in named)), False
+    return lock, all(packages.get(name) == version for name, version in lock.versions.items())
+
+
+def _without_vulnerable(
+    words: Sequence[str], target: Target, latest: Lock, database: AdvisoryDatabase
+) -> tuple[Lock, tuple[str, ...]]:
+    """The newest versions without a known vulnerability. Raises InputError if there are none."""
+    from assay.stacks.resolving import resolve
+
+    lock, excluded = latest, dict[str, None]()
+    while found := database.of(lock.versions):
+        excluded.update(dict.fromkeys(f"{one.package}!={one.version}" for one in found))
+        if len(excluded) > _MOST_EXCLUDED:
+            names = ", ".join(sorted({one.package for one in found}))
+            raise InputError(f"the {_MOST_EXCLUDED} newest versions are vulnerable: {names}")
+        lock = resolve(words, target, excluded)
+    return lock, tuple(excluded)
+
+
+def _variables(chosen: Candidate | None) -> dict[str, Scalar]:
+    settings = {} if chosen is None else chosen.stack.settings
+    return {name.removeprefix("env."): v for name, v in settings.items() if name.startswith("env.")}
+
+
+def _choices(
+    lock: Lock, requirements: Sequence[Requirement], chosen: Candidate | None
+) -> tuple[PackageChoice, ...]:
+    from packaging.utils import canonicalize_name
+
+    named = {canonicalize_name(one.name) for one in requirements}
+    observed = {} if chosen is None else chosen.stack.packages
+    return tuple(
+        PackageChoice(one.name, one.version, observed.get(one.name) == one.version, one.yanked)
+        for one in lock.packages
+        if one.name in named or one.yanked is not None
+    )
+
+
+def _figures(
+    words: Sequence[str],
+    target: Target,
+    evidence: Evidence,
+    requirements: Sequence[Requirement],
+    database: AdvisoryDatabase | None,
+) -> tuple[CandidateFigures, ...]:
+    """The candidates next to the goals that compete; size and age are unknown if one can't be resolved."""
+    from assay.stacks.advice import front
+
+    locks: dict[str, Lock | None] = {}
+    for candidate in evidence.candidates[:_MOST_RESOLVED]:
+        try:
+            locks[candidate.stack.digest] = _lock_of(words, target, candidate, requirements)[0]
+        except InputError:
+            locks[candidate.stack.digest] = None
+    sizes = {digest: lock.size_bytes if lock else None for digest, lock in locks.items()}
+    ages = {digest: _newest(lock) for digest, lock in locks.items()}
+    best = front(evidence, sizes, ages)
+    return tuple(
+        CandidateFigures(
+            candidate,
+            sizes.get(candidate.stack.digest),
+            ages.get(candidate.stack.digest),
+            len(database.of(lock.versions))
+            if database and (lock := locks.get(candidate.stack.digest))
+            else None,
+            candidate.stack.digest in best,
+        )
+        for candidate in evidence.candidates
+    )
+
+
+def _newest(lock: Lock | None) -> float | None:
+    times = [one.uploaded_at for one in lock.packages if one.uploaded_at is not None] if lock else []
+    return max(times, default=None)
+
+
+def _failures(
+    found: Knowledge, lock: Lock, requirements: Sequence[Requirement], machine: HardwareClass
+) -> tuple[Observation, ...]:
+    from packaging.utils import canonicalize_name
+
+    named = {
+        canonicalize_name(one.name): lock.versions.get(canonicalize_name(one.name)) for one in requirements
+    }
+    return tuple(
+        one
+        for one in found.observations
+        if one.failure is not None
+        and one.hardware.digest == machine.digest
+        and all(one.stack.packages.get(name) == version for name, version in named.items())
+    )

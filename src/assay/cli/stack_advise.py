@@ -1,0 +1,260 @@
+"""`assay stack advise`: locked versions for a goal, each justified by what was observed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.cli.stack_list import day
+from assay.cli.stack_show import doubt_lines, failure_lines
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+from assay.units import counted
+
+if TYPE_CHECKING:
+    from assay.api.stack_advice import CandidateFigures, StackAdvice
+    from assay.records import Observation
+    from assay.stacks.advice import Candidate
+
+_FILES = ("pylock.toml", "requirements.txt")
+_MOST_SHOWN = 8
+
+
+@click.command()
+@click.argument("spec", nargs=-1, required=True)
+@click.option(
+    "--goal",
+    type=click.Choice(["performance", "stable", "latest", "testing", "security"]),
+    default="performance",
+    show_default=True,
+    help="What to choose for.",
+)
+@click.option("--workload", metavar="NAME", help="Whose figures decide. [default: the one observed most]")
+@click.option(
+    "--hardware",
+    metavar="DIGEST",
+    help="Class of hardware, as `list --json` has it. [default: this machine's]",
+)
+@click.option("--python", metavar="VERSION", help="Python of the target, such as 3.12. [default: this one]")
+@click.option(
+    "--platform", metavar="NAME", help="Platform of the target, as uv names it: x86_64-manylinux_2_28."
+)
+@click.option(
+    "--advisories",
+    type=click.Path(path_type=Path, exists=True),
+    help="Known vulnerabilities in the OSV format: all.zip, a folder, or a file. No service is asked.",
+)
+@click.option(
+    "--max-age",
+    "max_age_s",
+    callback=options.duration,
+    metavar="TIME",
+    default="365d",
+    show_default=True,
+    help="Older observations are counted but don't decide.",
+)
+@options.MARGIN
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for pylock.toml and requirements.txt. [default: requirements.txt on standard output]",
+)
+@options.RUNS
+@options.JSON
+def command(
+    spec: tuple[str, ...],
+    goal: str,
+    workload: str | None,
+    hardware: str | None,
+    python: str | None,
+    platform: str | None,
+    advisories: Path | None,
+    max_age_s: float,
+    margin: float | None,
+    output: Path | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Lock the versions to install for a goal, with the reasons.
+
+    SPEC is a requirements.txt, a pyproject.toml, or requirements such as 'torch>=2.8'. uv resolves them.
+    Observed stacks that meet them on this hardware are compared, and only a verdict decides:
+
+    \b
+    performance  the fastest of those that are faster than the reference, else the reference: the
+                 newest versions if they were measured, else the stack that was measured most
+    stable       of those that worked in 2 sessions or more and are not slower, the one observed most
+    latest       the newest versions; known failures are shown
+    testing      the newest versions, pre-releases included
+    security     the newest versions without a known vulnerability; needs --advisories
+
+    \b
+    Examples:
+      assay stack advise 'torch>=2.8' numpy -o locked
+      assay stack advise pyproject.toml --goal security --advisories all.zip -o locked
+
+    \b
+    Exit codes: 0 advised; 1 advised, although it has a known failure or vulnerability; 3 nothing was
+    measured, so the versions are uv's choice; 4 no solution; 5 no uv, or the index can't be reached.
+    """
+    from assay.api.stack_advice import advise_stack
+    from assay.cli.stack_progress import reading
+
+    with reading() as progress:
+        found = advise_stack(
+            spec,
+            goal=goal,  # type: ignore[arg-type]  # click has checked it
+            workload=workload,
+            hardware=hardware,
+            python=python,
+            platform=platform,
+            advisories=advisories,
+            max_age_s=max_age_s,
+            margin=margin,
+            runs=runs_dir,
+            progress=progress,
+        )
+    if output is not None:
+        _write(found, output)
+    if as_json:
+        from assay.documents.stack_advice import document
+
+        options.echo_json(document(found))
+    else:
+        from assay.report.terminal.verdicts import printable
+
+        for line in _lines(found, shlex.join(spec)):
+            click.echo(printable(line), err=output is None)
+        if output is None:
+            click.echo(found.requirements, nl=False)
+    sys.exit(_exit_code(found))
+
+
+def _exit_code(found: StackAdvice) -> int:
+    if found.known_failures or found.vulnerable:
+        return EXIT_WORSE
+    return EXIT_UNDECIDED if found.goal in ("performance", "stable") and not found.decided else EXIT_OK
+
+
+def _write(found: StackAdvice, directory: Path) -> None:
+    from assay.durable import deliver, make_directory
+
+    make_directory(directory)
+    for name, text in zip(_FILES, (found.lock.pylock, found.requirements), strict=True):
+        deliver(directory / name, text.encode(), option="-o")
+
+
+def _lines(found: StackAdvice, spec: str) -> Iterator[str]:
+    yield _headline(found)
+    for choice in found.packages:
+        why = "measured" if choice.measured else "not measured"
+        withdrawn = (
+            f"; ! withdrawn by its author (yanked): {choice.yanked}" if choice.yanked is not None else ""
+        )
+        yield f"  {choice.name} {choice.version}: {why}{withdrawn}"
+    yield from (f"  set {name}={value}, as it was measured" for name, value in found.settings.items())
+    if found.chosen is not None and not found.whole:
+        yield "  ! only the required packages are as measured: not every other one can be installed so"
+    yield ""
+    yield from _reasons(found, spec)
+    yield from _safety(found)
+
+
+def _headline(found: StackAdvice) -> str:
+    versions = ", ".join(f"{one.name} {one.version}" for one in found.packages)
+    if found.chosen is not None and not found.decided:
+        return (
+            f"Measured, but not shown to be faster or slower than any other on {found.hardware}: {versions}."
+        )
+    if found.chosen is not None:
+        return f"For {found.goal} on {found.hardware}, install {versions}."
+    match found.goal:
+        case "performance" | "stable":
+            return f"Nothing measured on {found.hardware}: uv's newest versions, not advice for {found.goal}."
+        case "security":
+            return f"The newest versions without a known vulnerability: {versions}."
+        case _:
+            return f"The newest versions: {versions}."
+
+
+def _reasons(found: StackAdvice, spec: str) -> Iterator[str]:
+    evidence = found.evidence
+    if evidence.candidates:
+        yield f"Measured with {evidence.workload}, {evidence.metric}; * no other is better in everything:"
+        for one in found.candidates[:_MOST_SHOWN]:
+            yield from _candidate_lines(one, chosen=found.chosen)
+        more = len(found.candidates) - _MOST_SHOWN
+        if more > 0:
+            yield f"  and {more} more: --json has all"
+    else:
+        yield "No observation of such a stack on this hardware."
+    if evidence.foreign or evidence.stale:
+        left = (
+            (evidence.foreign, "on other hardware"),
+            (evidence.stale, "older than --max-age"),
+        )
+        words = " and ".join(f"{counted(n, 'observation')} {why}" for n, why in left if n)
+        yield f"Not used: {words}."
+    for failure in evidence.broken[:_MOST_SHOWN]:
+        yield "Known to fail, although the requirements allow it:"
+        yield from _indented(failure)
+    if not found.decided:
+        yield f"To measure them here: assay stack explore {spec}"
+
+
+def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
+    from assay.report import figures
+    from assay.report.sentences.sentences import evidence, questions
+    from assay.units import human
+
+    candidate = one.candidate
+    mark = "→" if chosen is not None and candidate.stack.digest == chosen.stack.digest else " "
+    estimate = candidate.level.estimate
+    unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
+    size = "size unknown" if one.size_bytes is None else human(float(one.size_bytes), "B")
+    newest = "age unknown" if one.newest_at is None else f"newest package of {day(one.newest_at)}"
+    parts = [f"{value} {unit}", size, newest, "memory not measured"]
+    if one.advisories is not None:
+        parts.append(counted(one.advisories, "advisory").replace("advisorys", "advisories"))
+    yield f"{mark}{'*' if one.on_front else ' '} {candidate.name}: {'; '.join(parts)}"
+    when = f"last observed {day(candidate.newest)}"
+    sessions = f"{counted(candidate.level.runs, 'run')} in {counted(candidate.level.sessions, 'session')}"
+    if candidate.comparison is None:
+        yield f"     the reference; {sessions}, {when}"
+    else:
+        c = candidate.comparison
+        (question,) = questions([c])
+        verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
+        yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        yield from doubt_lines(c.doubts, "       ")
+    logs = sorted({one.session for one in candidate.observations})
+    yield f"     sessions: {', '.join(logs[:3])}{' …' if len(logs) > 3 else ''}"
+    for failure in candidate.failures[:2]:
+        yield from _indented(failure)
+
+
+def _safety(found: StackAdvice) -> Iterator[str]:
+    for failure in found.known_failures:
+        yield "! These versions are known to fail here:"
+        yield from _indented(failure)
+    if found.excluded:
+        yield f"Excluded as vulnerable: {', '.join(found.excluded)}."
+    if found.vulnerable is None:
+        yield "Vulnerabilities: not checked; --advisories names a database."
+        return
+    for one in found.vulnerable:
+        fixed = f"; fixed in {', '.join(one.fixed)}" if one.fixed else ""
+        names = ", ".join((one.id, *one.aliases))
+        yield f"! vulnerable: {one.package} {one.version}: {names}: {one.summary}{fixed}"
+    if not found.vulnerable:
+        yield "Vulnerabilities: none known in the database."
+
+
+def _indented(failure: Observation) -> Iterator[str]:
+    yield from (f"     {line}" for line in failure_lines(failure))

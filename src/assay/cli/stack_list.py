@@ -1,0 +1,91 @@
+"""`assay stack list`: the stacks that runs have observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.units import counted
+
+if TYPE_CHECKING:
+    from assay.api.stack_knowledge import KnownStack
+
+
+@click.command()
+@click.option(
+    "--package", metavar="REQUIREMENT", help="Only stacks that meet it, such as torch or 'torch>=2.8'."
+)
+@click.option("--workload", metavar="NAME", help="Only what was observed with this workload.")
+@options.RUNS
+@options.JSON
+def command(package: str | None, workload: str | None, runs_dir: Path, as_json: bool) -> None:
+    """List the software stacks that runs have observed, the most recently observed first.
+
+    Every run is an observation: its provenance says which software it ran with, on which hardware. Nothing
+    needs to be recorded. A stack is named by the beginning of its digest.
+
+    \b
+    Examples:
+      assay stack list
+      assay stack list --package 'torch>=2.8' --workload resnet50
+    """
+    from assay.api.stack_knowledge import list_stacks
+    from assay.cli.stack_progress import reading
+
+    with reading() as progress:
+        found = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)
+    if as_json:
+        from assay.documents.stacks import listing
+
+        options.echo_json(listing(found))
+        return
+    if not found.stacks:
+        click.echo("No run has observed such a stack." if package or workload else "No stack is known yet.")
+    for line in _lines(found.stacks):
+        click.echo(line)
+    for note in left_out_notes(found.left_out):
+        click.echo(note, err=True)
+
+
+def _lines(stacks: Sequence[KnownStack]) -> Iterator[str]:
+    hardware: dict[str, str] = {}
+    for known in stacks:
+        for one in known.observations:
+            hardware.setdefault(one.hardware.digest, str(one.hardware))
+    shown = ""
+    for digest, words in hardware.items():
+        here = [s for s in stacks if any(one.hardware.digest == digest for one in s.observations)]
+        if words != shown:
+            yield f"On {words}:"
+            shown = words
+        for known in here:
+            yield "  ".join(
+                ["", known.stack.digest[:8], day(known.newest), _evidence(known, digest), known.title]
+            )
+
+
+def _evidence(known: KnownStack, hardware: str) -> str:
+    """How often it was observed on this hardware."""
+    figures = {id(one): one for level in known.levels for one in level.observations if one.primary}
+    runs = sum(len(one.values) for one in figures.values() if one.hardware.digest == hardware)
+    sessions = {(o.origin, o.session) for o in known.observations if o.hardware.digest == hardware}
+    failed = [one for one in known.failures if one.hardware.digest == hardware]
+    kinds = sorted({one.failure for one in failed if one.failure})
+    ended = f", {len(failed)} × {' or '.join(kinds)}" if failed else ""
+    return f"{counted(runs, 'run')} in {counted(len(sessions), 'session')}{ended}"
+
+
+def left_out_notes(left_out: Mapping[str, int]) -> Iterator[str]:
+    """How many runs say nothing about a stack, and why."""
+    for why, runs in sorted(left_out.items()):
+        yield f"{counted(runs, 'run')} left out: {why}."
+
+
+def day(at: float) -> str:
+    """The date, UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")

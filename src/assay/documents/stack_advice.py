@@ -1,0 +1,55 @@
+"""`assay stack advise --json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from assay.documents.stacks import hardware, observation, software
+from assay.records import to_plain
+
+if TYPE_CHECKING:
+    from assay.api.stack_advice import CandidateFigures, StackAdvice
+
+
+def document(found: StackAdvice) -> dict[str, Any]:
+    """The advice with its reasons and both files."""
+    evidence = found.evidence
+    return {
+        "schema": "assay.stack-advice/1",
+        "goal": found.goal,
+        "decided": found.decided,
+        "hardware": hardware(found.hardware),
+        "chosen": None if found.chosen is None else found.chosen.stack.digest,
+        "whole": found.whole,
+        "settings": dict(found.settings),
+        "packages": [asdict(one) for one in found.packages],
+        "workload": evidence.workload,
+        "metric": evidence.metric,
+        "candidates": [_candidate(one) for one in found.candidates],
+        "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale},
+        "broken": [{"stack": software(one.stack), **observation(one)} for one in evidence.broken],
+        "known_failures": [observation(one) for one in found.known_failures],
+        "vulnerable": None if found.vulnerable is None else [asdict(one) for one in found.vulnerable],
+        "excluded": list(found.excluded),
+        "pylock": found.lock.pylock,
+        "requirements": found.requirements,
+    }
+
+
+def _candidate(one: CandidateFigures) -> dict[str, Any]:
+    candidate = one.candidate
+    return {
+        "stack": software(candidate.stack),
+        "name": candidate.name,
+        "verdict": candidate.verdict,
+        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
+        "level": asdict(candidate.level),
+        "observations": [observation(seen) for seen in candidate.observations],
+        "failures": [observation(seen) for seen in candidate.failures],
+        "size_bytes": one.size_bytes,
+        "newest_at": one.newest_at,
+        "memory_bytes": None,
+        "advisories": one.advisories,
+        "on_front": one.on_front,
+    }

@@ -1,0 +1,250 @@
+"""Which observed stack to use for a goal, and why: only what was measured decides.
+
+Candidates are the observed stacks that meet the requirements on the hardware class. Each is compared with the
+reference by the sessions that measured both, and what may be claimed of all of them jointly counts, because
+the best of many looks better than it is. Observations on other hardware, and those that are too old, are
+counted and don't decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from assay.analyse.stacks.effects import Level, compare_stacks, level
+from assay.analyse.statistics.families import corrected
+from assay.records import Comparison, HardwareClass, Observation, Stack, to_compact_json
+
+Goal = Literal["performance", "stable", "latest", "testing", "security"]
+GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")
+STABLE_SESSIONS: Final = 2  # in which a stack worked without a failure
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An observed stack that meets the requirements.
+
+    observations  of the deciding metric, on the hardware class
+    failures      of stacks with the same packages there
+    level         how fast it is
+    comparison    with the reference; None for the reference itself
+    """
+
+    name: str
+    stack: Stack
+    observations: tuple[Observation, ...]
+    failures: tuple[Observation, ...]
+    level: Level
+    comparison: Comparison | None = None
+
+    @property
+    def newest(self) -> float:
+        """When it was last observed, seconds since the epoch."""
+        return max(one.at for one in self.observations)
+
+    @property
+    def verdict(self) -> str:
+        """In comparison with the reference; `reference` for itself."""
+        return "reference" if self.comparison is None else self.comparison.verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What observations say about the requirements on a hardware class.
+
+    candidates  the reference first
+    broken      failures of stacks that meet the requirements and never worked
+    foreign     observations left out because they are of other hardware
+    stale       observations left out because they are too old
+    """
+
+    workload: str
+    metric: str
+    candidates: tuple[Candidate, ...]
+    broken: tuple[Observation, ...]
+    foreign: int
+    stale: int
+
+
+def meets(stack: Stack, requirements: Iterable[Requirement], python: str | None) -> bool:
+    """Whether a stack has every required package at an allowed version, and this Python, major.minor."""
+    own = str(stack.system.get("python.version") or "")
+    if python is not None and own.split(".")[:2] != python.split(".")[:2]:
+        return False
+    return all(_allowed(stack.packages.get(canonicalize_name(one.name)), one) for one in requirements)
+
+
+def _allowed(version: str | None, requirement: Requirement) -> bool:
+    return version is not None and requirement.specifier.contains(version, prereleases=True)
+
+
+def gather(
+    observed: Sequence[Observation],
+    requirements: Sequence[Requirement],
+    hardware: HardwareClass,
+    *,
+    python: str | None,
+    since: float,
+    latest: Mapping[str, str],
+    margin: float,
+    workload: str | None = None,
+) -> Evidence:
+    """The candidates and their comparison with the reference.
+
+    python    major.minor of the target; None: any
+    since     observations before are stale, seconds since the epoch
+    latest    the versions that a resolver picks without any knowledge: if measured, they are the reference
+    workload  whose figures decide; None: the one with the most observations
+
+    The reference is otherwise the candidate with the most sessions.
+    """
+    meeting = [one for one in observed if meets(one.stack, requirements, python)]
+    local = [one for one in meeting if one.hardware.digest == hardware.digest]
+    fresh = [one for one in local if one.at >= since]
+    figures, chosen = _deciding(fresh, workload)
+    failures = [one for one in fresh if one.failure is not None]
+    by_stack: dict[str, list[Observation]] = {}
+    for one in figures:
+        by_stack.setdefault(one.stack.digest, []).append(one)
+    names = [canonicalize_name(one.name) for one in requirements]
+    found = [
+        Candidate(
+            name=_name(of[0].stack, names),
+            stack=of[0].stack,
+            observations=tuple(of),
+            failures=tuple(f for f in failures if f.stack.packages == of[0].stack.packages),
+            level=level(of),
+        )
+        for of in _merged(by_stack.values())
+    ]
+    worked = {str(one.stack.packages) for one in found}
+    return Evidence(
+        workload=chosen[0],
+        metric=chosen[1],
+        candidates=_compared(_reference_first(found, names, latest), margin),
+        broken=tuple(one for one in failures if str(one.stack.packages) not in worked),
+        foreign=len(meeting) - len(local),
+        stale=len(local) - len(fresh),
+    )
+
+
+def _deciding(
+    observed: Sequence[Observation], workload: str | None
+) -> tuple[list[Observation], tuple[str, str]]:
+    """Primary figures of one workload and metric, and their names; empty if there are none."""
+    by_metric: dict[tuple[str, str], list[Observation]] = {}
+    for one in observed:
+        if one.primary and one.metric is not None and one.workload is not None:
+            if workload is not None and one.workload.workload != workload:
+                continue
+            if min(value for _, value in one.values) > 0:
+                by_metric.setdefault((one.workload.question, to_compact_json(one.metric)), []).append(one)
+    if not by_metric:
+        return [], (workload or "", "")
+    most = max(by_metric.values(), key=lambda of: (len({one.stack.digest for one in of}), len(of)))
+    first = most[0]
+    work = "" if first.workload is None else f"{first.workload.workload} {first.workload.shape}"
+    return most, (work, "" if first.metric is None else first.metric.name)
+
+
+def _merged(stacks: Iterable[list[Observation]]) -> list[list[Observation]]:
+    """Observations of stacks that differ only in the kernel, driver or microcode, which nobody can choose."""
+    merged: dict[str, list[Observation]] = {}
+    for of in stacks:
+        stack = of[0].stack
+        key = str((dict(stack.packages), dict(stack.settings), stack.system.get("python.version")))
+        merged.setdefault(key, []).extend(of)
+    return [sorted(of, key=lambda one: -one.at) for of in merged.values()]
+
+
+def _name(stack: Stack, required: Sequence[str]) -> str:
+    return ", ".join(f"{name} {stack.packages[name]}" for name in required) + f" [{stack.digest[:8]}]"
+
+
+def _reference_first(
+    found: list[Candidate], names: Sequence[str], latest: Mapping[str, str]
+) -> list[Candidate]:
+    def place(one: Candidate) -> tuple[bool, int, float]:
+        is_latest = all(one.stack.packages.get(name) == latest.get(name) for name in names)
+        return not is_latest, -one.level.sessions, -one.newest
+
+    return sorted(found, key=place)
+
+
+def _compared(found: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
+    if not found:
+        return ()
+    reference, *others = found
+    with_ratio = []
+    for one in others:
+        names = (reference.name, one.name)
+        comparison = compare_stacks(reference.observations, one.observations, names, margin)
+        if comparison is not None:
+            with_ratio.append(replace(one, comparison=comparison))
+    held = corrected([one.comparison for one in with_ratio if one.comparison is not None])
+    return (reference, *(replace(one, comparison=c) for one, c in zip(with_ratio, held, strict=True)))
+
+
+def pick(evidence: Evidence, goal: Goal) -> Candidate | None:
+    """The candidate for a goal that observations decide; None if they don't.
+
+    performance  the fastest of those shown to be faster than the reference, else the reference
+    stable       of those that worked in several sessions without a failure, and are not slower than the
+                 reference, the one observed in most
+    """
+    sound = [one for one in evidence.candidates if not one.failures]
+    if goal == "stable":
+        steady = [o for o in sound if o.level.sessions >= STABLE_SESSIONS and o.verdict != "slower"]
+        return max(steady, key=lambda one: (one.level.sessions, one.newest), default=None)
+    faster = [one for one in sound if one.verdict == "faster"]
+    if faster:
+        return max(faster, key=_gain)
+    return next((one for one in sound if one.verdict == "reference"), None)
+
+
+def _gain(one: Candidate) -> float:
+    """By how much it is better than the reference: above 1 is better."""
+    c = one.comparison
+    if c is None:
+        return 1.0
+    return c.ratio.value if c.point.better == "higher" else 1 / c.ratio.value
+
+
+def front(
+    evidence: Evidence, sizes: Mapping[str, int | None], ages: Mapping[str, float | None]
+) -> frozenset[str]:
+    """Digests of the candidates that no other one beats: in speed by verdict, in size and in age.
+
+    sizes, ages  digest of the stack → bytes to download, and when its newest version appeared; None: unknown
+    """
+
+    def beats(a: Candidate, b: Candidate) -> bool:
+        gains = [_speed_order(a, b), _order(sizes, a, b, smaller=True), _order(ages, a, b, smaller=False)]
+        return all(gain is not None and gain >= 0 for gain in gains) and any(gain for gain in gains)
+
+    every = evidence.candidates
+    return frozenset(b.stack.digest for b in every if not any(beats(a, b) for a in every if a is not b))
+
+
+def _speed_order(a: Candidate, b: Candidate) -> int | None:
+    """1: A is faster than B by their verdicts against the reference; 0: equivalent; None: not known."""
+    rank = {"faster": 1, "reference": 0, "equivalent": 0, "slower": -1}
+    if a.verdict not in rank or b.verdict not in rank:
+        return None
+    difference = rank[a.verdict] - rank[b.verdict]
+    if difference == 0 and rank[a.verdict] != 0:
+        return None  # both faster, or both slower: by how much relative to one another is not judged
+    return (difference > 0) - (difference < 0)
+
+
+def _order(
+    values: Mapping[str, float | int | None], a: Candidate, b: Candidate, *, smaller: bool
+) -> int | None:
+    x, y = values.get(a.stack.digest), values.get(b.stack.digest)
+    if x is None or y is None:
+        return None
+    return ((x < y) - (x > y)) * (1 if smaller else -1)

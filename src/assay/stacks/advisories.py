@@ -1,0 +1,176 @@
+"""Known vulnerabilities of packages, from files in the OSV format: nothing is asked of a service.
+
+Source: https://ossf.github.io/osv-schema/. The files are those of OSV's export for PyPI: `all.zip`, a folder
+of `<id>.json`, or one such file. Withdrawn advisories are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole, reading
+
+_LARGEST_ENTRY_BYTES: Final = 16 << 20
+_MOST_ENTRIES: Final = 200_000
+
+
+@dataclass(frozen=True)
+class Advisory:
+    """One vulnerability of a version of a package.
+
+    fixed  versions in which it is fixed, oldest first; () if none is known
+    """
+
+    id: str
+    aliases: tuple[str, ...]
+    package: str
+    version: str
+    summary: str
+    fixed: tuple[str, ...]
+
+
+class AdvisoryDatabase:
+    """The advisories of packages on PyPI."""
+
+    def __init__(
+        self, entries: Mapping[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]], count: int
+    ) -> None:
+        self._by_package, self.count = entries, count
+
+    @classmethod
+    def read(cls, path: Path) -> AdvisoryDatabase:
+        """From a zip, a folder or a file. Raises InputError if it can't be read or has no advisory."""
+        entries: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        count = 0
+        for entry in _entries(path):
+            if not entry.get("withdrawn"):
+                count += 1
+                for affected in entry.get("affected", ()):
+                    about = affected.get("package", {})
+                    if about.get("ecosystem") == "PyPI" and "name" in about:
+                        entries.setdefault(canonicalize_name(about["name"]), []).append((entry, affected))
+        if not count:
+            raise InputError([Problem(str(path), "it has no advisory: an empty database would find nothing")])
+        return cls(entries, count)
+
+    def of(self, versions: Mapping[str, str]) -> list[Advisory]:
+        """Those that affect these versions, each once, by package."""
+        found: dict[tuple[str, str], Advisory] = {}
+        for name, version in sorted(versions.items()):
+            for entry, affected in self._by_package.get(name, ()):
+                if _affects(affected, version):
+                    found.setdefault((name, entry["id"]), _advisory(entry, affected, name, version))
+        return list(found.values())
+
+
+def _entries(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.is_dir():
+        for file in sorted(path.glob("*.json")):
+            yield _parsed(str(file), read_whole(file, _LARGEST_ENTRY_BYTES))
+    elif path.suffix == ".zip":
+        yield from _zipped(path)
+    else:
+        plain = _json(str(path), read_whole(path))
+        yield from map(_checked(str(path)), plain if isinstance(plain, list) else [plain])
+
+
+def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
+    with reading(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                names = [one for one in archive.infolist() if one.filename.endswith(".json")]
+                if len(names) > _MOST_ENTRIES or any(one.file_size > _LARGEST_ENTRY_BYTES for one in names):
+                    raise InputError([Problem(str(path), "it is larger than any advisory database")])
+                for one in names:
+                    with archive.open(one) as entry:  # the size that it states may be wrong
+                        text = entry.read(_LARGEST_ENTRY_BYTES + 1)
+                    yield _parsed(f"{path}:{one.filename}", text)
+        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            raise InputError([Problem(str(path), f"not a zip archive ({error})")]) from error
+
+
+def _parsed(where: str, text: bytes) -> Mapping[str, Any]:
+    return _checked(where)(_json(where, text))
+
+
+def _json(where: str, text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError([Problem(where, f"not JSON ({error})")]) from None
+
+
+def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
+    def check(plain: Any) -> Mapping[str, Any]:
+        if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
+            raise InputError([Problem(where, "not an advisory in the OSV format: it has no id")])
+        affected = plain.get("affected", [])
+        if not isinstance(affected, list) or not all(isinstance(one, dict) for one in affected):
+            raise InputError([Problem(where, "`affected` is not a list of tables")])
+        found: Mapping[str, Any] = plain
+        return found
+
+    return check
+
+
+def _affects(affected: Mapping[str, Any], version: str) -> bool:
+    """Whether a version is listed or within a range. Source: the schema's "evaluation" algorithm."""
+    try:
+        own = Version(version)
+    except InvalidVersion:
+        return version in affected.get("versions", ())
+    if any(_is(own, text) for text in affected.get("versions", ())):
+        return True
+    ranges = (one for one in affected.get("ranges", ()) if one.get("type") == "ECOSYSTEM")
+    return any(_within(one.get("events", ()), own) for one in ranges)
+
+
+def _is(own: Version, text: str) -> bool:
+    """Equal without its local build: `2.8.0+cu128` is the 2.8.0 that an advisory names."""
+    try:
+        return Version(text) == Version(own.public)
+    except InvalidVersion:
+        return False
+
+
+def _within(events: Any, own: Version) -> bool:
+    inside = False
+    public = Version(own.public)
+    for event in sorted(events, key=_place):
+        (kind, text), *_ = event.items()
+        if kind == "introduced" and public >= _version(text):
+            inside = True
+        elif (kind == "fixed" and public >= _version(text)) or (
+            kind == "last_affected" and public > _version(text)
+        ):
+            inside = False
+    return inside
+
+
+def _place(event: Mapping[str, str]) -> tuple[Version, bool]:
+    (kind, text), *_ = event.items()
+    return _version(text), kind != "introduced"
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0")
+
+
+def _advisory(entry: Mapping[str, Any], affected: Mapping[str, Any], name: str, version: str) -> Advisory:
+    events = [event for one in affected.get("ranges", ()) for event in one.get("events", ())]
+    fixed = sorted({event["fixed"] for event in events if "fixed" in event}, key=_version)
+    summary = str(entry.get("summary") or entry.get("details") or "").splitlines()[:1]
+    aliases = tuple(map(str, entry.get("aliases", ())))
+    return Advisory(str(entry["id"]), aliases, name, version, "".join(summary)[:200], tuple(fixed))

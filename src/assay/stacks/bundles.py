@@ -1,0 +1,261 @@
+"""Observations as a signed file that others can take in: a DSSE envelope around a table of plain data.
+
+The envelope is checked before its content is looked at, and only keys that are trusted count. A bundle is
+kept as it arrived, and read when the knowledge is built, so nothing is lost when several are merged.
+Source: https://github.com/secure-systems-lab/dsse/blob/master/envelope.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from assay import __version__
+from assay.analyse.doubts import KINDS
+from assay.errors import InputError, Problem
+from assay.inputs import json_value, read_whole
+from assay.records import (
+    FailureKind,
+    HardwareClass,
+    Observation,
+    Stack,
+    StackMetric,
+    StackWorkload,
+    from_json,
+    to_compact_json,
+)
+from assay.stacks import keys
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
+SCHEMA: Final = 1
+PAYLOAD_TYPE: Final = "application/vnd.assay.stack-bundle+json"
+LARGEST_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class SharedObservation:
+    """An observation that names its stack, hardware and workload by their places in the bundle's tables."""
+
+    stack: int
+    hardware: int
+    workload: int | None
+    metric: StackMetric | None
+    session: str
+    at: float
+    primary: bool = False
+    values: tuple[tuple[int, float], ...] = ()
+    interleaved: bool = False
+    confidence: float = 0.95
+    lost_to_others: float = 0.0
+    doubts: tuple[str, ...] = ()
+    failure: FailureKind | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The content of a bundle."""
+
+    schema: int
+    assay_version: str
+    stacks: tuple[Stack, ...] = ()
+    hardware: tuple[HardwareClass, ...] = ()
+    workloads: tuple[StackWorkload, ...] = ()
+    observations: tuple[SharedObservation, ...] = field(default_factory=tuple)
+
+
+def bundle_of(observed: Sequence[Observation]) -> Bundle:
+    """The bundle of scrubbed observations."""
+    stacks = {one.stack.digest: one.stack for one in observed}
+    hardware = {one.hardware.digest: one.hardware for one in observed}
+    workloads = {one.workload.digest: one.workload for one in observed if one.workload is not None}
+    place = [{digest: at for at, digest in enumerate(table)} for table in (stacks, hardware, workloads)]
+    return Bundle(
+        SCHEMA,
+        __version__,
+        tuple(stacks.values()),
+        tuple(hardware.values()),
+        tuple(workloads.values()),
+        tuple(
+            SharedObservation(
+                stack=place[0][one.stack.digest],
+                hardware=place[1][one.hardware.digest],
+                workload=None if one.workload is None else place[2][one.workload.digest],
+                metric=one.metric,
+                session=one.session,
+                at=one.at,
+                primary=one.primary,
+                values=one.values,
+                interleaved=one.interleaved,
+                confidence=one.confidence,
+                lost_to_others=one.lost_to_others,
+                doubts=tuple(doubt.code for doubt in one.doubts),
+                failure=one.failure,
+                why=one.why,
+            )
+            for one in observed
+        ),
+    )
+
+
+def signed(bundle: Bundle, signer: CryptoSigner) -> bytes:
+    """The envelope, as a file's content."""
+    from securesystemslib.dsse import Envelope
+
+    envelope = Envelope(to_compact_json(bundle).encode(), PAYLOAD_TYPE, {})
+    envelope.sign(signer)
+    return (json.dumps(envelope.to_dict(), indent=1) + "\n").encode()
+
+
+def opened(path: Path, trusted: Mapping[str, str]) -> tuple[str, Bundle]:
+    """The key that signed a bundle, as written, and the content.
+
+    trusted  the keys that count
+
+    Raises InputError if it is not a bundle, is signed by no trusted key, was changed after it was signed, or
+    is from a newer version of Assay.
+    """
+    where = str(path)
+    envelope = _envelope(path, json_value(path, read_whole(path, LARGEST_BYTES)))
+    by_id = {key.keyid: text for text in trusted for key in [keys.public_key(text)]}
+    signing = [by_id[keyid] for keyid in envelope.signatures if keyid in by_id]
+    if not signing:
+        ids = ", ".join(keyid[:16] for keyid in envelope.signatures) or "nobody"
+        what = (
+            f"signed by a key that is not trusted ({ids}): get the key from its owner, by another way than "
+            "this file, and run: assay stack trust ed25519:…"
+        )
+        raise InputError([Problem(where, what)])
+    from securesystemslib.exceptions import VerificationError
+
+    try:
+        envelope.verify([keys.public_key(text) for text in signing], 1)
+    except (VerificationError, ValueError) as error:
+        what = "its signature does not match its content: it was changed after it was signed; get it again"
+        raise InputError([Problem(where, what)]) from error
+    return signing[0], _bundle(where, envelope.payload)
+
+
+def _envelope(path: Path, plain: Any) -> Any:
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.exceptions import FormatError
+
+    try:
+        envelope = Envelope.from_dict(plain)
+        wrong = envelope.payload_type != PAYLOAD_TYPE
+    except (KeyError, TypeError, ValueError, AttributeError, FormatError) as error:
+        raise InputError([Problem(str(path), f"not a signed bundle of Assay ({error!r})")]) from error
+    if wrong:
+        raise InputError([Problem(str(path), f"its payload is not {PAYLOAD_TYPE}")])
+    return envelope
+
+
+def _bundle(where: str, payload: bytes) -> Bundle:
+    try:
+        plain = json.loads(payload)
+        schema = plain["schema"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise InputError([Problem(where, f"its content is not a bundle ({error!r})")]) from error
+    if schema != SCHEMA:
+        what = f"its form is number {schema!r}, this version of Assay reads {SCHEMA}: update Assay"
+        raise InputError([Problem(where, what)])
+    try:
+        bundle = from_json(Bundle, payload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise InputError([Problem(where, f"its content is not a bundle: {name}: {first['msg']}")]) from error
+    if wrong := _contradiction(bundle):
+        raise InputError([Problem(where, f"its content contradicts itself: {wrong}")])
+    return bundle
+
+
+def _contradiction(bundle: Bundle) -> str:
+    """What can't be, as text; "" if nothing."""
+    for one in bundle.observations:
+        places = (
+            (one.stack, bundle.stacks),
+            (one.hardware, bundle.hardware),
+            (one.workload, bundle.workloads),
+        )
+        if any(at is not None and not 0 <= at < len(table) for at, table in places):
+            return "an observation of something that is not in its tables"
+        if (one.failure is None) == (not one.values) or (one.failure is None) == (one.metric is None):
+            return "an observation that is both a figure and a failure, or neither"
+        if one.metric is not None and one.workload is None:
+            return "a figure without a workload"
+        if not all(map(math.isfinite, (one.at, one.confidence, *(value for _, value in one.values)))):
+            return "a figure that is not a finite number"
+        if not 0.95 <= one.confidence < 1 or not 0 <= one.lost_to_others <= 1:
+            return "a confidence or a share that can't be"
+    return ""
+
+
+def observations(bundle: Bundle, origin: str) -> Iterator[Observation]:
+    """What the bundle's owner observed; its doubts have the words of this version of Assay."""
+    for one in bundle.observations:
+        known = [KINDS[code] for code in one.doubts if code in KINDS]
+        yield Observation(
+            stack=bundle.stacks[one.stack],
+            hardware=bundle.hardware[one.hardware],
+            workload=None if one.workload is None else bundle.workloads[one.workload],
+            metric=one.metric,
+            session=one.session,
+            at=one.at,
+            primary=one.primary,
+            values=one.values,
+            interleaved=one.interleaved,
+            confidence=one.confidence,
+            lost_to_others=one.lost_to_others,
+            doubts=tuple(kind.doubt("as its observer found") for kind in known),
+            failure=one.failure,
+            why=one.why,
+            origin=origin,
+        )
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two statements of one party about the same runs that can't both be true."""
+
+    kept: Observation
+    other: Observation
+
+
+def merged(observed: Iterable[Observation]) -> tuple[list[Observation], list[Conflict]]:
+    """Each observation once, and the conflicts.
+
+    A later bundle of the same party may have more runs of a session, which then replace the fewer. If two
+    statements about one session contradict each other, the first one is kept and both are reported.
+    """
+    kept: dict[tuple[str, ...], Observation] = {}
+    conflicts = []
+    for one in observed:
+        key = _identity(one)
+        before = kept.setdefault(key, one)
+        if before is one or _same(before, one):
+            continue
+        if set(before.values) <= set(one.values) and not one.failure:
+            kept[key] = one
+        elif not set(one.values) <= set(before.values):
+            conflicts.append(Conflict(before, one))
+    return list(kept.values()), conflicts
+
+
+def _identity(one: Observation) -> tuple[str, ...]:
+    workload = "" if one.workload is None else one.workload.digest
+    metric = "" if one.metric is None else to_compact_json(one.metric)
+    failure = one.failure or ""
+    return (one.origin, one.session, one.stack.digest, one.hardware.digest, workload, metric, failure)
+
+
+def _same(a: Observation, b: Observation) -> bool:
+    return replace(a, doubts=(), at=0.0) == replace(b, doubts=(), at=0.0)

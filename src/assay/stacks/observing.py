@@ -1,0 +1,161 @@
+"""From the runs of one session to what it observed of stacks: no bookkeeping besides the runs themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from assay.analyse import doubts
+from assay.analyse.comparison import lost_time
+from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.doubts import kernel_counts
+from assay.analyse.statistics.ratio import looked_at, one_side
+from assay.records import (
+    DEFAULT_MARGIN,
+    Doubt,
+    HardwareClass,
+    Observation,
+    Result,
+    Run,
+    Stack,
+    StackMetric,
+    StackWorkload,
+)
+from assay.stacks.failures import failure_of
+from assay.stacks.stack import hardware_of, stack_of
+
+NO_PROVENANCE = "it is unknown where they ran"
+UNEQUAL_NODES = "their nodes differ in software or hardware"
+NO_DIRECTION = "none of their metrics has a better direction"
+OTHER_FAILURE = "they failed for a reason that may not be the software"
+_ITSELF = "it"  # the only side, which its evidence needs no name for
+_OWN_PROGRAM = frozenset({"command"})  # workloads whose program is the user's
+_SHIFTS = ("invalid", "biased")  # severities of doubts that can make one stack look faster than another
+
+
+@dataclass(frozen=True)
+class SessionObservations:
+    """What a session observed, and how many of its runs say nothing about a stack, by the reason as text."""
+
+    observations: tuple[Observation, ...]
+    left_out: dict[str, int]
+
+
+def observe(
+    results: Sequence[Result], metrics: Metrics, last_line: Callable[[Run], str], log_of: Callable[[Run], str]
+) -> SessionObservations:
+    """What the runs of one session say about stacks.
+
+    metrics    what a run's workload declares
+    last_line  of a failed run, what its first rank to fail printed last
+    log_of     where the logs of a run are
+
+    Runs that are not over are left out without a word: they will be observed.
+    """
+    left_out: Counter[str] = Counter()
+    failures: list[Observation] = []
+    by_place: dict[tuple[str, str, str], tuple[Stack, HardwareClass, StackWorkload, list[Result]]] = {}
+    for result in results:
+        run = result.run
+        if not run.state.final:
+            continue
+        stack, hardware = stack_of(result.provenance), hardware_of(result.provenance)
+        if stack is None or hardware is None:
+            several = result.provenance is not None and len(result.provenance.nodes) > 1
+            left_out[UNEQUAL_NODES if several else NO_PROVENANCE] += 1
+            continue
+        workload = workload_of(run)
+        if result.counts:
+            place = (stack.digest, hardware.digest, workload.digest)
+            by_place.setdefault(place, (stack, hardware, workload, []))[3].append(result)
+            continue
+        said = last_line(run)
+        kind = failure_of(run, stack, said)
+        if kind is None:
+            left_out[OTHER_FAILURE] += 1
+            continue
+        failures.append(
+            Observation(
+                stack,
+                hardware,
+                workload,
+                None,
+                session_of(run),
+                run.made_at,
+                failure=kind,
+                why=_why(run, said),
+                log=log_of(run),
+            )
+        )
+    observed = list(failures)
+    for stack, hardware, workload, runs in by_place.values():
+        figures = list(_figures(stack, hardware, workload, runs, metrics, log_of))
+        observed += figures
+        if not figures:
+            left_out[NO_DIRECTION] += len(runs)
+    return SessionObservations(tuple(observed), dict(left_out))
+
+
+def workload_of(run: Run) -> StackWorkload:
+    """What a run ran."""
+    trial = run.trial
+    program = run.suite_digest if trial.workload in _OWN_PROGRAM else f"assay {run.assay_version}"
+    return StackWorkload(trial.workload, str(trial.shape), trial.params, program)
+
+
+def session_of(run: Run) -> str:
+    """The name of its session: `suite/session`."""
+    return f"{run.suite}/{run.session}"
+
+
+def _figures(
+    stack: Stack,
+    hardware: HardwareClass,
+    workload: StackWorkload,
+    runs: Sequence[Result],
+    metrics: Metrics,
+    log_of: Callable[[Run], str],
+) -> Iterator[Observation]:
+    """The runs' values of each metric that has a better direction."""
+    groups = group(runs, metrics)
+    leading = next((found.point.metric for found in groups.values() if found.point.better), None)
+    for found in groups.values():
+        point = found.point
+        if point.better is None:
+            continue
+        first = found.samples[0].result.run
+        raised = _raised(found)
+        lost = not lost_time.CODES.isdisjoint(doubt.code for doubt in raised)
+        yield Observation(
+            stack=stack,
+            hardware=hardware,
+            workload=workload,
+            metric=StackMetric(point.metric, point.unit, point.better, dict(point.labels)),
+            session=session_of(first),
+            at=min(sample.result.run.made_at for sample in found.samples),
+            primary=point.metric == leading,
+            values=tuple(sorted((sample.result.run.trial.block, sample.value) for sample in found.samples)),
+            interleaved=all(
+                s.result.run.interleaved and not s.result.run.outside_block for s in found.samples
+            ),
+            confidence=max(0.95, looked_at((found.samples,), paired=True)),
+            lost_to_others=kernel_counts.lost_to_others(_results(found), DEFAULT_MARGIN) if lost else 0.0,
+            doubts=tuple(doubt for doubt in raised if doubts.KINDS[doubt.code].severity in _SHIFTS),
+            log=log_of(first),
+        )
+
+
+def _raised(found: Group) -> tuple[Doubt, ...]:
+    raised = doubts.of(doubts.Case((doubts.Side(_ITSELF, found),), one_side(found), DEFAULT_MARGIN))
+    return tuple(replace(doubt, evidence=doubt.evidence.removeprefix(f"{_ITSELF}: ")) for doubt in raised)
+
+
+def _results(found: Group) -> list[Result]:
+    return [sample.result for sample in found.samples]
+
+
+def _why(run: Run, last_line: str) -> str:
+    """The cause as text, with the last line of the log if the cause does not have it."""
+    line = last_line.strip()
+    return run.cause if not line or line in run.cause else f"{run.cause}: {line}"

@@ -1,0 +1,38 @@
+"""Where a runs directory keeps what concerns stacks: `RUNS/.stacks/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = ".stacks"  # no suite has such a name
+
+
+def knowledge_file(runs_dir: Path) -> Path:
+    """Every observation; rebuilt if it is deleted."""
+    return runs_dir / _FOLDER / "knowledge.duckdb"
+
+
+def lock(runs_dir: Path) -> Path:
+    """Held by the process that builds the next one."""
+    return runs_dir / _FOLDER / ".lock"
+
+
+def failures(runs_dir: Path) -> Path:
+    """Failures that no run directory holds, a file each."""
+    return runs_dir / _FOLDER / "failures"
+
+
+def bundles(runs_dir: Path) -> Path:
+    """Bundles that were imported, unchanged, a file each."""
+    return runs_dir / _FOLDER / "bundles"
+
+
+def trusted_keys(runs_dir: Path) -> Path:
+    """The keys whose bundles are believed."""
+    return runs_dir / _FOLDER / "trusted-keys.json"
+
+
+def own_key(runs_dir: Path) -> Path:
+    """The key that signs this directory's bundles; private."""
+    return runs_dir / _FOLDER / "signing-key.pem"

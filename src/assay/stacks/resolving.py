@@ -1,0 +1,205 @@
+"""Requirements resolved and locked by uv: this file calls it, and never chooses a version itself."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from assay import shell
+from assay.errors import HostError, InputError, Problem
+from assay.inputs import read_whole
+from assay.stacks.requirement_files import logical_lines
+
+TIMEOUT_S: Final = 600.0  # of one resolution; metadata of large wheels may have to be fetched
+_QUIET: Final = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+_UNREACHABLE: Final = re.compile(r"Failed to fetch|Request failed|error sending request|timed out|dns error")
+_YANKED: Final = re.compile(
+    r'^warning: `?([\w.-]+)==([^`\s]+)`? is yanked(?: \(reason: "?(.*?)"?\))?$', re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class LockedPackage:
+    """One package of a lock.
+
+    wheel_bytes  size of its largest file that would be installed; None if the index does not say
+    uploaded_at  when this version was uploaded, seconds since the epoch; None if the index does not say
+    yanked       why its author withdrew it, as text; None if nobody did
+    """
+
+    name: str
+    version: str
+    wheel_bytes: int | None
+    uploaded_at: float | None
+    yanked: str | None
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Resolved requirements, as a pylock.toml and as a requirements.txt with hashes."""
+
+    packages: tuple[LockedPackage, ...]
+    pylock: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Name → version."""
+        return {one.name: one.version for one in self.packages}
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of all its files to download; None if one is unknown."""
+        sizes = [one.wheel_bytes for one in self.packages]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the packages are for.
+
+    python    version, like 3.12; None: the interpreter of Assay
+    platform  as uv names it, `x86_64-manylinux_2_28`; None: this machine's
+    prereleases  also take pre-releases
+    """
+
+    python: str | None = None
+    platform: str | None = None
+    prereleases: bool = False
+
+    def options(self) -> list[str]:
+        """Of uv."""
+        words = ["--python-version", self.python] if self.python else ["--python", sys.executable]
+        words += ["--python-platform", self.platform] if self.platform else []
+        return [*words, *(["--prerelease", "allow"] if self.prereleases else [])]
+
+
+def requirements_of(spec: Sequence[str]) -> tuple[Requirement, ...]:
+    """What a specification requires directly, without markers that don't hold here.
+
+    spec  files (requirements.txt, pyproject.toml) or requirements such as `torch>=2.8`
+
+    Raises InputError with every finding.
+    """
+    found: list[Requirement] = []
+    problems: list[Problem] = []
+    for where, line in _lines(spec):
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement as error:
+            what = f"{line!r} is neither a file nor a requirement ({str(error).splitlines()[0]})"
+            problems.append(Problem(where, what))
+            continue
+        if requirement.marker is None or requirement.marker.evaluate():
+            found.append(requirement)
+    if not found and not problems:
+        problems.append(Problem(" ".join(spec), "it requires nothing"))
+    if problems:
+        raise InputError(problems)
+    return tuple(found)
+
+
+def _lines(spec: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for word in spec:
+        path = Path(word)
+        if path.suffix == ".toml":
+            yield from ((word, line) for line in _project_dependencies(path))
+        elif path.suffix in (".txt", ".in"):
+            text = read_whole(path).decode("utf-8", "replace")
+            yield from ((f"{word}:{at}", ln) for at, ln in logical_lines(text) if not ln.startswith("-"))
+        else:
+            yield word, word
+
+
+def _project_dependencies(path: Path) -> list[str]:
+    try:
+        table: Any = tomllib.loads(read_whole(path).decode("utf-8", "replace"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError([Problem(str(path), f"not TOML ({error})")]) from error
+    listed = table.get("project", {}).get("dependencies")
+    if not isinstance(listed, list):
+        raise InputError([Problem(str(path), "it has no project.dependencies")])
+    return list(map(str, listed))
+
+
+def resolve(spec: Sequence[str], target: Target, constraints: Iterable[str] = ()) -> Lock:
+    """The newest versions that fit, locked by uv.
+
+    constraints  further requirements, for packages only if they are needed anyway
+
+    Raises InputError, with uv's whole reason first, if nothing fits; HostError if uv is missing or an index
+    can't be reached.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+        words, stdin = _sources(spec)
+        limits = Path(folder) / "constraints.txt"
+        if lines := list(constraints):
+            limits.write_text("".join(f"{line}\n" for line in lines))
+            words += ["--constraints", str(limits)]
+        command = ["pip", "compile", *words, "--format", "pylock.toml", "--no-header"]
+        done = _uv(command, target, stdin)
+    yanked = _YANKED.findall(done.stderr)
+    withdrawn = {str(canonicalize_name(name)): why or "no reason given" for name, _, why in yanked}
+    table: Any = tomllib.loads(done.stdout)
+    return Lock(tuple(_package(one, withdrawn) for one in table.get("packages", [])), done.stdout)
+
+
+def with_hashes(lock: Lock, target: Target) -> str:
+    """The same lock as a requirements.txt with the hashes of every file that may be installed."""
+    pins = "".join(f"{one.name}=={one.version}\n" for one in lock.packages)
+    words = ["pip", "compile", "-", "--no-deps", "--generate-hashes", "--no-header", "--no-annotate"]
+    return _uv(words, target, pins).stdout
+
+
+def _sources(spec: Sequence[str]) -> tuple[list[str], str]:
+    """Files as uv takes them, and requirements for its standard input."""
+    files = [word for word in spec if Path(word).suffix in (".toml", ".txt", ".in")]
+    lines = [word for word in spec if word not in files]
+    return [*files, *(["-"] if lines else [])], "".join(f"{line}\n" for line in lines)
+
+
+def _uv(words: Sequence[str], target: Target, stdin: str) -> shell.CompletedCommand:
+    done = shell.run([_program(), *words, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin)
+    if done.ok:
+        return done
+    reason = done.stderr.strip() or f"uv exited {done.exit_code}"
+    if _UNREACHABLE.search(reason):
+        raise HostError(
+            f"{reason}\nThe package index can't be reached; check the network, or UV_DEFAULT_INDEX"
+        )
+    raise InputError(f"{reason}\nThe requirements can't be resolved: relax those that uv names")
+
+
+def _program() -> str:
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("uv", path=beside) or shutil.which("uv")
+    if found is None:
+        raise HostError("uv is not installed; install it with: pip install 'assay[stacks]'")
+    return found
+
+
+def _package(table: Mapping[str, Any], withdrawn: Mapping[str, str]) -> LockedPackage:
+    files = [
+        *table.get("wheels", ()),
+        *([table["sdist"]] if not table.get("wheels") and "sdist" in table else ()),
+    ]
+    sizes = [file["size"] for file in files if "size" in file]
+    times = [file["upload-time"] for file in files if isinstance(file.get("upload-time"), datetime)]
+    name = canonicalize_name(str(table["name"]))
+    return LockedPackage(
+        name=name,
+        version=str(table.get("version", "")),
+        wheel_bytes=max(sizes) if len(sizes) == len(files) and files else None,
+        uploaded_at=min(times).timestamp() if times else None,
+        yanked=withdrawn.get(name),
+    )

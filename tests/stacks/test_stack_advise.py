@@ -1,0 +1,236 @@
+"""Advice on versions: resolved by uv from a real index, decided by what runs observed."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay import cli, store
+from assay.api import stack_advice, stack_hardware
+from assay.api.stack_advice import advise_stack
+from assay.errors import HostError, InputError
+from assay.records import HardwareClass, Provenance
+from assay.stacks.advisories import AdvisoryDatabase
+from assay.stacks.resolving import requirements_of
+from assay.stacks.stack import hardware_of
+from observed_stacks import MACHINE, failed, results
+from package_index import PackageIndex, Release, serving
+
+FAST = {"package.fastmath": "1.0", "package.base": "1.0"}
+SLOW = {"package.fastmath": "2.0", "package.base": "1.0"}
+BETA = {"package.fastmath": "3.0rc1", "package.base": "1.0"}
+YEARS = 20 * 365 * 86400.0  # the made runs are of a day in the past
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    """An index with three versions, and a machine of the class that the made runs are from."""
+    machine = hardware_of(Provenance((MACHINE,)))
+    assert machine is not None
+    monkeypatch.setattr(stack_hardware, "hardware_here", lambda: machine)
+    monkeypatch.setattr(stack_advice, "_python_here", lambda: "3.11.7")
+    releases = [
+        *(Release("fastmath", version, ["base"]) for version in ("1.0", "2.0", "3.0rc1")),
+        Release("base", "1.0"),
+        Release("base", "1.1"),
+        Release("old", "1.0", yanked="breaks everything"),
+    ]
+    with serving(releases) as served:
+        for name, value in served.environment(tmp_path / "uv").items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+def assay_says(*words: object) -> Result:
+    return CliRunner().invoke(cli.assay, ["stack", "advise", *map(str, words)])
+
+
+def observed(runs: Path, **speeds: float) -> None:
+    store.update(runs, results({"new": SLOW, "old": FAST}, speeds=speeds, sessions=4))
+
+
+def test_the_older_version_is_advised_if_it_is_shown_to_be_faster(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    observed(tmp_path / "runs", old=1.06)
+    done = assay_says(
+        "fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s", "-o", tmp_path / "out"
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(
+        "For performance on AMD EPYC 7763 64-Core Processor (8 CPUs), install fastmath 1.0"
+    )
+    assert "faster than the reference" in done.stdout
+    assert "4 + 4 sessions" in done.stdout
+    assert "sessions: stacks/2026-03-01T101500Z" in done.stdout
+    assert "memory not measured" in done.stdout
+    requirements = (tmp_path / "out" / "requirements.txt").read_text()
+    assert "fastmath==1.0" in requirements
+    assert "base==1.0" in requirements  # as it was measured, although 1.1 is out
+    assert "--hash=sha256:" in requirements
+    assert 'name = "fastmath"' in (tmp_path / "out" / "pylock.toml").read_text()
+
+
+def test_the_newest_version_is_kept_if_no_other_is_faster(tmp_path: Path, index: PackageIndex) -> None:
+    observed(tmp_path / "runs", old=0.95)
+    found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")
+    assert found.chosen is not None
+    assert found.lock.versions["fastmath"] == "2.0"
+    assert found.decided
+
+
+def test_what_was_not_compared_is_not_called_advice(tmp_path: Path, index: PackageIndex) -> None:
+    store.update(tmp_path / "runs", results({"new": SLOW}))
+    done = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
+    assert done.exit_code == 3
+    assert "Measured, but not shown to be faster or slower than any other" in done.stderr
+    assert "assay stack explore fastmath" in done.stderr
+
+
+def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, index: PackageIndex) -> None:
+    done = assay_says("fastmath", "--runs", tmp_path / "runs")
+    assert done.exit_code == 3, done.output
+    assert done.stderr.startswith("Nothing measured on AMD EPYC")
+    assert "fastmath 2.0: not measured" in done.stderr
+    assert "To measure them here: assay stack explore fastmath" in done.stderr
+    assert "fastmath==2.0" in done.stdout
+
+
+def test_old_and_foreign_observations_are_counted_and_do_not_decide(
+    tmp_path: Path, index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed(tmp_path / "runs", old=1.06)
+    stale = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", "1h")
+    assert stale.exit_code == 3
+    assert "Not used: 8 observations older than --max-age." in stale.stderr
+    monkeypatch.setattr(stack_hardware, "hardware_here", lambda: HardwareClass("another CPU"))
+    foreign = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
+    assert "Not used: 8 observations on other hardware." in foreign.stderr
+
+
+def test_stable_takes_what_worked_in_several_sessions_without_a_failure(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    made = results({"new": SLOW, "old": FAST}, sessions=3)
+    made[0] = failed(made[0], "rank 0 was killed by SIGSEGV", signal="SIGSEGV")
+    store.update(tmp_path / "runs", made)
+    found = advise_stack("fastmath", goal="stable", max_age_s=YEARS, runs=tmp_path / "runs")
+    assert found.lock.versions["fastmath"] == "1.0"
+    latest = assay_says("fastmath", "--goal", "latest", "--runs", tmp_path / "runs")
+    assert latest.exit_code == 1
+    assert "These versions are known to fail here" in latest.stderr
+    assert "crashes (matmul 1x1)" in latest.stderr
+
+
+def test_testing_takes_a_pre_release_and_latest_does_not(tmp_path: Path, index: PackageIndex) -> None:
+    versions = {
+        goal: advise_stack("fastmath", goal=goal, runs=tmp_path / "runs").lock.versions["fastmath"]
+        for goal in ("latest", "testing")
+    }
+    assert versions == {"latest": "2.0", "testing": "3.0rc1"}
+
+
+def advisory(name: str, *, introduced: str, fixed: str | None, **more: object) -> dict[str, object]:
+    events = [{"introduced": introduced}, *([{"fixed": fixed}] if fixed else [])]
+    return {
+        "id": f"PYSEC-{name}",
+        "summary": "reads any file",
+        "aliases": ["CVE-2026-1"],
+        "affected": [
+            {
+                "package": {"ecosystem": "PyPI", "name": name},
+                "ranges": [{"type": "ECOSYSTEM", "events": events}],
+            }
+        ],
+        **more,
+    }
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """An archive as OSV exports it."""
+    path = tmp_path / "all.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.json", json.dumps(advisory("FastMath", introduced="2.0", fixed=None)))
+        archive.writestr("b.json", json.dumps(advisory("base", introduced="0", fixed="9", withdrawn="2026")))
+    return path
+
+
+def test_security_excludes_vulnerable_versions_and_the_others_flag_them(
+    tmp_path: Path, index: PackageIndex, database: Path
+) -> None:
+    words = ("fastmath", "--runs", tmp_path / "runs", "--advisories", database)
+    secure = assay_says(*words, "--goal", "security")
+    assert secure.exit_code == 0, secure.output
+    assert "fastmath==1.0" in secure.stdout
+    assert "Excluded as vulnerable: fastmath!=2.0." in secure.stderr
+    flagged = assay_says(*words, "--goal", "latest")
+    assert flagged.exit_code == 1
+    assert "! vulnerable: fastmath 2.0: PYSEC-FastMath, CVE-2026-1: reads any file" in flagged.stderr
+    with pytest.raises(InputError, match="needs a database"):
+        advise_stack("fastmath", goal="security", runs=tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("version", "affected"),
+    [("1.9", False), ("2.0", True), ("2.0+cu128", True), ("2.4.1", True), ("2.5", False), ("3.0", True)],
+)
+def test_ranges_are_read_as_the_format_says(tmp_path: Path, version: str, affected: bool) -> None:
+    entry = advisory("torch", introduced="2.0", fixed="2.5")
+    entry["affected"].append({"package": {"ecosystem": "PyPI", "name": "torch"}, "versions": ["3.0"]})  # type: ignore[attr-defined]
+    (tmp_path / "one.json").write_text(json.dumps(entry))
+    assert bool(AdvisoryDatabase.read(tmp_path / "one.json").of({"torch": version})) is affected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("all.zip", "no zip", "not a zip archive"),
+        ("a.json", "{", "not JSON"),
+        ("a.json", "{}", "it has no id"),
+        ("a.json", '{"id": "X", "withdrawn": "2026"}', "it has no advisory"),
+        ("a.json", '{"id": "X", "affected": 1}', "not a list of tables"),
+    ],
+)
+def test_a_database_that_is_none_is_an_error_and_not_a_clean_bill(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=why):
+        AdvisoryDatabase.read(tmp_path / name)
+
+
+def test_the_resolvers_reason_comes_whole_and_first(tmp_path: Path, index: PackageIndex) -> None:
+    with pytest.raises(InputError) as error:
+        advise_stack(["fastmath==1.0", "base<1"], runs=tmp_path)
+    assert str(error.value).startswith("error: No solution found")
+    assert "Because" in str(error.value)
+
+
+def test_an_index_that_is_down_is_said_to_be(
+    tmp_path: Path, index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple/")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(HostError, match="package index can't be reached"):
+        advise_stack("fastmath", runs=tmp_path)
+
+
+def test_a_version_that_its_author_withdrew_is_flagged(tmp_path: Path, index: PackageIndex) -> None:
+    done = assay_says("old==1.0", "--goal", "latest", "--runs", tmp_path / "runs")
+    assert "withdrawn by its author (yanked): breaks everything" in done.stderr, done.output
+
+
+def test_every_requirement_that_is_none_is_reported_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("numpy\n???\n-r other.txt\n")
+    with pytest.raises(InputError) as error:
+        requirements_of([str(path), "!!"])
+    assert [problem.where for problem in error.value.problems] == [f"{path}:2", "!!"]
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2"]\n')
+    assert [str(one) for one in requirements_of([str(tmp_path / "pyproject.toml")])] == ["torch>=2"]
