@@ -47,7 +47,7 @@ class StoredFile(NamedTuple):
     changed_ns: int
 
 
-class Place(Protocol):
+class DataPlace(Protocol):
     """A tree of files, read and written by relative names. Every method raises PlaceError.
 
     address  as a manifest keeps it; without credentials
@@ -82,7 +82,7 @@ def is_remote(address: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def place(address: str) -> Place:
+def place(address: str) -> DataPlace:
     """The place of an address. Raises PlaceError for an address that is none; connects to nothing yet."""
     if not is_remote(address):
         return Directory(Path(address))
@@ -109,7 +109,7 @@ class Directory:
         self.root, self.address = root, str(root)
 
     def files(self) -> Iterator[tuple[str, StoredFile]]:
-        """See Place."""
+        """See DataPlace."""
         folders = [""]
         with self._errors(""):
             while folders:
@@ -124,24 +124,24 @@ class Directory:
                             yield name, StoredFile(status.st_size, status.st_mtime_ns)
 
     def status(self, name: str) -> StoredFile:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             status = (self.root / name).stat()
             return StoredFile(status.st_size, status.st_mtime_ns)
 
     def read(self, name: str, begin: int = 0, size: int | None = None) -> bytes:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name), (self.root / name).open("rb") as file:
             file.seek(begin)
             return file.read(-1 if size is None else size)
 
     def opened(self, name: str) -> IO[bytes]:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             return (self.root / name).open("rb")
 
     def put(self, name: str, source: Path) -> None:
-        """See Place."""
+        """See DataPlace."""
         import shutil
 
         target = self.root / name
@@ -155,7 +155,7 @@ class Directory:
                 unfinished.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             (self.root / name).unlink()
 
@@ -179,7 +179,7 @@ class Bucket:
         self.address = SCHEME + self._root
 
     def files(self) -> Iterator[tuple[str, StoredFile]]:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(""):
             found = _s3().find(self._root, detail=True)
             if not found:  # s3fs takes a refusal or a missing bucket for an empty one
@@ -189,12 +189,12 @@ class Bucket:
                 yield name[len(self._root) + 1 :], _stored(about)
 
     def status(self, name: str) -> StoredFile:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             return _stored(_s3().info(self._path(name)))
 
     def read(self, name: str, begin: int = 0, size: int | None = None) -> bytes:
-        """See Place."""
+        """See DataPlace."""
         if size == 0:
             return b""
         end = None if size is None else begin + size
@@ -202,17 +202,17 @@ class Bucket:
             return _s3().cat_file(self._path(name), start=begin or None, end=end)
 
     def opened(self, name: str) -> IO[bytes]:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             return _s3().open(self._path(name), "rb", block_size=8 << 20, cache_type="readahead")
 
     def put(self, name: str, source: Path) -> None:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             _s3().put_file(str(source), self._path(name))
 
     def remove(self, name: str) -> None:
-        """See Place."""
+        """See DataPlace."""
         with self._errors(name):
             _s3().rm_file(self._path(name))
 

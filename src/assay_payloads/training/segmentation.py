@@ -279,11 +279,11 @@ class Segmentation(TrainingBenchmark):
 
     def training_data(self, epoch: int) -> Frames:
         """The training frames."""
-        return Frames(self.trained_on, self.colours, self.options.image_size, self.kept)
+        return Frames(self.trained_on, self.colours, self.options.image_size, kept=self.kept)
 
     def evaluation_data(self) -> Frames:
         """The held-out frames."""
-        return Frames(self.held_out, self.colours, self.options.image_size, self.kept)
+        return Frames(self.held_out, self.colours, self.options.image_size, kept=self.kept)
 
     def train_samples(self) -> int:
         """Training frames."""
