@@ -28,8 +28,8 @@ NEEDED = (3, 11)
 KINDS = {
     "demo": ("torch",),
     "check": ("kubernetes", "check"),
-    "test": ("training", "inference", "mpi", "kubernetes", "data", "test"),
-    "all": ("training", "inference", "mpi", "kubernetes", "data", "test", "check"),
+    "test": ("training", "inference", "mpi", "kubernetes", "data", "explore", "test"),
+    "all": ("training", "inference", "mpi", "kubernetes", "data", "explore", "test", "check"),
 }
 WITH_TORCH = {"torch", "training", "inference", "mpi"}
 STATE = ".made.json"  # in the environment: where it was made, and whether an installation is under way

@@ -10,6 +10,7 @@ COMMANDS = {
     "list": ("stack_list", "List the stacks that runs have observed."),
     "show": ("stack_show", "Show what is known of a stack."),
     "diff": ("stack_diff", "Show what differs between two stacks, and what is known of it."),
+    "explore": ("stack_explore", "Build and measure many stacks; find which is faster."),
     "containerfile": ("stack_containerfile", "Print a container file for a workload."),
 }
 
