@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from assay.records import Comparison, FailureKind
     from assay.run.progress import Tell
-    from assay.stacks.exploring.environments import BuildFailure, Environment, Recipe, Workshop
+    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe, Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
     from assay.stacks.exploring.space import Choice, Space
@@ -332,7 +332,7 @@ class _Exploration:
                 return name
         return ""
 
-    def _recipe(self, choice: Choice) -> Recipe:
+    def _recipe(self, choice: Choice) -> EnvironmentRecipe:
         from assay.stacks.exploring.dimensions import recipe_of
 
         return recipe_of(self.spec, self.space, choice)
@@ -345,7 +345,7 @@ class _Exploration:
     def _record(
         self,
         candidate: Candidate,
-        recipe: Recipe,
+        recipe: EnvironmentRecipe,
         place: Environment | BuildFailure,
         failure: BuildFailure | None,
     ) -> None:

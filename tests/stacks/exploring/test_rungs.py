@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 
 from assay.records import Point
-from assay.stacks.exploring.rungs import Pairs, comparison, gain, schedule, survivors, verdicts
+from assay.stacks.exploring.rungs import CandidateBlocks, comparison, gain, schedule, survivors, verdicts
 
 RATE = Point("work", "1x1", "rate", "1/s", "higher", {})
 
 
-def _pairs(name: str, effect: float, blocks: int, noise: random.Random) -> Pairs:
+def _pairs(name: str, effect: float, blocks: int, noise: random.Random) -> CandidateBlocks:
     values = []
     for _ in range(blocks):
         shared = noise.gauss(0, 0.1)  # drift, equal for both of a block
         values.append(
             (2.718 ** (shared + noise.gauss(0, 0.01)), 2.718 ** (effect + shared + noise.gauss(0, 0.01)))
         )
-    return Pairs(name, tuple(values))
+    return CandidateBlocks(name, tuple(values))
 
 
 def test_of_many_equal_stacks_hardly_ever_one_is_called_faster() -> None:
@@ -27,7 +27,9 @@ def test_of_many_equal_stacks_hardly_ever_one_is_called_faster() -> None:
         called = set()
         for look in schedule(12):
             found = {
-                one.name: comparison(Pairs(one.name, one.values[:look]), RATE, "incumbent", 0.02, 12)
+                one.name: comparison(
+                    CandidateBlocks(one.name, one.values[:look]), RATE, "incumbent", 0.02, 12
+                )
                 for one in whole
             }
             called |= {name for name, c in verdicts(found).items() if c.verdict in ("faster", "slower")}

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from assay.errors import InputError, Problem
 from assay.stacks import uv
-from assay.stacks.exploring.environments import Recipe, versions_of
+from assay.stacks.exploring.environments import EnvironmentRecipe, versions_of
 from assay.stacks.exploring.space import Choice, Dimension, Space
 from assay.stacks.exploring.spec import Spec, VersionRange
 from assay.stacks.uv import Interpreter, UvError
@@ -83,14 +83,14 @@ def incumbent_python(spec: Spec) -> Interpreter:
     return interpreter(spec, stated) if stated else _running()
 
 
-def recipe_of(spec: Spec, space: Space, choice: Choice) -> Recipe:
+def recipe_of(spec: Spec, space: Space, choice: Choice) -> EnvironmentRecipe:
     """What uv builds for a choice."""
     pins = [f"{d.name}=={choice[d.key]}" for d in space.dimensions if d.kind == "package"]
     varied = {d.name for d in space.dimensions if d.kind == "package"}
     fixed = spec.content.incumbent.packages
     pins += [f"{name}=={version}" for name, version in fixed.items() if canonicalize_name(name) not in varied]
     python = next((choice[d.key] for d in space.dimensions if d.kind == "python"), None)
-    return Recipe(
+    return EnvironmentRecipe(
         incumbent_python(spec) if python is None else interpreter(spec, python),
         spec.requirements,
         tuple(pins),

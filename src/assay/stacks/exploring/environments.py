@@ -40,7 +40,7 @@ for module in [m for m in given if m] or [m for name in names if name for m in m
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EnvironmentRecipe:
     """What an environment is made of.
 
     pins  requirements that this stack adds to those of all: `numpy==2.1.3`
@@ -89,7 +89,7 @@ class Workshop:
     root: Path
     timeout_s: float
 
-    def locked(self, recipe: Recipe) -> Environment | BuildFailure:
+    def locked(self, recipe: EnvironmentRecipe) -> Environment | BuildFailure:
         """The environment's place, with the lock that uv resolved; resolving again gives the first lock."""
         name = digest_of([recipe.interpreter.path, recipe.requirements, recipe.pins, recipe.exclude_newer])[
             :12
@@ -111,7 +111,7 @@ class Workshop:
         key = digest_of([recipe.interpreter.path, resolved.read_text()])[:12]
         return Environment(self.root / "environments" / key, resolved)
 
-    def build(self, recipe: Recipe, environment: Environment) -> BuildFailure | None:
+    def build(self, recipe: EnvironmentRecipe, environment: Environment) -> BuildFailure | None:
         """Make the environment if it is not there, and import its packages.
 
         Raises HostError on a full disk.
@@ -138,7 +138,7 @@ class Workshop:
             self.remove(environment)
         return failure
 
-    def _imports(self, recipe: Recipe, environment: Environment) -> BuildFailure | None:
+    def _imports(self, recipe: EnvironmentRecipe, environment: Environment) -> BuildFailure | None:
         names = ",".join(canonicalize_name(Requirement(line).name) for line in recipe.requirements)
         argv = [environment.python, "-I", "-c", _IMPORT, ",".join(recipe.imports), names]
         try:

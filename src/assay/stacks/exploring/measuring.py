@@ -20,7 +20,7 @@ from assay.run.progress import Tell
 from assay.run.request import RunRequest
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
-from assay.stacks.exploring.rungs import Pairs, comparison
+from assay.stacks.exploring.rungs import CandidateBlocks, comparison
 from assay.stacks.exploring.spec import Spec
 from assay.suite import Suite, Systems, document
 from assay.workloads import PARAMS
@@ -130,7 +130,7 @@ class Measuring:
         lost = tuple(max(c.lost_to_others[side] for c in leading) for side in (0, 1))
         values = tuple((_mean(a[block]), _mean(b[block])) for block in blocks)
         found = comparison(
-            Pairs(name, values, (lost[0], lost[1])),
+            CandidateBlocks(name, values, (lost[0], lost[1])),
             _point(leading),
             incumbent,
             self.spec.content.margin,

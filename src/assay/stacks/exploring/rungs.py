@@ -23,7 +23,7 @@ from assay.records import Comparison, Family, Point
 
 
 @dataclass(frozen=True)
-class Pairs:
+class CandidateBlocks:
     """The blocks of one candidate: values of the incumbent and its own, and the time lost to others."""
 
     name: str
@@ -31,7 +31,9 @@ class Pairs:
     lost: tuple[float, float] = (0.0, 0.0)
 
 
-def comparison(pairs: Pairs, point: Point, incumbent: str, margin: float, max_repeats: int) -> Comparison:
+def comparison(
+    pairs: CandidateBlocks, point: Point, incumbent: str, margin: float, max_repeats: int
+) -> Comparison:
     """A candidate compared with the incumbent by its blocks so far: at least one."""
     logs = [(math.log(a), math.log(b)) for a, b in pairs.values]
     confidence = 1 - nominal_p(max_repeats, paired=True)

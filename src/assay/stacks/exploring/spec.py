@@ -109,9 +109,7 @@ class SpecFile(BaseModel):
     options: dict[str, Any] = Field(
         {}, description="Options of the launcher `local` for every stack: pin_cpus."
     )
-    search: Literal["random", "one-factor", "tpe"] = Field(
-        "one-factor", description="How candidates are chosen."
-    )
+    search: Literal["random", "one-factor", "tpe"] = Field("tpe", description="How candidates are chosen.")
     wheels: list[str] = Field([], description="Directories with wheels of your own, besides the index.")
     offline: bool = Field(False, description="Use no index, only `wheels`.")
     margin: Margin = Field(
