@@ -28,8 +28,8 @@ NEEDED = (3, 11)
 KINDS = {
     "demo": ("torch",),
     "check": ("kubernetes", "check"),
-    "test": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "stacks", "test"),
-    "all": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "stacks", "test", "check"),
+    "test": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "test"),
+    "all": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "test", "check"),
 }
 WITH_TORCH = {"torch", "training", "inference", "mpi"}
 STATE = ".made.json"  # in the environment: where it was made, and whether an installation is under way

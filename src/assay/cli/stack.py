@@ -14,6 +14,7 @@ COMMANDS = {
     "export": ("stack_export", "Write what runs observed as a signed bundle for others."),
     "import": ("stack_import", "Take in a bundle that others signed."),
     "trust": ("stack_trust", "Trust a key, or show the keys."),
+    "explore": ("stack_explore", "Build and measure many stacks; find which is faster."),
     "containerfile": ("stack_containerfile", "Print a container file for a workload."),
 }
 

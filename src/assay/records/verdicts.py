@@ -93,7 +93,7 @@ class Family:
     """
 
     size: int
-    correction: Literal["holm", "band"]
+    correction: Literal["holm", "band", "bonferroni"]
     ratio: Estimate
     alone: Verdict
 

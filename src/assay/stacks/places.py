@@ -36,3 +36,8 @@ def trusted_keys(runs_dir: Path) -> Path:
 def own_key(runs_dir: Path) -> Path:
     """The key that signs this directory's bundles; private."""
     return runs_dir / _FOLDER / "signing-key.pem"
+
+
+def explorations(runs_dir: Path) -> Path:
+    """What explorations tried and built, a folder each; their measurements are in sessions."""
+    return runs_dir / _FOLDER / "explorations"

@@ -1,0 +1,475 @@
+"""Which of many stacks is faster than the one in use: explored within a budget, resumed after every stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from assay.api.evidence import reindex, runs_directory
+from assay.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.records import Comparison, FailureKind
+    from assay.run.progress import Tell
+    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe, Workshop
+    from assay.stacks.exploring.journal import Journal
+    from assay.stacks.exploring.measuring import Measuring
+    from assay.stacks.exploring.space import Choice, Space
+    from assay.stacks.exploring.spec import Spec
+
+INCUMBENT = "incumbent"
+MAX_STACKS = 20
+Ended = Literal["every stack tried", "most stacks", "time is up"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stack that was tried.
+
+    name        `s07`: its system's name in the sessions
+    changes     what differs from the incumbent, as key and value
+    comparison  with the incumbent, claimed jointly with all other candidates; None if it gave no figure
+    blocks      that it ran in
+    dropped     why it stopped before the last look, as text; "" if it didn't
+    failure     how it failed; None if it ran
+    same_as     name of the candidate that resolved to the same packages and settings; "" if none did
+    """
+
+    name: str
+    choice: Choice
+    changes: tuple[tuple[str, str], ...]
+    comparison: Comparison | None = None
+    blocks: int = 0
+    dropped: str = ""
+    failure: FailureKind | None = None
+    why: str = ""
+    log: str = ""
+    same_as: str = ""
+    lock: str = ""
+
+
+@dataclass(frozen=True)
+class ExplorationResult:
+    """The result of `explore`.
+
+    candidates    all, the best first; those without a figure last
+    best          the best of those that are better beyond the margin; None if there is none
+    possible      number of stacks that the specification allows
+    spent_s       time that builds and trials took together
+    """
+
+    name: str
+    incumbent: str
+    candidates: tuple[Candidate, ...]
+    best: Candidate | None
+    possible: int
+    spent_s: float
+    ended: Ended
+    margin: float
+    folder: Path
+    sessions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExploreLimits:
+    """The budget: no batch starts once it is spent.
+
+    max_time_s  of builds and trials together; None: no limit
+    """
+
+    max_stacks: int = MAX_STACKS
+    max_time_s: float | None = None
+
+
+def explore(
+    spec: str | PathLike[str],
+    *,
+    max_stacks: int = MAX_STACKS,
+    max_time_s: float | None = None,
+    keep: bool = False,
+    runs: str | PathLike[str] | None = None,
+    progress: Tell | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    command_line: Sequence[str] = (),
+) -> ExplorationResult:
+    """Stacks built, measured next to the incumbent, and compared with it, like `assay stack explore SPEC`.
+
+    max_stacks  candidates to try, those that can't be built included
+    keep        leave the environments in place
+    say         receives a line about each step
+
+    The same call resumes a stopped exploration, and a larger budget continues one that ended.
+
+    Raises InputError for what can't be explored as written (with uv's reason), BusyError if another Assay
+    process works on this exploration, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
+    """
+    from assay.durable import locked, make_directory
+    from assay.run.progress import Silence
+    from assay.stacks import places
+    from assay.stacks.exploring.spec import load
+
+    checked = load(Path(spec))
+    runs_dir = runs_directory(runs).resolve()
+    folder = places.explorations(runs_dir) / checked.name
+    make_directory(folder)
+    with locked(folder / "lock", f"the exploration {checked.name}"):
+        limits = ExploreLimits(max_stacks, max_time_s)
+        run = _Exploration(checked, runs_dir, folder, limits, keep, progress or Silence, say, command_line)
+        try:
+            return run.run()
+        finally:
+            reindex(runs_dir)
+
+
+@dataclass
+class _Exploration:
+    """One call's work on an exploration: all that it knows is in the journal and the run directories."""
+
+    spec: Spec
+    runs_dir: Path
+    folder: Path
+    limits: ExploreLimits
+    keep: bool
+    progress: Tell
+    say: Callable[[str], None]
+    command_line: Sequence[str]
+    spent_s: float = 0.0
+    candidates: dict[str, Candidate] = field(default_factory=dict)  # by name, in the order proposed
+    environments: dict[str, Environment] = field(default_factory=dict)
+
+    def run(self) -> ExplorationResult:
+        from assay.stacks.exploring.environments import Workshop
+        from assay.stacks.exploring.journal import Journal
+        from assay.stacks.exploring.measuring import Measuring
+
+        self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
+        self.workshop: Workshop = Workshop(self.folder, self.spec.content.build_timeout)
+        self.space: Space = self._space()
+        self.measuring: Measuring = Measuring(self.spec, self.runs_dir, self.progress, self.command_line)
+        self._build_incumbent()
+        ended: Ended | None = None
+        number = 0
+        while ended is None:
+            number += 1
+            ended = self._batch(number)
+        if not self.keep:
+            for environment in self.environments.values():
+                self.workshop.remove(environment)
+        return self._result(ended)
+
+    # What there is to explore ---------------------------------------------------------------------------
+
+    def _space(self) -> Space:
+        """The space, found once and kept: an index that grows must not change a running exploration."""
+        from assay.records import digest_of
+        from assay.stacks.exploring.dimensions import dimensions, incumbent_values
+        from assay.stacks.exploring.space import Dimension, space_of
+
+        digest = digest_of(
+            [self.spec.content.model_dump(mode="json"), self.spec.requirements, self.spec.measure]
+        )
+        begun = next(self.journal.of("begun"), None)
+        if begun is not None and begun["spec"] != digest:
+            what = (
+                f"{self.spec.name} was begun with other contents of this file; change `explore:` to another "
+                f"name, restore the file, or remove {self.folder}"
+            )
+            raise InputError([Problem(self.spec.where("explore"), what)])
+        if begun is None:
+            self.say("finding versions and interpreters")
+            found, incumbent = dimensions(self.spec), incumbent_values(self.spec)
+            plain = [[one.kind, one.name, list(one.values)] for one in found]
+            self.journal.add("begun", spec=digest, at=time.time(), dimensions=plain, incumbent=incumbent)
+            begun = next(self.journal.of("begun"))
+        found = [Dimension(kind, name, tuple(values)) for kind, name, values in begun["dimensions"]]
+        return space_of(found, begun["incumbent"])
+
+    # One batch ------------------------------------------------------------------------------------------
+
+    def _batch(self, number: int) -> Ended | None:
+        """Propose, build, measure until all are decided or dropped; why there is no such batch, if so."""
+        proposed = next((line for line in self.journal.of("proposed") if line["batch"] == number), None)
+        if proposed is None:
+            if ended := self._over():
+                return ended
+            choices = self._proposals()
+            if not choices:
+                return "every stack tried"
+            self.journal.add(
+                "proposed", batch=number, choices=[list(map(list, one.values)) for one in choices]
+            )
+            proposed = self.journal.lines[-1]
+        names = [self._take_in(values) for values in proposed["choices"]]
+        running = [name for name in names if self._make(name)]
+        self._rungs(number, running)
+        return None
+
+    def _over(self) -> Ended | None:
+        if self._time_is_up:
+            return "time is up"
+        return "most stacks" if len(self.candidates) >= self.limits.max_stacks else None
+
+    @property
+    def _time_is_up(self) -> bool:
+        return self.limits.max_time_s is not None and self.spent_s >= self.limits.max_time_s
+
+    def _proposals(self) -> list[Choice]:
+        from assay.stacks.exploring.rungs import gain
+        from assay.stacks.exploring.search import SEARCHES, Tried
+
+        search, content = SEARCHES[self.spec.content.search], self.spec.content
+        tried = [
+            Tried(one.choice, None if one.comparison is None else gain(one.comparison))
+            for one in self.candidates.values()
+        ]
+        found: list[Choice] = []
+        for _ in range(min(content.batch, self.limits.max_stacks - len(self.candidates))):
+            choice = search(self.space, tried, content.seed)
+            if choice is None:
+                break
+            found.append(choice)
+            tried.append(Tried(choice, None))
+        return found
+
+    def _take_in(self, values: Sequence[Sequence[str]]) -> str:
+        from assay.stacks.exploring.space import Choice
+
+        choice = Choice(tuple((key, value) for key, value in values))
+        name = f"s{len(self.candidates) + 1:02d}"
+        self.candidates[name] = Candidate(name, choice, choice.differs(self.space.incumbent))
+        return name
+
+    # Building -------------------------------------------------------------------------------------------
+
+    def _build_incumbent(self) -> None:
+        from assay.stacks.exploring.environments import BuildFailure
+
+        recipe = self._recipe(self.space.incumbent)
+        place = self.workshop.locked(recipe)
+        failure = place if isinstance(place, BuildFailure) else None
+        if not isinstance(place, BuildFailure):
+            self.say(f"{INCUMBENT}: {self.space.incumbent}")
+            failure = self.workshop.build(recipe, place)
+            self.environments[INCUMBENT] = place
+        if failure is not None:
+            reason = failure.log.read_text().strip()
+            raise InputError(
+                f"{reason}\n{self.spec.where('incumbent')}: the incumbent {failure.kind}: see above"
+            )
+
+    def _make(self, name: str) -> bool:
+        """Whether the candidate can be measured; it is built then."""
+        from assay.stacks.exploring.environments import BuildFailure
+
+        candidate = self.candidates[name]
+        done = next((line for line in self.journal.of("made") if line["name"] == name), None)
+        if done is not None:
+            self.spent_s += done["seconds"]
+            if done["same_as"] or done["failure"]:
+                self._note_made(name, done)
+                return False
+        recipe = self._recipe(candidate.choice)
+        began = time.monotonic()
+        place = self.workshop.locked(recipe)
+        same_as = "" if isinstance(place, BuildFailure) else self._same_as(candidate, place)
+        failure = place if isinstance(place, BuildFailure) else None
+        if not isinstance(place, BuildFailure) and not same_as:
+            self.environments[name] = place
+            if done is None or self._is_needed(name):
+                self.say(f"{name}: {candidate.choice}: building")
+                failure = self.workshop.build(recipe, place)
+        if done is None:
+            self._record(candidate, recipe, place, failure)
+            self.journal.add(
+                "made",
+                name=name,
+                seconds=time.monotonic() - began,
+                same_as=same_as,
+                failure=None if failure is None else failure.kind,
+                why="" if failure is None else failure.why,
+                log="" if failure is None else str(failure.log),
+            )
+            done = self.journal.lines[-1]
+            self.spent_s += done["seconds"]
+        self._note_made(name, done)
+        return not (done["same_as"] or done["failure"])
+
+    def _is_needed(self, name: str) -> bool:
+        """Whether more trials of it will run."""
+        last = [line for line in self.journal.of("rung") if name in line["ran"]]
+        return not last or name in last[-1]["kept"]
+
+    def _note_made(self, name: str, done: Mapping[str, Any]) -> None:
+        from dataclasses import replace
+
+        environment = self.environments.get(name)
+        self.candidates[name] = replace(
+            self.candidates[name],
+            failure=done["failure"],
+            why=done["why"],
+            log=done["log"],
+            same_as=done["same_as"],
+            lock="" if environment is None else str(environment.lock),
+        )
+        if done["failure"]:
+            self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
+
+    def _same_as(self, candidate: Candidate, place: Environment) -> str:
+        """The incumbent or an earlier candidate with the same environment and variables; "" if none."""
+        variables = self._variables(candidate.choice)
+        for name, environment in self.environments.items():
+            choice = self.space.incumbent if name == INCUMBENT else self.candidates[name].choice
+            if (
+                name != candidate.name
+                and environment.key == place.key
+                and self._variables(choice) == variables
+            ):
+                return name
+        return ""
+
+    def _recipe(self, choice: Choice) -> EnvironmentRecipe:
+        from assay.stacks.exploring.dimensions import recipe_of
+
+        return recipe_of(self.spec, self.space, choice)
+
+    def _variables(self, choice: Choice) -> dict[str, str]:
+        from assay.stacks.exploring.dimensions import variables_of
+
+        return variables_of(self.spec, self.space, choice)
+
+    def _record(
+        self,
+        candidate: Candidate,
+        recipe: EnvironmentRecipe,
+        place: Environment | BuildFailure,
+        failure: BuildFailure | None,
+    ) -> None:
+        """Keep a build's failure where all observations of stacks are read from."""
+        from assay.api.stack_hardware import hardware_here, provenance_here
+        from assay.records import Observation, Stack
+        from assay.stacks.exploring.environments import BuildFailure, packages_of
+        from assay.stacks.recorded import record
+        from assay.stacks.stack import stack_of
+
+        if failure is None:
+            return
+        packages = {} if isinstance(place, BuildFailure) else packages_of(place.lock)
+        packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
+        here = stack_of(provenance_here(recipe.interpreter.path))
+        system = {} if here is None else dict(here.system)
+        settings = {f"env.{key}": value for key, value in self._variables(candidate.choice).items()}
+        stack = Stack(system, packages, settings=settings)
+        session = f"{self.spec.name}/{candidate.name}"
+        record(
+            self.runs_dir,
+            Observation(
+                stack,
+                hardware_here(),
+                None,
+                None,
+                session,
+                time.time(),
+                failure=failure.kind,
+                why=failure.why,
+                log=str(failure.log),
+            ),
+        )
+
+    # Measuring ------------------------------------------------------------------------------------------
+
+    def _rungs(self, batch: int, names: Sequence[str]) -> None:
+        """Blocks for all, then for the better half, and so on, until the last look or until none is left."""
+        from assay.stacks.exploring.rungs import schedule
+
+        running, blocks = list(names), 0
+        most = self.spec.content.max_repeats
+        for rung, look in enumerate(schedule(most), 1):
+            if not running or (rung > 1 and self._time_is_up):
+                break
+            systems = {name: self._system(name) for name in (INCUMBENT, *running)}
+            self.say(f"batch {batch}, blocks {blocks + 1} to {look}: {INCUMBENT} and {', '.join(running)}")
+            self.spent_s += self.measuring.run(systems, look - blocks, (batch, rung))
+            blocks = look
+            kept = self._look(running, blocks)
+            if not any(line["batch"] == batch and line["rung"] == rung for line in self.journal.of("rung")):
+                self.journal.add("rung", batch=batch, rung=rung, blocks=blocks, ran=running, kept=list(kept))
+            self._drop([name for name in running if name not in kept])
+            running = list(kept)
+
+    def _look(self, running: Sequence[str], blocks: int) -> tuple[str, ...]:
+        """Compare those that ran with the incumbent; who goes on."""
+        from dataclasses import replace
+
+        from assay.stacks.exploring.rungs import survivors
+
+        found = []
+        most = self.spec.content.max_repeats
+        for name in running:
+            comparison, why = self.measuring.compared(name, INCUMBENT, most)
+            self.candidates[name] = replace(
+                self.candidates[name], comparison=comparison, blocks=blocks, why=why, failure=None
+            )
+            if comparison is not None:
+                found.append(comparison)
+        kept = survivors(found, blocks, most)
+        for name in running:
+            one = self.candidates[name]
+            if name not in kept and blocks < most and one.comparison is not None:
+                decided = one.comparison.verdict in ("slower", "equivalent")
+                why = one.comparison.verdict if decided else "others of its batch were better"
+                self.candidates[name] = replace(one, dropped=f"after {blocks} blocks: {why}")
+        return kept
+
+    def _drop(self, names: Sequence[str]) -> None:
+        """Remove the environments that nothing will run in any more."""
+        if self.keep:
+            return
+        in_use = {
+            self.environments[name].key for name in (INCUMBENT, *self.candidates) if self._in_use(name, names)
+        }
+        for name in names:
+            environment = self.environments[name]
+            if environment.key not in in_use:
+                self.workshop.remove(environment)
+
+    def _in_use(self, name: str, dropped: Sequence[str]) -> bool:
+        if name not in self.environments or name in dropped:
+            return False
+        return name == INCUMBENT or self._is_needed(name)
+
+    def _system(self, name: str) -> dict[str, Any]:
+        choice = self.space.incumbent if name == INCUMBENT else self.candidates[name].choice
+        python = self.environments[name].python
+        env = self._variables(choice)
+        return {"launcher": "local", **self.spec.content.options, "python": python, "env": env}
+
+    # The answer -----------------------------------------------------------------------------------------
+
+    def _result(self, ended: Ended) -> ExplorationResult:
+        from dataclasses import replace
+
+        from assay.stacks.exploring.rungs import gain, verdicts
+
+        found = {name: one.comparison for name, one in self.candidates.items() if one.comparison is not None}
+        claimed = verdicts(found)
+        ordered = sorted(claimed, key=lambda name: gain(claimed[name]), reverse=True)
+        ranked = [replace(self.candidates[name], comparison=claimed[name]) for name in ordered]
+        rest = [one for name, one in self.candidates.items() if name not in claimed]
+        better = [one for one in ranked if (c := one.comparison) and c.verdict == "faster" and c.by_margin]
+        return ExplorationResult(
+            name=self.spec.name,
+            incumbent=str(self.space.incumbent),
+            candidates=(*ranked, *rest),
+            best=better[0] if better else None,
+            possible=self.space.size,
+            spent_s=self.spent_s,
+            ended=ended,
+            margin=self.spec.content.margin,
+            folder=self.folder,
+            sessions=tuple(self.measuring.sessions),
+        )

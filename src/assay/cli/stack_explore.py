@@ -1,0 +1,171 @@
+"""`assay stack explore`: many stacks built and measured, and which is faster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.errors import EXIT_OK, EXIT_UNDECIDED
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assay.api.stack_explorations import Candidate, ExplorationResult
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option(
+    "--max-stacks",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="Stacks to try, besides the incumbent.",
+)
+@click.option(
+    "--max-time",
+    callback=options.duration,
+    metavar="TIME",
+    help="Start nothing once builds and trials took this long together: 2h.",
+)
+@click.option("--keep", is_flag=True, help="Leave the environments in place.")
+@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@options.RUNS
+@options.JSON
+def command(
+    spec: Path,
+    max_stacks: int,
+    max_time: float | None,
+    keep: bool,
+    quiet: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Build the stacks that SPEC allows, measure them, and find which is faster than the incumbent.
+
+    uv resolves and installs each stack in a fresh environment. A few stacks at a time run in the same
+    shuffled blocks as the incumbent, and poor ones are dropped early. The verdicts allow for the looks in
+    between and for the number of stacks: the best of forty equal ones does not pass for better.
+
+    A stopped exploration resumes with the same command, and a larger budget continues one that ended.
+    Environments are removed when they are no longer needed; their locks are kept.
+
+    \b
+    Examples:
+      assay stack explore numpy.yaml
+      assay stack explore numpy.yaml --max-time 2h --max-stacks 40
+
+    \b
+    Exit codes: 0 a stack is better than the incumbent beyond the margin; 3 none is shown to be;
+    4 SPEC can't be used; 6 another process works on this exploration; 130 stopped; run again to resume.
+    """
+    from assay.api.stack_explorations import explore
+    from assay.cli.progress import teller
+
+    found = explore(
+        spec,
+        max_stacks=max_stacks,
+        max_time_s=max_time,
+        keep=keep,
+        runs=runs_dir,
+        progress=teller(quiet),
+        say=(lambda _: None) if quiet else _say,
+        command_line=("assay", *sys.argv[1:]),
+    )
+    if as_json:
+        from assay.documents.stack_explorations import document
+
+        options.echo_json(document(found))
+    else:
+        _show(found)
+    sys.exit(EXIT_UNDECIDED if found.best is None else EXIT_OK)
+
+
+def _say(line: str) -> None:
+    from assay.report.terminal.verdicts import printable
+
+    click.echo(printable(line), err=True)
+
+
+def _show(found: ExplorationResult) -> None:
+    """What to do, then the table, then what failed."""
+    from rich.console import Console
+
+    from assay.report.terminal.verdicts import printable
+
+    console = Console(highlight=False)
+    console.print()
+    for line in advice(found):
+        console.print(printable(line), markup=False, soft_wrap=True)
+    if any(one.comparison for one in found.candidates):
+        console.print()
+        console.print(_table(found))
+    for one in found.candidates:
+        if one.comparison is None:
+            console.print(printable(f"{one.name}  {_without_figure(one)}"), markup=False, soft_wrap=True)
+    console.print(
+        f"\nLocks, logs and the journal: {printable(str(found.folder))}", markup=False, soft_wrap=True
+    )
+
+
+def advice(found: ExplorationResult) -> Iterator[str]:
+    """The answer, and how much of the space it rests on."""
+    from assay.units import human_seconds
+
+    best = found.best
+    if best is None or best.comparison is None:
+        yield f"No candidate is better than the incumbent beyond the margin of {found.margin:.3g}."
+    else:
+        changes = ", ".join(_change(*pair) for pair in best.changes)
+        yield f"Use {best.name} ({changes}): {_gain(best)}."
+        yield f"Lock: {best.lock}"
+    tried = f"{len(found.candidates)} of {found.possible - 1} possible stacks tried"
+    yield f"{tried} in {human_seconds(found.spent_s)}; {found.ended}. Incumbent: {found.incumbent}"
+
+
+def _change(key: str, value: str) -> str:
+    return f"{key[1:]}={value}" if key.startswith("$") else f"{key} {value}"
+
+
+def _gain(one: Candidate) -> str:
+    c = one.comparison
+    if c is None:
+        return "not measured"
+    low, high = c.deciding.low, c.deciding.high
+    interval = "no interval" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+    return f"{c.point.metric} × {c.ratio.value:.3f} ({interval})"
+
+
+def _table(found: ExplorationResult) -> Table:
+    from rich.table import Table
+
+    from assay.report.terminal.verdicts import printable
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (("stack", "left"), ("ratio", "right"), ("interval", "left"), ("verdict", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("blocks", justify="right")
+    table.add_column("differs from the incumbent in", overflow="fold")
+    for one in found.candidates:
+        c = one.comparison
+        if c is None:
+            continue
+        low, high = c.deciding.low, c.deciding.high
+        interval = "none" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+        verdict = c.verdict + (" (dropped)" if one.dropped else "")
+        changes = printable(", ".join(_change(*pair) for pair in one.changes))
+        table.add_row(one.name, f"{c.ratio.value:.3f}", interval, verdict, str(one.blocks), changes)
+    return table
+
+
+def _without_figure(one: Candidate) -> str:
+    if one.same_as:
+        return f"same packages and settings as {one.same_as}: not measured again"
+    if one.failure:
+        return f"{one.failure}: {one.why[:300]} (log: {one.log})"
+    return one.why or "not measured: the time was up"

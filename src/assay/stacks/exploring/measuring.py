@@ -1,0 +1,167 @@
+"""Trials of stacks as ordinary sessions: one for each rung, with a system for each environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from assay import launch, plan, read, suite
+from assay.analyse.comparison.compare import hold_against
+from assay.analyse.comparison.groups import Group, group
+from assay.analyse.comparison.sides import led_by, primary_metrics
+from assay.errors import InputError, Problem
+from assay.records import Comparison, Point, Result, digest_of
+from assay.run import drive
+from assay.run.interim_looks import spent_s
+from assay.run.progress import Tell
+from assay.run.request import RunRequest
+from assay.rundir import session as rundir
+from assay.rundir.session import Session
+from assay.stacks.exploring.rungs import CandidateBlocks, comparison
+from assay.stacks.exploring.spec import Spec
+from assay.suite import Suite, Systems, document
+from assay.workloads import PARAMS
+
+Block = tuple[str, int]  # session and number
+
+
+@dataclass
+class Measuring:
+    """The sessions of an exploration so far, and what they say.
+
+    results   all, of all sessions of this call
+    sessions  their names, in order
+    """
+
+    spec: Spec
+    runs_dir: Path
+    progress: Tell
+    command_line: Sequence[str]
+    results: list[Result] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
+
+    def run(self, systems: Mapping[str, Mapping[str, Any]], blocks: int, rung: tuple[int, int]) -> float:
+        """Run this many shuffled blocks of these systems, the incumbent first; seconds that its trials took.
+
+        A session that is complete is read instead, and one that was interrupted is resumed. Raises as
+        `run_suite` does.
+        """
+        # without a check that the jobs can run: environments of what is complete may be gone
+        what, where = self._parsed(systems, blocks, rung)
+        planned = plan.make(what, where)
+        session = self._complete(planned.suite, planned.digest)
+        if session is None:
+            request = RunRequest(what, self.runs_dir, where, command_line=self.command_line)
+            session = drive.run_suite(request, self.progress).session
+        last = session.last_attempts()
+        found = [read.result(last[trial.id]) for trial in planned.trials if trial.id in last]
+        self.results += found
+        self.sessions.append(session.id)
+        self._stated = planned.primary_metric
+        return spent_s({one.run.id: [one.run] for one in found})
+
+    def _parsed(
+        self, systems: Mapping[str, Mapping[str, Any]], blocks: int, rung: tuple[int, int]
+    ) -> tuple[Suite, Systems]:
+        content = {
+            "suite": self.spec.name,
+            **self.spec.measure,
+            "systems": list(systems),
+            "baseline": next(iter(systems)),
+            "repeats": blocks,
+            "margin": self.spec.content.margin,
+            "seed": int(digest_of([self.spec.content.seed, *rung])[:12], 16),
+        }
+        source = document.of_data(content, str(self.spec.directory / "suite.json"))
+        places = document.of_data(systems, str(self.spec.directory / "systems.json"))
+        try:
+            return suite.parse(
+                source,
+                places,
+                params_models=PARAMS,
+                launcher_models=launch.SYSTEM_MODELS,
+                metrics=plan.metrics_of(),
+            )
+        except InputError as error:  # at the lines of the file that the user wrote
+            at = {"systems.json": "options"}
+            raise InputError(
+                [
+                    Problem(self.spec.where(at.get(Path(one.where).name, "measure")), one.what)
+                    for one in error.problems
+                ]
+            ) from error
+
+    def _complete(self, name: str, digest: str) -> Session | None:
+        """The session of an equal plan that is complete: its rung is over."""
+        for session in reversed(rundir.sessions_of(self.runs_dir, name)):
+            header = session.header
+            if header.plan_digest == digest and header.finished_at is not None and not session.lost_files:
+                return session
+        return None
+
+    def compared(self, name: str, incumbent: str, max_repeats: int) -> tuple[Comparison | None, str]:
+        """A candidate compared with the incumbent by the blocks that both ran in; or None, and why."""
+        own = [one for one in self.results if one.run.trial.system == name]
+        together = {_block(one) for one in own}
+        theirs = [
+            one for one in self.results if one.run.trial.system == incumbent and _block(one) in together
+        ]
+        metrics = led_by(self._stated, read.metrics)
+        primary = primary_metrics([*own, *theirs], metrics, self._stated)
+        outcome = hold_against(
+            theirs, own, margin=self.spec.content.margin, names=(incumbent, name), metrics=metrics
+        )
+        leading = [c for c in outcome.comparisons if primary.get(c.point.benchmark) == c.point.metric]
+        directions = {c.point.better for c in leading}
+        a, b = (
+            _by_block(group(of, metrics, among=(*own, *theirs)).values(), primary) for of in (theirs, own)
+        )
+        blocks = [block for block in a if block in b and a[block].keys() == b[block].keys()]
+        if not leading or not blocks:
+            return None, next(
+                (one.run.cause for one in own if one.run.cause), "no block gave a figure of both"
+            )
+        if len(directions) > 1:
+            what = "measure: its benchmarks have metrics with different directions; measure them separately"
+            raise InputError([Problem(self.spec.where("measure"), what)])
+        lost = tuple(max(c.lost_to_others[side] for c in leading) for side in (0, 1))
+        values = tuple((_mean(a[block]), _mean(b[block])) for block in blocks)
+        found = comparison(
+            CandidateBlocks(name, values, (lost[0], lost[1])),
+            _point(leading),
+            incumbent,
+            self.spec.content.margin,
+            max_repeats,
+        )
+        return replace(found, doubts=tuple(dict.fromkeys(d for c in leading for d in c.doubts))), ""
+
+
+def _block(result: Result) -> Block:
+    return result.run.session, result.run.trial.block
+
+
+def _by_block(groups: Iterator[Group] | Any, primary: Mapping[str, str]) -> dict[Block, dict[str, float]]:
+    """Block → the value of the leading metric at each point."""
+    found: dict[Block, dict[str, float]] = {}
+    for one in groups:
+        if primary.get(one.point.benchmark) != one.point.metric:
+            continue
+        key = f"{one.point.benchmark} {one.point.shape} {sorted(one.point.labels.items())}"
+        for sample in one.samples:
+            if sample.value > 0:
+                found.setdefault(_block(sample.result), {})[key] = sample.value
+    return found
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    """Geometric mean over the points of a block."""
+    return math.exp(math.fsum(map(math.log, values.values())) / len(values))
+
+
+def _point(leading: Sequence[Comparison]) -> Point:
+    """What is compared: the one point, or the geometric mean over several."""
+    first = leading[0].point
+    return first if len(leading) == 1 else replace(first, labels={"mean over": f"{len(leading)} points"})

@@ -1,0 +1,126 @@
+"""Which stack to measure next. A search is a function of what was tried: equal history, equal proposal.
+
+So an exploration that was killed resumes by its journal alone, and no search has a state of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.errors import HostError
+from assay.stacks.exploring.space import Choice, Space
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A choice that was proposed.
+
+    gain  logarithm of its speed over the incumbent's: above 0 is better; None if it gave no figure
+    """
+
+    choice: Choice
+    gain: float | None
+
+
+Search = Callable[[Space, Sequence[Tried], int], Choice | None]
+"""Space, what was tried in order, seed → the next choice, never one that was tried; None if none is left."""
+
+
+def random_search(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+    """Any choice that was not tried, each as likely as any other."""
+    done = {space.incumbent, *(one.choice for one in tried)}
+    if len(done) >= space.size:
+        return None
+    order = random.Random(f"{seed} {len(tried)}")  # noqa: S311  (no secret)
+    while True:
+        choice = space.at(order.randrange(space.size))
+        if choice not in done:
+            return choice
+
+
+def one_factor(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+    """Each value of each dimension alone, from the incumbent; then again from the best choice so far.
+
+    It finds effects that add up, with few choices. An interaction that shows only if two values change
+    together stays hidden until one of them is the best by itself. When nothing alone is left to change, it
+    continues at random.
+    """
+    done = {space.incumbent, *(one.choice for one in tried)}
+    base = space.incumbent
+    while True:
+        around = _around(space, base, random.Random(f"{seed} {base}"))  # noqa: S311  (no secret)
+        left = [choice for choice in around if choice not in done]
+        if left:
+            return left[0]
+        best = _best_of([one for one in tried if one.choice in {*around, base}], base)
+        if best == base:
+            return random_search(space, tried, seed)
+        base = best
+
+
+def _around(space: Space, base: Choice, order: random.Random) -> list[Choice]:
+    """Every choice that differs from this one in one dimension, shuffled."""
+    found = [
+        base.with_values({dimension.key: value})
+        for dimension in space.dimensions
+        for value in dimension.values
+        if base[dimension.key] != value
+    ]
+    order.shuffle(found)
+    return found
+
+
+def _best_of(tried: Sequence[Tried], base: Choice) -> Choice:
+    """The best choice that was tried, if it is better than this one."""
+    gains = {one.choice: one.gain for one in tried if one.gain is not None}
+    own = gains.get(base, 0.0)
+    better = {choice: gain for choice, gain in gains.items() if gain > own}
+    return max(better, key=better.__getitem__, default=base)
+
+
+def tpe(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+    """By Optuna's TPE sampler, told of everything that was tried; of equal proposals, the next at random.
+
+    Raises HostError if Optuna is not installed.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise HostError(
+            "search: tpe needs Optuna; install it: pip install 'assay[explore]', or choose another search"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    scales: dict[str, optuna.distributions.BaseDistribution] = {
+        dimension.key: optuna.distributions.CategoricalDistribution(dimension.values)
+        for dimension in space.dimensions
+    }
+    sampler = optuna.samplers.TPESampler(seed=seed + len(tried), multivariate=True, n_startup_trials=6)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    worst = min((one.gain for one in tried if one.gain is not None), default=0.0)
+    known = [Tried(space.incumbent, 0.0), *tried]
+    study.add_trials(
+        [
+            optuna.trial.create_trial(
+                params=dict(one.choice.values),
+                distributions=scales,
+                value=worst if one.gain is None else one.gain,  # what fails is no better than the worst
+            )
+            for one in known
+        ]
+    )
+    done = {one.choice for one in known}
+    if len(done) >= space.size:
+        return None
+    for _ in range(_MOST_ASKED):
+        asked = study.ask(scales)
+        choice = Choice(tuple((key, asked.params[key]) for key, _ in space.incumbent.values))
+        if choice not in done:
+            return choice
+    return random_search(space, tried, seed)
+
+
+_MOST_ASKED = 16  # proposals of TPE that were all tried before: then any other choice
+
+SEARCHES: Mapping[str, Search] = {"random": random_search, "one-factor": one_factor, "tpe": tpe}

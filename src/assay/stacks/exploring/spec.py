@@ -1,0 +1,243 @@
+"""The file that says what an exploration may vary, what it measures, and what the incumbent is."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole
+from assay.stacks.requirement_files import logical_lines
+from assay.suite import document
+from assay.suite.document import Document
+from assay.suite.findings import checked, in_order, shown
+from assay.suite.model import Duration, Margin, Name
+
+_LARGEST_BYTES: Final = 1 << 20
+
+
+def _range(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(f"{text!r} is not a range of versions; write it as '>=1.26,<2.4'") from error
+    return text
+
+
+def _version(text: str) -> str:
+    try:
+        return str(Version(text))
+    except InvalidVersion as error:
+        raise ValueError(f"{text!r} is not a version; write it as '2.1.3', in quotation marks") from error
+
+
+Range = Annotated[str, AfterValidator(_range)]
+VersionText = Annotated[str, AfterValidator(_version)]
+Python = Annotated[
+    str, Field(min_length=1, description="A version such as '3.12', or an interpreter's path.")
+]
+Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
+
+
+class VersionRange(BaseModel):
+    """Versions of a package that the index has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    range: Range = Field(description="Which versions: '>=1.26,<2.4'.")
+    step: Literal["patch", "minor", "major"] = Field(
+        "minor", description="Which of them: each, the newest of each minor series, or of each major one."
+    )
+    newest: int = Field(8, ge=1, le=200, description="At most this many, the newest first.")
+
+
+class Vary(BaseModel):
+    """What differs between candidates; every combination is one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    packages: dict[str, Annotated[list[VersionText], Field(min_length=1)] | VersionRange] = Field(
+        {}, description="Package → its versions, as a list, or as a range of those that the index has."
+    )
+    python: list[Python] | Literal["installed"] = Field(
+        [], description="Versions or paths of interpreters; `installed`: all that uv finds on this machine."
+    )
+    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], list[str]] = Field(
+        {}, description="Variable → its values: OMP_NUM_THREADS: ['1', '2']."
+    )
+
+
+class Incumbent(BaseModel):
+    """What is used today, which every candidate is compared with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    packages: dict[str, VersionText] = Field({}, description="Package → version; others as uv resolves them.")
+    python: Python | None = Field(None, description="Version or path; default: the one that runs Assay.")
+    env: Variables = Field({}, description="Variable → value.")
+
+
+class SpecFile(BaseModel):
+    """A file for `assay stack explore`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    explore: Name = Field(description="Name of the exploration, and of the suite that its sessions are of.")
+    requirements: list[str] | str = Field(
+        description="What every stack needs: a list, or the path of a requirements.txt or pyproject.toml."
+    )
+    vary: Vary = Field(description="What differs between candidates.")
+    incumbent: Incumbent = Field(
+        default_factory=Incumbent,  # type: ignore[arg-type]  # pydantic calls it without arguments
+        description="What is used today; what it does not name is as in the first value of `vary`.",
+    )
+    measure: dict[str, Any] | str = Field(
+        description="What is measured: workload and params, or benchmarks, as in a suite; or a suite's file."
+    )
+    imports: list[str] = Field(
+        [], description="Modules that a stack must be able to import; default: those of the requirements."
+    )
+    options: dict[str, Any] = Field(
+        {}, description="Options of the launcher `local` for every stack: pin_cpus."
+    )
+    search: Literal["random", "one-factor", "tpe"] = Field("tpe", description="How candidates are chosen.")
+    wheels: list[str] = Field([], description="Directories with wheels of your own, besides the index.")
+    offline: bool = Field(False, description="Use no index, only `wheels`.")
+    margin: Margin = Field(
+        default=0.02, description="How far a ratio may be from 1 and still count as equal."
+    )
+    max_repeats: int = Field(12, ge=3, le=200, description="Most blocks for a candidate that is not dropped.")
+    batch: int = Field(4, ge=1, le=16, description="Candidates that start together, in the same blocks.")
+    build_timeout: Duration = Field(default=600.0, description="A build that takes longer is ended.")
+    seed: int = Field(1, ge=0, lt=2**31, description="Orders the candidates and the trials.")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to explore, checked.
+
+    requirements  as PEP 508 requirements, one a line of uv's input
+    measure       content of a suite without its name, systems and repeats
+    directory     the file's: relative paths start there
+    """
+
+    content: SpecFile
+    requirements: tuple[str, ...]
+    measure: Mapping[str, Any]
+    directory: Path
+    source: Document
+
+    @property
+    def wheels(self) -> tuple[Path, ...]:
+        """Directories with wheels, absolute."""
+        return tuple(self.directory / one for one in self.content.wheels)
+
+    @property
+    def name(self) -> str:
+        """Name of the exploration."""
+        return self.content.explore
+
+    def where(self, *path: str | int) -> str:
+        """`spec.yaml:12` for the value at a path of keys."""
+        return self.source.where(*path)
+
+
+def load(path: Path) -> Spec:
+    """The content of the file. Raises InputError with every problem of it, in the order of its lines."""
+    source = document.read(path)
+    problems = list(source.problems)
+    if source.data is None and problems:
+        raise InputError(problems)
+    if not isinstance(source.data, dict):
+        raise InputError([Problem(source.where(), f"found {shown(source.data)}; expected a mapping")])
+    content, found = checked(SpecFile, source.data, source.where)
+    problems += found
+    if content is None:
+        raise InputError(in_order(problems, source.file))
+    directory = path.absolute().parent
+    requirements, wrong = _requirements(content, directory, source)
+    measure, more = _measure(content, directory, source)
+    problems += [*wrong, *more, *_unknown_packages(content, requirements, source)]
+    if problems:
+        raise InputError(problems)
+    return Spec(content, tuple(requirements), measure, directory, source)
+
+
+def _requirements(content: SpecFile, directory: Path, source: Document) -> tuple[list[str], list[Problem]]:
+    """The requirements as text, and what is wrong with them, each at its own line."""
+    written = content.requirements
+    if isinstance(written, list):
+        placed = [(source.where("requirements", at), line) for at, line in enumerate(written)]
+    else:
+        placed = list(_of_file(directory / written, source.where("requirements")))
+    problems = []
+    for where, line in placed:
+        try:
+            Requirement(line)
+        except InvalidRequirement as error:
+            what = (
+                f"{line!r} is not a requirement ({str(error).splitlines()[0]}); write it as 'numpy>=1.26,<3'"
+            )
+            problems.append(Problem(where, what))
+    if not placed:
+        problems.append(
+            Problem(source.where("requirements"), "there is no requirement, so no stack to build")
+        )
+    return [line for _, line in placed], problems
+
+
+def _of_file(path: Path, where: str) -> Iterator[tuple[str, str]]:
+    """Place and text of each requirement of a requirements.txt or pyproject.toml."""
+    if not path.is_file():
+        raise InputError([Problem(where, f"requirements: {path} is not a file")])
+    text = read_whole(path, _LARGEST_BYTES).decode("utf-8", "replace")
+    if path.suffix != ".toml":
+        yield from ((f"{path}:{number}", line) for number, line in logical_lines(text))
+        return
+    try:
+        listed = tomllib.loads(text).get("project", {}).get("dependencies", [])
+    except tomllib.TOMLDecodeError as error:
+        raise InputError([Problem(str(path), f"not TOML ({error})")]) from error
+    yield from ((f"{path}", str(line)) for line in listed)
+
+
+def _measure(content: SpecFile, directory: Path, source: Document) -> tuple[Mapping[str, Any], list[Problem]]:
+    """A suite's content: inline, or its file's."""
+    data, where, at = content.measure, source, ("measure",)
+    if isinstance(data, str):
+        where, at = document.read(directory / data), ()  # type: ignore[assignment]
+        if where.problems or not isinstance(where.data, dict):
+            return {}, list(where.problems) or [Problem(where.where(), "expected a suite: a mapping")]
+        data = {key: value for key, value in where.data.items() if key != "suite"}
+    own = [
+        key for key in ("suite", "systems", "baseline", "repeats", "seed", "margin", "order") if key in data
+    ]
+    if isinstance(content.measure, str):
+        return {key: value for key, value in data.items() if key not in own}, []
+    what = "is set by the exploration; remove it here"
+    return data, [Problem(where.where(*at, key), f"measure.{key}: {what}") for key in own]
+
+
+def _unknown_packages(content: SpecFile, requirements: list[str], source: Document) -> Iterator[Problem]:
+    """Varied packages that nothing requires: their versions would be installed for nothing."""
+    names = set()
+    for line in requirements:
+        try:
+            names.add(canonicalize_name(Requirement(line).name))
+        except InvalidRequirement:
+            return
+    for name in content.vary.packages:
+        if canonicalize_name(name) not in names:
+            what = f"vary.packages: {name} is not among the requirements; add it there"
+            yield Problem(source.where("vary", "packages", name), what)
+    if not (content.vary.packages or content.vary.python or content.vary.env):
+        yield Problem(source.where("vary"), "nothing varies, so the incumbent is the only stack")

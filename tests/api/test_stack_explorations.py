@@ -1,0 +1,150 @@
+"""`assay stack explore`: real environments by uv from wheels made here, real sessions, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.wheels import make_wheel
+
+from assay.api.stack_explorations import Candidate, ExplorationResult, explore
+from assay.durable import locked
+from assay.errors import BusyError, InputError
+from assay.records import RunState
+from assay.rundir.session import sessions_of
+
+SPEC = """\
+explore: planted
+requirements: [pace]
+vary:
+  packages: {pace: {range: ">=1", step: patch}}
+  env: {PACE: ["1", "2"]}
+incumbent: {packages: {pace: "1.0.0"}}
+wheels: [wheels]
+offline: true
+measure:
+  workload: command
+  params:
+    argv: ["{python}", measure.py]
+    files: [measure.py]
+    metrics: {rate: {pattern: 'rate (?P<value>[0-9.]+)', unit: 1/s, better: higher}}
+  sample_every: never
+search: random
+batch: 5
+max_repeats: 3
+"""
+MEASURE = """\
+import os, pace, time
+jitter = 1 + (time.time_ns() // 1000 % 97) / 1e5
+print("rate", pace.SPEED * float(os.environ["PACE"]) * jitter)
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    for version, code in {
+        "1.0.0": "SPEED = 100",
+        "1.1.0": "SPEED = 300",
+        "1.2.0": "raise ImportError('pace 1.2.0 is broken')",
+    }.items():
+        make_wheel(tmp_path / "wheels", "pace", version, code)
+    make_wheel(tmp_path / "wheels", "pace", "1.3.0", "", requires=("absent-from-everywhere",))
+    (tmp_path / "measure.py").write_text(MEASURE)
+    path = tmp_path / "spec.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def _explore(spec: Path, stacks: int = 7) -> ExplorationResult:
+    return explore(spec, max_stacks=stacks, runs=spec.parent / "runs")
+
+
+def _neighbors_were_busy(one: Candidate) -> bool:
+    """On a loaded machine, a verdict that is not safe from what others took is refused."""
+    return one.comparison is not None and max(one.comparison.lost_to_others) > 0
+
+
+def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observations(spec: Path) -> None:
+    found = _explore(spec)
+    by_value = {(one.choice["pace"], one.choice["$PACE"]): one for one in found.candidates}
+    assert found.possible == 8
+    assert len(found.candidates) == 7
+    best = by_value["1.1.0", "2"]
+    assert best is found.candidates[0]
+    assert best.comparison is not None
+    assert 5.9 < best.comparison.ratio.value < 6.1
+    assert found.best is best or _neighbors_were_busy(best)
+    assert by_value["1.2.0", "1"].failure == "does not import"
+    assert "pace 1.2.0 is broken" in by_value["1.2.0", "1"].why
+    assert by_value["1.3.0", "1"].failure == "does not install"
+    assert "absent-from-everywhere" in Path(by_value["1.3.0", "1"].log).read_text()
+    recorded = [
+        json.loads(path.read_text()) for path in (spec.parent / "runs/.stacks/failures").glob("*.json")
+    ]
+    assert {one["failure"] for one in recorded} == {"does not import", "does not install"}
+    assert "--hash=sha256" in Path(best.lock).read_text()
+    assert not list((found.folder / "environments").iterdir()), "environments are removed"
+    again = _explore(spec)
+    assert again.sessions == found.sessions, "what is done is read, not run again"
+    assert [one.name for one in again.candidates] == [one.name for one in found.candidates]
+
+
+def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_trial(spec: Path) -> None:
+    runs = spec.parent / "runs"
+    argv = [sys.executable, "-m", "assay", "stack", "explore", str(spec), "--runs", str(runs), "--json"]
+    argv += ["--max-stacks", "7"]
+    killed = 0
+    for sign in ("journal.jsonl", "*/attempt-1/run.json"):
+        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list(runs.rglob(sign)):
+            time.sleep(0.02)
+        killed += process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert killed == 2
+    found = _explore(spec)
+    assert found.candidates[0].choice["pace"] == "1.1.0"
+    sessions = sessions_of(runs, "planted")
+    assert [session.id for session in sessions] == list(found.sessions)
+    for session in sessions:
+        runs_of = [attempt.run() for attempt in session.attempts()]
+        finished = sorted(run.trial.id for run in runs_of if run.state is RunState.FINISHED)
+        assert finished == sorted(trial.id for trial in session.plan().trials), "each once"
+
+
+def test_a_second_exploration_at_once_is_refused(spec: Path) -> None:
+    folder = spec.parent / "runs/.stacks/explorations/planted"
+    folder.mkdir(parents=True)
+    with locked(folder / "lock", "it"), pytest.raises(BusyError, match="the exploration planted is held by"):
+        _explore(spec)
+
+
+def test_every_mistake_in_a_specification_is_reported_at_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(
+        "explore: bad\nrequirements: ['nump y']\nvary:\n  packages: {scipy: ['1.14']}\n  color: red\n"
+        "measure: {workload: command}\nsearch: guess\n"
+    )
+    with pytest.raises(InputError) as error:
+        explore(path, runs=tmp_path / "runs")
+    where = [problem.where.rpartition(":")[2] for problem in error.value.problems]
+    assert where == ["5", "7"]
+
+
+def test_requirements_that_cannot_be_resolved_show_the_reason_first(spec: Path) -> None:
+    spec.write_text(SPEC.replace('pace: "1.0.0"', 'pace: "7.0.0"'))
+    with pytest.raises(InputError, match=r"(?s)^error: No solution found.*pace==7\.0\.0"):
+        _explore(spec)
+
+
+def test_a_changed_specification_is_another_exploration(spec: Path) -> None:
+    _explore(spec, 1)
+    spec.write_text(SPEC.replace("max_repeats: 3", "max_repeats: 5"))
+    with pytest.raises(InputError, match=r"spec\.yaml:1: planted was begun with other contents"):
+        _explore(spec, 1)
