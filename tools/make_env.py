@@ -26,7 +26,7 @@ from pathlib import Path
 NEEDED = (3, 11)
 # Kind of environment → extras of pyproject.toml.
 KINDS = {
-    "demo": ("torch",),
+    "demo": ("torch", "serve"),
     "check": ("kubernetes", "check"),
     "test": ("training", "inference", "mpi", "kubernetes", "data", "test"),
     "all": ("training", "inference", "mpi", "kubernetes", "data", "test", "check"),
