@@ -27,7 +27,7 @@ _MOST_KEPT = 256  # sessions whose judgment is kept while they don't change
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionItem:
     """One thing to look at, in a session `suite/session`; `words` is one sentence."""
 
     session: str
@@ -35,7 +35,7 @@ class Attention:
     words: str
 
 
-def attention(*, runs: str | PathLike[str] | None = None) -> tuple[Attention, ...]:
+def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem, ...]:
     """What is off in the newest session of each of the newest suites, the newest first.
 
     Failed requirements, slower sides, slow nodes of a sweep, failed runs, and sessions that can't be read, as
@@ -56,11 +56,11 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[Attention, ..
     return tuple(one for of_session in chosen for one in _of(directory, of_session))
 
 
-_kept: OrderedDict[tuple[object, ...], tuple[Attention, ...]] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()
 _keeping = Lock()
 
 
-def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[Attention, ...]:
+def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[AttentionItem, ...]:
     from assay.rundir.session import Session
 
     name = f"{rows[0]['suite']}/{rows[0]['session']}"
@@ -77,23 +77,23 @@ def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[Attention, .
     return known
 
 
-def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Attention]:
+def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[AttentionItem]:
     from assay.api.reports import report
     from assay.report.contents.contents import Contents
 
     failed, finished = (sum(row[column] for row in rows) for column in ("failed", "finished"))
     if failed:
         who = all_of(failed, "run") if not finished else f"{failed} of {counted(failed + finished, 'run')}"
-        yield Attention(name, "failed", f"{who} failed.".capitalize())
+        yield AttentionItem(name, "failed", f"{who} failed.".capitalize())
     try:
         about = report(name, runs=runs_dir, with_identity=True).about
     except AssayError as error:  # what it says is what has to be looked at
-        yield Attention(name, "damaged", str(error))
+        yield AttentionItem(name, "damaged", str(error))
         return
     yield from _of_contents(name, about) if isinstance(about, Contents) else _of_sweep(name, about)
 
 
-def _of_contents(name: str, contents: Contents) -> Iterator[Attention]:
+def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:
     from assay.report.contents.answers import answers
 
     kinds: Mapping[str, AttentionKind] = {
@@ -104,11 +104,11 @@ def _of_contents(name: str, contents: Contents) -> Iterator[Attention]:
     for group in answers(contents):
         for answer in group.answers:
             if answer.kind in kinds:
-                yield Attention(name, kinds[answer.kind], answer.sentence)
+                yield AttentionItem(name, kinds[answer.kind], answer.sentence)
 
 
-def _of_sweep(name: str, swept: SweepReport) -> Iterator[Attention]:
+def _of_sweep(name: str, swept: SweepReport) -> Iterator[AttentionItem]:
     from assay.report.page.sweep import plain
 
     for answer in plain(swept)["answers"]:
-        yield Attention(name, "node", f"{answer['verdict']}: {answer['sentence']}")
+        yield AttentionItem(name, "node", f"{answer['verdict']}: {answer['sentence']}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-    from assay.store import Filter, Order
+    from assay.store import Filter, SortOrder
 
 MOST_ROWS = 1000  # of a page
 RUN_COLUMNS = ("created_at", "reference", "state", "duration_s", "benchmark")
@@ -38,7 +38,7 @@ class RowPage:
 def browse(
     only: Filter | None = None,
     *,
-    order: Order | None = None,
+    order: SortOrder | None = None,
     number: int = 1,
     limit: int = 50,
     trials: bool = False,
@@ -59,7 +59,7 @@ def browse(
     from assay.run.answered import answered
 
     columns = RUN_COLUMNS if trials else SET_COLUMNS
-    chosen, by = only or store.Filter(), order or store.Order()
+    chosen, by = only or store.Filter(), order or store.SortOrder()
     if not 1 <= limit <= MOST_ROWS:
         raise InputError(f"limit: found {limit}; expected 1 to {MOST_ROWS}")
     if by.column not in columns:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.attention import Attention
+    from assay.api.attention import AttentionItem
 
 
-def document(found: Sequence[Attention]) -> dict[str, Any]:
+def document(found: Sequence[AttentionItem]) -> dict[str, Any]:
     """The document."""
     return {"schema": "assay.attention/1", "attention": [to_plain(one) for one in found]}

@@ -11,7 +11,7 @@ from assay.store.layout import DamagedIndexError, index_path, trouble
 from assay.store.query import (
     DeclaredMetric,
     Filter,
-    Order,
+    SortOrder,
     chosen_from,
     counted,
     export,
@@ -25,7 +25,7 @@ __all__ = [
     "DamagedIndexError",
     "DeclaredMetric",
     "Filter",
-    "Order",
+    "SortOrder",
     "Update",
     "chosen_from",
     "counted",

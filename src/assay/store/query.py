@@ -50,14 +50,14 @@ _SET_ORDERS = {
 
 
 @dataclass(frozen=True)
-class Order:
+class SortOrder:
     """A column to sort by, the newest or largest first if `descending`; then by name."""
 
     column: str = "created_at"
     descending: bool = True
 
 
-NEWEST = Order()
+NEWEST = SortOrder()
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Filter:
 
 
 def listed_runs(
-    root: Path, only: Filter, limit: int, order: Order = NEWEST, offset: int = 0
+    root: Path, only: Filter, limit: int, order: SortOrder = NEWEST, offset: int = 0
 ) -> list[dict[str, Any]]:
     """Runs as plain columns; `cause` is why a run gave no result, "" if it gave one."""
     where, values = only.sql()
@@ -122,12 +122,12 @@ def chosen_from(root: Path) -> dict[str, list[str]]:
     return {column: [*(names or ())] for column, names in zip(columns, row, strict=True)}
 
 
-def _direction(order: Order) -> str:
+def _direction(order: SortOrder) -> str:
     return "DESC" if order.descending else "ASC"
 
 
 def listed_sets(
-    root: Path, only: Filter, limit: int, order: Order = NEWEST, offset: int = 0
+    root: Path, only: Filter, limit: int, order: SortOrder = NEWEST, offset: int = 0
 ) -> list[dict[str, Any]]:
     """What can be compared: the runs of one system in one session.
 

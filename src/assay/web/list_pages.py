@@ -90,6 +90,7 @@ def runs(
         found=found,
         trials=trials,
         asked=asked,
+        narrowed=any(value for name, value in asked.items() if name not in ("q", "limit")),
         fields=[(name, known[name], asked[name] or "") for name in known],
         heads=[
             _head(column, words, asked, by.column, descending=by.descending)

@@ -8,7 +8,7 @@ from litestar.params import Parameter
 
 from assay.api.browsing import MOST_ROWS
 from assay.errors import InputError
-from assay.store import Filter, Order
+from assay.store import Filter, SortOrder
 from assay.units import moment
 
 LONGEST = 300  # characters of a value
@@ -45,7 +45,7 @@ def chosen(
     return Filter(some(suite), some(system), some(workload), some(benchmark), some(state), begin, some(q))
 
 
-def ordered(sort: str | None) -> Order:
+def ordered(sort: str | None) -> SortOrder:
     """By a column, `-` before it for the largest first; by default, the newest first."""
     wanted = some(sort) or "-created_at"
-    return Order(wanted.removeprefix("-"), wanted.startswith("-"))
+    return SortOrder(wanted.removeprefix("-"), wanted.startswith("-"))
