@@ -17,6 +17,7 @@ install = $(PYTHON) tools/make_env.py $(VENV) $(1) "$(TORCH_CPU_INDEX)"
 demo: $(call ready,demo)
 	$(BIN)/assay doctor
 	$(BIN)/assay run examples/quickstart/suite.yaml --report build/quickstart.html
+	@echo "The same in a browser, with logs and comparisons: $(BIN)/assay serve"
 
 test: $(call ready,test)
 	$(BIN)/python tools/run_tests.py

@@ -26,10 +26,22 @@ from pathlib import Path
 NEEDED = (3, 11)
 # Kind of environment → extras of pyproject.toml.
 KINDS = {
-    "demo": ("torch",),
+    "demo": ("torch", "serve"),
     "check": ("kubernetes", "check"),
-    "test": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "test"),
-    "all": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "test", "check"),
+    "test": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "serve", "test"),
+    "all": (
+        "training",
+        "inference",
+        "mpi",
+        "kubernetes",
+        "data",
+        "s3",
+        "ray",
+        "explore",
+        "serve",
+        "test",
+        "check",
+    ),
 }
 WITH_TORCH = {"torch", "training", "inference", "mpi"}
 STATE = ".made.json"  # in the environment: where it was made, and whether an installation is under way

@@ -47,9 +47,9 @@ def scan_data(
     from pathlib import Path
 
     from assay.data.parallel import Workers
-    from assay.data.scanning import Sources, export, scan
+    from assay.data.scanning import JoinedSources, export, scan
 
-    sources = Sources(
+    sources = JoinedSources(
         None if tags is None else Path(tags), None if bus is None else fspath(bus), bus_within_s
     )
     workers = Workers(processes, ray)

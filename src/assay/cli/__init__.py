@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stack": ("stack", "Show which software runs how fast where; write container files."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),
+    "serve": ("serve", "Show runs and verdicts in a browser, and answer as JSON."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),
     "index": ("index", "Rebuild the index of run directories."),
     "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),

@@ -46,11 +46,9 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
     from assay.api.running import top
 
     if as_json:
-        from assay.documents.running import document
+        from assay.documents.running import answer
 
-        found = top(run, runs=runs_dir)
-        unreadable = [str(problem) for problem in found.problems]
-        echo_json({"running": [document(live) for live in found.running], "unreadable": unreadable})
+        echo_json(answer(top(run, runs=runs_dir)))
         return
     from rich.console import Console
 

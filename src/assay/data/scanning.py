@@ -56,7 +56,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Sources:
+class JoinedSources:
     """What is joined to the frames.
 
     tags          a CSV file of the site's own tags
@@ -84,7 +84,7 @@ def scan(
     path: Path,
     *,
     workers: Workers = Workers(),  # noqa: B008 - frozen
-    sources: Sources = Sources(),
+    sources: JoinedSources = JoinedSources(),
     tell: Callable[[Scan], None] = lambda _: None,
 ) -> Scan:
     """Bring a catalog up to date with a data set.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from assay.monitor.live import LiveRun
+from assay.monitor.live import LiveRun, LiveRuns
+
+
+def answer(found: LiveRuns) -> dict[str, Any]:
+    """Every running trial, and the sessions that can't be read."""
+    return {
+        "running": [document(live) for live in found.running],
+        "unreadable": [str(problem) for problem in found.problems],
+    }
 
 
 def document(live: LiveRun) -> dict[str, Any]:

@@ -163,6 +163,7 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
 }
 # Packages that payloads import; pins.json has these and all their dependencies.
 ROOTS: Final = (
+    "botocore",
     "h5py",
     "mlcommons-loadgen",
     "monai",
@@ -174,6 +175,7 @@ ROOTS: Final = (
     "pillow",
     "pycocotools",
     "sacrebleu",
+    "s3fs",
     "sacremoses",
     "scipy",
     "segmentation-models-pytorch",

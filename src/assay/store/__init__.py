@@ -8,7 +8,16 @@ data of its own. DuckDB and the records are imported where they are used, so tha
 from __future__ import annotations
 
 from assay.store.layout import DamagedIndexError, index_path, reading_at, trouble, writing_at
-from assay.store.query import DeclaredMetric, Filter, export, listed_runs, listed_sets
+from assay.store.query import (
+    DeclaredMetric,
+    Filter,
+    SortOrder,
+    chosen_from,
+    counted,
+    export,
+    listed_runs,
+    listed_sets,
+)
 from assay.store.references import durations, find, parse, reporting, session_stamps
 from assay.store.writer import Update, known, update
 
@@ -16,7 +25,10 @@ __all__ = [
     "DamagedIndexError",
     "DeclaredMetric",
     "Filter",
+    "SortOrder",
     "Update",
+    "chosen_from",
+    "counted",
     "durations",
     "export",
     "find",

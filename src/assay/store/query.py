@@ -35,9 +35,38 @@ _DECLARED = """
         unnest(?::VARCHAR[]) AS metric, unnest(?::VARCHAR[]) AS better, unnest(?::INTEGER[]) AS rank"""
 
 
+# What a list of runs or sets can be sorted by → its expression, and that of a set.
+_RUN_ORDERS = {
+    "created_at": "created_at", "reference": "id", "state": "state", "duration_s": "duration_s",
+    "benchmark": "benchmark",
+}  # fmt: skip
+_SET_ORDERS = {
+    "created_at": "max(created_at)",
+    "reference": "suite || '/' || session || ':' || system",
+    "finished": f"count(*) FILTER ({_COUNTS})",
+    "failed": f"count(*) FILTER (state IN ('finished', 'failed') AND NOT ({_COUNTS}))",
+    "open": "count(*) FILTER (state NOT IN ('finished', 'failed'))",
+}
+
+
+@dataclass(frozen=True)
+class SortOrder:
+    """A column to sort by, the newest or largest first if `descending`; then by name."""
+
+    column: str = "created_at"
+    descending: bool = True
+
+
+NEWEST = SortOrder()
+
+
 @dataclass(frozen=True)
 class Filter:
-    """A filter on runs; None selects all. `since` is seconds since the epoch."""
+    """A filter on runs; None selects all.
+
+    since  seconds since the epoch
+    words  a part of a run's id, system, benchmark or cause, whatever its case
+    """
 
     suite: str | None = None
     system: str | None = None
@@ -45,6 +74,7 @@ class Filter:
     benchmark: str | None = None
     state: str | None = None
     since: float | None = None
+    words: str | None = None
 
     def sql(self) -> tuple[str, list[Any]]:
         """A WHERE clause and its parameters."""
@@ -55,42 +85,68 @@ class Filter:
             "benchmark = ?": self.benchmark,
             "state = ?": self.state,
             "created_at >= ?": self.since,
+            "contains(lower(concat_ws(' ', id, system, benchmark, cause)), lower(?))": self.words,
         }
         asked = {test: value for test, value in wanted.items() if value is not None}
         return " AND ".join(["true", *asked]), list(asked.values())
 
 
-def listed_runs(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
-    """Runs, newest first, as plain columns; `cause` is why a run gave no result, "" if it gave one."""
+def listed_runs(
+    root: Path, only: Filter, limit: int, order: SortOrder = NEWEST, offset: int = 0
+) -> list[dict[str, Any]]:
+    """Runs as plain columns; `cause` is why a run gave no result, "" if it gave one."""
     where, values = only.sql()
     columns = ", ".join(_RUN_COLUMNS)
-    query = f"SELECT {columns} FROM runs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?"  # noqa: S608 - our own columns
+    by = f"{_RUN_ORDERS[order.column]} {_direction(order)} NULLS LAST, id DESC"
+    query = f"SELECT {columns} FROM runs WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"  # noqa: S608 - our own columns
     with reading(root) as index:
-        rows = index.execute(query, [*values, limit]).fetchall()
+        rows = index.execute(query, [*values, limit, offset]).fetchall()
     return [dict(zip(_RUN_COLUMNS, row, strict=True)) for row in rows]
 
 
-def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
-    """What can be compared: the runs of one system in one session, newest first.
+def counted(root: Path, only: Filter, *, sets: bool) -> int:
+    """How many sets there are, or runs."""
+    where, values = only.sql()
+    what = "count(DISTINCT (suite, session, system))" if sets else "count(*)"
+    with reading(root) as index:
+        [[count]] = index.execute(f"SELECT {what} FROM runs WHERE {where}", values).fetchall()  # noqa: S608 - our own tests
+    return int(count)
+
+
+def chosen_from(root: Path) -> dict[str, list[str]]:
+    """What a filter can choose from: the sorted names of suites, systems, workloads and benchmarks."""
+    columns = ("suite", "system", "workload", "benchmark", "state")
+    lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
+    with reading(root) as index:
+        [row] = index.execute(f"SELECT {lists} FROM runs").fetchall()  # noqa: S608 - our own columns
+    return {column: [*(names or ())] for column, names in zip(columns, row, strict=True)}
+
+
+def _direction(order: SortOrder) -> str:
+    return "DESC" if order.descending else "ASC"
+
+
+def listed_sets(
+    root: Path, only: Filter, limit: int, order: SortOrder = NEWEST, offset: int = 0
+) -> list[dict[str, Any]]:
+    """What can be compared: the runs of one system in one session.
 
     reference   as the other commands take it
     finished    runs that count; failed: that ended without a result; open: not finished
     benchmarks  sorted names
     """
     where, values = only.sql()
+    of = _SET_ORDERS
     query = f"""
-        SELECT suite || '/' || session || ':' || system, suite, session, system,
-            count(*) FILTER ({_COUNTS}),
-            count(*) FILTER (state IN ('finished', 'failed') AND NOT ({_COUNTS})),
-            count(*) FILTER (state NOT IN ('finished', 'failed')),
-            list_sort(list(DISTINCT benchmark)), max(created_at)
+        SELECT {of["reference"]}, suite, session, system, {of["finished"]}, {of["failed"]}, {of["open"]},
+            list_sort(list(DISTINCT benchmark)), {of["created_at"]}
         FROM runs WHERE {where} GROUP BY suite, session, system
-        ORDER BY max(created_at) DESC, suite, session, system LIMIT ?"""  # noqa: S608 - our own tests
+        ORDER BY {of[order.column]} {_direction(order)}, suite, session, system LIMIT ? OFFSET ?"""  # noqa: S608 - our own tests
     names = (
         "reference", "suite", "session", "system", "finished", "failed", "open", "benchmarks", "created_at",
     )  # fmt: skip
     with reading(root) as index:
-        rows = index.execute(query, [*values, limit]).fetchall()
+        rows = index.execute(query, [*values, limit, offset]).fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 

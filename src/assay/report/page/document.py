@@ -9,11 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay import __version__, redact
 from assay.report.charts.chart import Chart
 from assay.report.folding import shortened
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 WIDEST_NAME = 36  # characters of a word in a table
 
@@ -26,24 +29,41 @@ def document(
     pictures  whether it shows pictures, which are in the page itself
     hide  removes names from everything put into the template; secrets are removed in any case
     """
-    from jinja2 import Environment, PackageLoader
+    style, boot = page_text("page.css"), page_text("page.js")
+    runtime = chart_runtime()
+    made: str = (
+        environment(hide)
+        .get_template(template)
+        .render(
+            version=__version__,
+            policy=_policy(style=style, scripts=(runtime, boot), pictures=pictures),
+            style=_trusted(style),
+            runtime=_trusted(runtime),
+            boot=_trusted(boot),
+            **values,
+        )
+    )
+    return made
 
-    environment = Environment(
-        loader=PackageLoader("assay.report.page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+
+def environment(hide: Callable[[str], str] = str, first: str | None = None) -> Environment:
+    """The templates of pages; whatever is put into them is escaped, without secrets and without names.
+
+    hide   removes names from it
+    first  package whose templates replace those of the same name, such as the frame
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader
+
+    packages = ["assay.report.page"] if first is None else [first, "assay.report.page"]
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters["marked"] = lambda words: _marked(redact.text(hide(words)))
-    environment.filters["name"] = lambda words: _name(redact.text(hide(words)))
-    environment.finalize = lambda value: _finalized(value, hide)
-    style, boot = _template("page.css"), _template("page.js")
-    runtime = _runtime()
-    made: str = environment.get_template(template).render(
-        version=__version__,
-        policy=_policy(style=style, scripts=(runtime, boot), pictures=pictures),
-        style=_trusted(style),
-        runtime=_trusted(runtime),
-        boot=_trusted(boot),
-        **values,
-    )
+    made.filters["marked"] = lambda words: _marked(redact.text(hide(words)))
+    made.filters["name"] = lambda words: _name(redact.text(hide(words)))
+    made.finalize = lambda value: _finalized(value, hide)
     return made
 
 
@@ -79,7 +99,7 @@ def numbered(charts: Iterable[Chart], hide: Callable[[str], str] = str) -> list[
 
 
 @cache
-def _runtime() -> str:
+def chart_runtime() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, without links to their source maps."""
     folder = files("assay.report.page") / "vega"
     listed = json.loads((folder / "versions.json").read_text(encoding="utf-8")).values()
@@ -87,7 +107,8 @@ def _runtime() -> str:
     return "\n".join(re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE) for text in texts)
 
 
-def _template(name: str) -> str:
+def page_text(name: str) -> str:
+    """The text of a template, a style sheet or a script."""
     return (files("assay.report.page") / "templates" / name).read_text(encoding="utf-8")
 
 

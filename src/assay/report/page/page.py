@@ -23,32 +23,36 @@ from assay.report.sentences.recommendation import recommendation
 from assay.report.tables import gathered, tables
 from assay.report.terminal import operators
 
+TEMPLATE = "page.html"
 MOST_EVIDENCE = 1  # items shown per doubt; the rest is collapsed
 MOST_PLACES = 2  # named per item of evidence; more are only counted
 
 
 def html(contents: Contents) -> str:
     """The complete page."""
-    return document(
-        "page.html",
-        contents.hide,
-        kicker="Assay report",
-        title=contents.title,
-        c=contents,
-        lead=lead(contents),
-        recommendation=recommendation(contents),
-        costs=costs.sentence(contents),
-        left_out=contents.left_out,
-        about=about(contents),
-        together=together(contents),
-        sections=_sections(contents),
-        answers=answers(contents),
-        doubts=_doubts(contents),
-        severities=SEVERITIES,
-        charts=_charts(contents),
-        rankings=[(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
-        ranking_note=ranking_words.how_to_read(contents.rankings),
-        tables=(
+    return document(TEMPLATE, contents.hide, **values(contents))
+
+
+def values(contents: Contents) -> dict[str, Any]:
+    """What the template shows."""
+    return {
+        "kicker": "Assay report",
+        "title": contents.title,
+        "c": contents,
+        "lead": lead(contents),
+        "recommendation": recommendation(contents),
+        "costs": costs.sentence(contents),
+        "left_out": contents.left_out,
+        "about": about(contents),
+        "together": together(contents),
+        "sections": _sections(contents),
+        "answers": answers(contents),
+        "doubts": _doubts(contents),
+        "severities": SEVERITIES,
+        "charts": _charts(contents),
+        "rankings": [(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
+        "ranking_note": ranking_words.how_to_read(contents.rankings),
+        "tables": (
             *tables(contents),
             *costs.tables(contents),
             *operators.tables(contents.summaries, tuple(contents.sides)),
@@ -58,9 +62,9 @@ def html(contents: Contents) -> str:
             *transport_words.tables(contents.sides),
             *run_time_words.tables(contents.run_times),
         ),
-        facts=_by_group(contents.facts),
-        differing=_by_group([fact for fact in contents.facts if fact.matters]),
-    )
+        "facts": _by_group(contents.facts),
+        "differing": _by_group([fact for fact in contents.facts if fact.matters]),
+    }
 
 
 # What the template receives -------------------------------------------------------------------------------

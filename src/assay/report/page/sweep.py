@@ -17,6 +17,7 @@ from assay.report.page.document import document, numbered
 from assay.report.sentences import sweep as sweep_words
 from assay.report.tables import Table, TableBody, TableRow
 
+TEMPLATE = "sweep.html"
 MOST_ROWS = 2_000  # of a table; the slowest come first
 _BASELINE = "its own baseline"
 
@@ -49,20 +50,24 @@ class SweepReport:
 
 def html(swept: SweepReport) -> str:
     """The complete page."""
+    return document(TEMPLATE, **values(swept))
+
+
+def values(swept: SweepReport) -> dict[str, Any]:
+    """What the template shows."""
     found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
-    return document(
-        "sweep.html",
-        kicker="Assay sweep",
-        title=swept.title,
-        swept=swept,
-        lead=sweep_words.lead(swept.verdicts.suspects, found, swept.verdicts.rings, judged=swept.judged),
-        about=swept.about,
-        sections=_sections(swept),
-        answers=_answers(swept),
-        notes=_notes(swept),
-        charts=numbered(_charts(swept)),
-        tables=_tables(swept),
-    )
+    return {
+        "kicker": "Assay sweep",
+        "title": swept.title,
+        "swept": swept,
+        "lead": sweep_words.lead(swept.verdicts.suspects, found, swept.verdicts.rings, judged=swept.judged),
+        "about": swept.about,
+        "sections": _sections(swept),
+        "answers": _answers(swept),
+        "notes": _notes(swept),
+        "charts": numbered(_charts(swept)),
+        "tables": _tables(swept),
+    }
 
 
 def plain(swept: SweepReport) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""What needs a person's look first: the newest session of each suite, judged."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal
+
+from assay.api.browsing import browse
+from assay.api.evidence import runs_directory
+from assay.errors import AssayError
+from assay.units import all_of, counted
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from assay.report.contents.contents import Contents
+    from assay.report.page.sweep import SweepReport
+
+AttentionKind = Literal["failed", "requirement", "slower", "node", "undecided", "damaged"]
+MOST_SUITES = 12  # of which the newest session is judged, the newest suites
+_SEEN_ROWS = 400  # of the newest sets, among which these suites are
+_MOST_KEPT = 256  # sessions whose judgment is kept while they don't change
+
+
+@dataclass(frozen=True)
+class AttentionItem:
+    """One thing to look at, in a session `suite/session`; `words` is one sentence."""
+
+    session: str
+    kind: AttentionKind
+    words: str
+
+
+def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem, ...]:
+    """What is off in the newest session of each of the newest suites, the newest first.
+
+    Failed requirements, slower sides, slow nodes of a sweep, failed runs, and sessions that can't be read, as
+    `assay report` and `assay show` find them. A session that has not changed is not judged again.
+
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if there are no runs.
+    """
+    directory = runs_directory(runs)
+    rows = browse(limit=_SEEN_ROWS, runs=directory).rows
+    newest: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        of_suite = newest.setdefault(row["suite"], [])
+        if not of_suite or of_suite[0]["session"] == row["session"]:
+            of_suite.append(row)
+    chosen = list(newest.values())[:MOST_SUITES]
+    return tuple(one for of_session in chosen for one in _of(directory, of_session))
+
+
+_kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()
+_keeping = Lock()
+
+
+def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[AttentionItem, ...]:
+    from assay.rundir.session import Session
+
+    name = f"{rows[0]['suite']}/{rows[0]['session']}"
+    attempts = Session(runs_dir / name).last_attempts()
+    key = (runs_dir, name, *(attempt.stamp() for attempt in attempts.values()))
+    with _keeping:
+        known = _kept.get(key)
+    if known is None:
+        known = tuple(_judged(runs_dir, name, rows))
+        with _keeping:
+            _kept[key] = known
+            while len(_kept) > _MOST_KEPT:
+                _kept.popitem(last=False)
+    return known
+
+
+def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[AttentionItem]:
+    from assay.api.reports import report
+    from assay.report.contents.contents import Contents
+
+    failed, finished = (sum(row[column] for row in rows) for column in ("failed", "finished"))
+    if failed:
+        who = all_of(failed, "run") if not finished else f"{failed} of {counted(failed + finished, 'run')}"
+        yield AttentionItem(name, "failed", f"{who} failed.".capitalize())
+    try:
+        about = report(name, runs=runs_dir, with_identity=True).about
+    except AssayError as error:  # what it says is what has to be looked at
+        yield AttentionItem(name, "damaged", str(error))
+        return
+    yield from _of_contents(name, about) if isinstance(about, Contents) else _of_sweep(name, about)
+
+
+def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:
+    from assay.report.contents.answers import answers
+
+    kinds: Mapping[str, AttentionKind] = {
+        "fails": "requirement",
+        "slower": "slower",
+        "undecided": "undecided",
+    }
+    for group in answers(contents):
+        for answer in group.answers:
+            if answer.kind in kinds:
+                yield AttentionItem(name, kinds[answer.kind], answer.sentence)
+
+
+def _of_sweep(name: str, swept: SweepReport) -> Iterator[AttentionItem]:
+    from assay.report.page.sweep import plain
+
+    for answer in plain(swept)["answers"]:
+        yield AttentionItem(name, "node", f"{answer['verdict']}: {answer['sentence']}")

@@ -1,0 +1,102 @@
+"""Runs and imported sets in pages: filtered, sorted and counted by the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.api.evidence import ready, runs_directory
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+
+    from assay.store import Filter, SortOrder
+
+MOST_ROWS = 1000  # of a page
+RUN_COLUMNS = ("created_at", "reference", "state", "duration_s", "benchmark")
+SET_COLUMNS = ("created_at", "reference", "finished", "failed", "open")
+
+
+@dataclass(frozen=True)
+class RowPage:
+    """The result of `browse`.
+
+    rows    as the index has them
+    total   rows of all pages
+    number  of this page, from 1
+    pages   at least 1
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    total: int
+    number: int
+    pages: int
+
+
+def browse(
+    only: Filter | None = None,
+    *,
+    order: SortOrder | None = None,
+    number: int = 1,
+    limit: int = 50,
+    trials: bool = False,
+    runs: str | PathLike[str] | None = None,
+) -> RowPage:
+    """One page of sets, or of runs, as the index has them: nothing else is read, so 100,000 runs are fast.
+
+    only    a filter; None: all
+    order   by one of SET_COLUMNS, or of RUN_COLUMNS for trials; None: the newest first
+    number  of the page, from 1; a later one than the last is the last
+    limit   rows of a page
+    trials  one row per run instead of one per session and system
+    runs    directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if there are no runs, or for a limit or a column that does not exist.
+    """
+    from assay import store
+    from assay.run.answered import answered
+
+    columns = RUN_COLUMNS if trials else SET_COLUMNS
+    chosen, by = only or store.Filter(), order or store.SortOrder()
+    if not 1 <= limit <= MOST_ROWS:
+        raise InputError(f"limit: found {limit}; expected 1 to {MOST_ROWS}")
+    if by.column not in columns:
+        raise InputError(f"sort: found {by.column!r}; expected {', '.join(columns)}")
+    directory = runs_directory(runs)
+    ready(directory)
+    listed = store.listed_runs if trials else store.listed_sets
+
+    def question() -> RowPage:
+        total = store.counted(directory, chosen, sets=not trials)
+        pages = max(1, -(-total // limit))
+        at = min(max(1, number), pages)
+        return RowPage(listed(directory, chosen, limit, by, (at - 1) * limit), total, at, pages)
+
+    return answered(directory, question)
+
+
+def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:
+    """What `browse` can choose from: names of suites, systems, workloads, benchmarks and states, sorted.
+
+    Raises InputError if there are no runs.
+    """
+    from assay import store
+    from assay.run.answered import answered
+
+    directory = runs_directory(runs)
+    ready(directory)
+    return answered(directory, lambda: store.chosen_from(directory))
+
+
+def refresh(*, runs: str | PathLike[str] | None = None) -> None:
+    """Take what changed since the index was made into it, and log differences.
+
+    Raises InputError if there are no runs, or for runs that no file describes.
+    """
+    from assay.api.evidence import up_to_date
+
+    directory = runs_directory(runs)
+    ready(directory)
+    up_to_date(directory, None)

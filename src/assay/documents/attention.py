@@ -1,0 +1,16 @@
+"""What needs a look, as `/api/v1/attention` answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.records import to_plain
+
+if TYPE_CHECKING:
+    from assay.api.attention import AttentionItem
+
+
+def document(found: Sequence[AttentionItem]) -> dict[str, Any]:
+    """The document."""
+    return {"schema": "assay.attention/1", "attention": [to_plain(one) for one in found]}

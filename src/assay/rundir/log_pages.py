@@ -1,0 +1,217 @@
+"""A log of any size in pages: where a line begins is found without reading what is before it twice.
+
+The ends of lines are counted once per block of 4 MiB, and the counts are kept while the log only grows. So a
+page in the middle of 2 GB reads one block. A line has the number that readers give it: only a newline
+counts, as in `assay.inputs.Log`.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from assay.inputs import LONGEST_LINE, reading
+
+BLOCK_BYTES: Final = 1 << 22
+MOST_LINES: Final = 500  # of a page
+MOST_MATCHES: Final = 100  # of one search
+SEARCHED_BYTES: Final = 256 << 20  # by one search, which then can be continued
+_MOST_KEPT = 64  # logs whose counts are kept
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line with its number from 1, without its end; `cut`: it is longer, and only its beginning is here."""
+
+    number: int
+    text: str
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class LogPage:
+    """Consecutive lines of a log.
+
+    total  lines of the whole log now
+    bytes  its size now
+    """
+
+    lines: tuple[LogLine, ...]
+    total: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LogMatches:
+    """Lines that contain what was searched for.
+
+    next_line  where the search can be continued; None if the whole log was searched
+    """
+
+    lines: tuple[LogLine, ...]
+    next_line: int | None
+
+
+def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:
+    """Lines from `first` on; from the last one if there are fewer. Raises InputError if it is unreadable."""
+    with reading(path) as file:
+        starts = _starts_of(path, file)
+        total = starts.lines(file)
+        at = min(max(1, first), max(1, total))
+        file.seek(starts.begin(file, at))
+        lines = tuple(_lines(file, starts, at, min(most, total - at + 1)))
+        return LogPage(lines, total, os.fstat(file.fileno()).st_size)
+
+
+def search(
+    path: Path, words: str, first: int = 1, is_match: Callable[[LogLine], bool] = lambda _line: True
+) -> LogMatches:
+    """Lines from `first` on that contain the words, whatever their case in ASCII.
+
+    is_match  has the last word on a line, such as whether its words are still there without secrets
+
+    Raises InputError if the log is unreadable.
+    """
+    needle = words.encode().lower()
+    found: list[LogLine] = []
+    with reading(path) as file:
+        starts = _starts_of(path, file)
+        begin = starts.begin(file, first)
+        file.seek(begin)
+        for number, line in _matching(file, needle, first):
+            one = _line(number, line)
+            if (not found or found[-1].number != number) and is_match(one):
+                found.append(one)
+            if len(found) == MOST_MATCHES:
+                return LogMatches(tuple(found), number + 1)
+        if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
+            return LogMatches(tuple(found), starts.line_at(file, begin + SEARCHED_BYTES))
+    return LogMatches(tuple(found), None)
+
+
+def _matching(file: BufferedReader, needle: bytes, number: int) -> Iterator[tuple[int, bytes]]:
+    """Each matching line with its number; stops after SEARCHED_BYTES, a line that ends there is left."""
+    rest, read_bytes = b"", 0
+    while read_bytes < SEARCHED_BYTES and (data := file.read(BLOCK_BYTES)):
+        read_bytes += len(data)
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        whole = data[:end] if end else data if len(data) > BLOCK_BYTES else b""
+        rest = data[end:] if end else data[-len(needle) :] if whole else data
+        lowered, at = whole.lower(), 0
+        counted = 0
+        while (hit := lowered.find(needle, at)) >= 0:
+            number += whole.count(b"\n", counted, hit)
+            counted = hit
+            begin, stop = whole.rfind(b"\n", 0, hit) + 1, whole.find(b"\n", hit)
+            stop = len(whole) if stop < 0 else stop
+            yield number, whole[begin:stop]
+            at = stop
+        number += whole.count(b"\n", counted)
+    if read_bytes < SEARCHED_BYTES and needle in rest.lower():
+        yield number, rest
+
+
+def _lines(file: BufferedReader, starts: _LineStarts, first: int, count: int) -> Iterator[LogLine]:
+    for number in range(first, first + count):
+        raw = file.readline(LONGEST_LINE + 1)
+        yield _line(number, raw.removesuffix(b"\n"))
+        if not raw.endswith(b"\n"):  # the rest of a long line is not read
+            file.seek(starts.begin(file, number + 1))
+
+
+def _line(number: int, raw: bytes) -> LogLine:
+    text = raw[:LONGEST_LINE].decode(errors="replace").removesuffix("\r")
+    return LogLine(number, text, cut=len(raw) > LONGEST_LINE)
+
+
+class _LineStarts:
+    """The number of line ends before each block of a log, counted as far as it was needed."""
+
+    def __init__(self, identity: tuple[int, int]) -> None:
+        self.identity = identity
+        self._before = [0]  # line ends before block n; a block counts once it is whole
+        self._counting = Lock()
+
+    @property
+    def counted_bytes(self) -> int:
+        """How far the log was counted."""
+        return (len(self._before) - 1) * BLOCK_BYTES
+
+    def lines(self, file: BufferedReader) -> int:
+        """Lines of the log; one without an end counts."""
+        self._count(file)
+        file.seek(self.counted_bytes)
+        tail = file.read(BLOCK_BYTES)
+        if not tail and len(self._before) > 1:
+            file.seek(-1, os.SEEK_CUR)
+            return self._before[-1] + (file.read(1) != b"\n")
+        return self._before[-1] + tail.count(b"\n") + (tail[-1:] not in (b"\n", b""))
+
+    def begin(self, file: BufferedReader, line: int) -> int:
+        """The offset at which a line begins; the log's size if there is no such line."""
+        self._count(file)
+        ends = line - 1
+        if ends <= 0:
+            return 0
+        block = bisect_left(self._before, ends) - 1
+        file.seek(block * BLOCK_BYTES)
+        data = file.read(BLOCK_BYTES)
+        return block * BLOCK_BYTES + _after(data, ends - self._before[block])
+
+    def line_at(self, file: BufferedReader, offset: int) -> int:
+        """The number of the line that contains an offset."""
+        self._count(file)
+        block = min(offset // BLOCK_BYTES, len(self._before) - 1)
+        file.seek(block * BLOCK_BYTES)
+        return self._before[block] + file.read(offset - block * BLOCK_BYTES).count(b"\n") + 1
+
+    def _count(self, file: BufferedReader) -> None:
+        with self._counting:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(self.counted_bytes)
+            while len(self._before) * BLOCK_BYTES <= size:
+                data = file.read(BLOCK_BYTES)
+                if len(data) < BLOCK_BYTES:  # it became shorter meanwhile
+                    return
+                self._before.append(self._before[-1] + data.count(b"\n"))
+
+
+def _after(data: bytes, ends: int) -> int:
+    """The offset after so many line ends; the length if there are fewer."""
+    begin, end = 0, len(data)
+    if data.count(b"\n") < ends:
+        return end
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        there = data.count(b"\n", begin, middle)
+        if there >= ends:
+            end = middle
+        else:
+            begin, ends = middle, ends - there
+    return end
+
+
+_kept: OrderedDict[Path, _LineStarts] = OrderedDict()
+_keeping = Lock()
+
+
+def _starts_of(path: Path, file: BufferedReader) -> _LineStarts:
+    """The counts of a log, which are new if the file is another one or has become shorter."""
+    about = os.fstat(file.fileno())
+    identity = about.st_dev, about.st_ino
+    with _keeping:
+        known = _kept.pop(path, None)
+        if known is None or known.identity != identity or known.counted_bytes > about.st_size:
+            known = _LineStarts(identity)
+        _kept[path] = known
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    return known

@@ -1,0 +1,123 @@
+"""The application: its routes, and what an error looks like."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from litestar import Litestar, Request, Response, get
+from litestar.di import Provide
+from litestar.exceptions import HTTPException, NotFoundException
+from litestar.openapi import OpenAPIConfig
+from litestar.types import ASGIApp
+
+from assay import __version__
+from assay.errors import AssayError, BusyError, InputError
+from assay.web import compare_pages, doubt_pages, json_api, list_pages, live, session_pages
+from assay.web.etags import ETags
+from assay.web.guard import Guard, own_names
+from assay.web.rendering import CACHED_S, page, static_file
+from assay.web.site import Site
+
+_log = logging.getLogger("assay")
+_DESCRIPTION = "Answers of Assay as the documents that `--json` prints. Nothing here changes anything."
+
+
+def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> ASGIApp:
+    """The application for one runs directory.
+
+    host   that the server listens on
+    names  further host names that it is reached by, such as a proxy's
+    """
+    site = Site(runs)
+    watchers = live.Watchers(site)
+    app = Litestar(
+        route_handlers=[
+            list_pages.home,
+            list_pages.attention_part,
+            list_pages.runs,
+            session_pages.session,
+            session_pages.run,
+            session_pages.log,
+            compare_pages.comparison,
+            doubt_pages.doubts,
+            doubt_pages.doubt,
+            live.live,
+            live.events,
+            about_api,
+            static,
+            json_api.ROUTES,
+            openapi,
+        ],
+        dependencies={
+            "site": Provide(lambda: site, sync_to_thread=False),
+            "watchers": Provide(lambda: watchers, sync_to_thread=False),
+        },
+        exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
+        openapi_config=OpenAPIConfig(
+            "Assay", __version__, description=_DESCRIPTION, path="/api/v1/schema", render_plugins=[]
+        ),
+        logging_config=None,
+    )
+    return Guard(ETags(app), own_names(host, names))
+
+
+@get("/api", sync_to_thread=True, include_in_schema=False)
+def about_api(request: Request[Any, Any, Any]) -> Response[str]:
+    """What the JSON API answers."""
+    paths = request.app.openapi_schema.to_schema()["paths"]
+    operations = [(path, one["get"]["summary"]) for path, one in paths.items()]
+    return page("api.html", here="/api", title="JSON API", operations=operations)
+
+
+@get("/api/v1/openapi.json", sync_to_thread=True, include_in_schema=False)
+def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """The description of the API, OpenAPI 3.1."""
+    return request.app.openapi_schema.to_schema()
+
+
+@get("/static/{digest:str}/{name:str}", sync_to_thread=False, include_in_schema=False)
+def static(digest: str, name: str) -> Response[bytes]:  # noqa: ARG001
+    """A style sheet, a script or a picture of the site; the digest is there for caches."""
+    found = static_file(name)
+    if found is None:
+        raise NotFoundException("There is no such file.")
+    content, media_type = found
+    headers = {"Cache-Control": f"public, max-age={CACHED_S}, immutable"}
+    return Response(content, media_type=f"{media_type}; charset=utf-8", headers=headers)
+
+
+# Errors ---------------------------------------------------------------------------------------------------
+
+
+def _assay_error(request: Request[Any, Any, Any], error: AssayError) -> Response[Any]:
+    status = 422 if isinstance(error, InputError) else 503
+    return _problem(request, status, str(error), {"Retry-After": "5"} if isinstance(error, BusyError) else {})
+
+
+def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    words = error.detail
+    if isinstance(error.extra, list):  # what is wrong with the parameters of the address
+        words = "\n".join(f"{one.get('key', '')}: {one.get('message', '')}" for one in error.extra)
+    return _problem(request, error.status_code, words, error.headers or {})
+
+
+def _own_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    _log.error("%s %s", request.method, request.url.path, exc_info=error)
+    return _problem(request, 500, "Assay failed to answer this; the server's log says why.", {})
+
+
+def _problem(request: Request[Any, Any, Any], status: int, words: str, headers: Any) -> Response[Any]:
+    """An error as a page, or as a problem document for the API."""
+    title = HTTPStatus(status).phrase
+    if request.url.path.startswith("/api/v1"):
+        from assay import redact
+
+        plain = {"title": title, "status": status, "detail": redact.text(words)}
+        return Response(plain, status_code=status, media_type="application/problem+json", headers=headers)
+    made = page("error.html", status=status, title=title, lines=words.splitlines())
+    made.headers.update(headers)
+    return made

@@ -1,0 +1,100 @@
+"""The compare builder: its address is the question, so the same address gives the same verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get
+
+from assay.api.browsing import browse
+from assay.api.comparisons import Comparisons, compare, rank
+from assay.errors import InputError
+from assay.report.contents.contents import Contents, failures
+from assay.report.page import page as report_page
+from assay.report.sentences import sentences
+from assay.web.queries import Name, some
+from assay.web.rendering import page, with_query
+from assay.web.session_pages import command_line, report_values
+from assay.web.site import Site
+
+MOST_OFFERED = 200  # references that the form offers, the newest
+
+
+@get("/compare", sync_to_thread=True, include_in_schema=False)
+def comparison(
+    site: Site,
+    a: Name = None,
+    b: Name = None,
+    margin: Name = None,
+    metric: Name = None,
+    baseline: Name = None,
+) -> Response[str]:
+    """The form, and below it the answer."""
+    site.refresh()
+    asked = {
+        "a": some(a),
+        "b": some(b),
+        "margin": some(margin),
+        "metric": some(metric),
+        "baseline": some(baseline),
+    }
+    frame: dict[str, Any] = {
+        "here": "/compare",
+        "title": "Compare",
+        "form": "compare_form.html",
+        "asked": asked,
+        "offered": [row["reference"] for row in browse(limit=MOST_OFFERED, runs=site.runs).rows],
+    }
+    first = asked["a"]
+    if first is None:
+        return page("compare.html", **frame)
+    try:
+        contents = _answer(site, first, asked)
+    except InputError as error:
+        return page("compare.html", status=422, **frame, problems=str(error).splitlines())
+    second = [asked["b"]] if asked["b"] else []
+    options = {f"--{name}": asked[name] for name in ("margin", "metric", "baseline")}
+    values = report_values(contents)
+    return page(
+        report_page.TEMPLATE,
+        **values
+        | frame
+        | {
+            "kicker": "",
+            "title": " and ".join([first, *second]),
+            "tables": [table for table in values["tables"] if table.bodies],
+            "command": command_line("compare", first, *second, **options),
+            "actions": [("As JSON", with_query("/api/v1/compare", **asked))],
+        },
+    )
+
+
+def _answer(site: Site, a: str, asked: dict[str, str | None]) -> Contents:
+    b, metric, baseline = asked["b"], asked["metric"], asked["baseline"]
+    if b is None and baseline is None and (ranked := rank(a, metric=metric, runs=site.runs)):
+        return _contents(None, rankings=ranked, title=a)
+    found = compare(a, b, margin=asked["margin"], metric=metric, baseline=baseline, runs=site.runs)
+    return _contents(found, title=a)
+
+
+def _contents(found: Comparisons | None, *, title: str, **more: Any) -> Contents:
+    """What `compare` answered, as a report holds it: nothing is judged again."""
+    none = Comparisons((), (), (), 0.0)
+    of = found or none
+    sides = {name: tuple(results) for name, results in of.sides.items()}
+    return Contents(
+        title=title,
+        sides=sides,
+        margin=of.margin,
+        primary=of.leading,
+        comparisons=of.comparisons,
+        questions=sentences.questions(of.primary),
+        requirements=(),
+        curves=(),
+        summaries=(),
+        failures=tuple(one for name, results in sides.items() for one in failures(name, results)),
+        open=of.open,
+        uncompared=tuple((f"{point.benchmark} {point.metric}", why) for point, why in of.not_compared),
+        splits=of.time_to_train,
+        **more,
+    )

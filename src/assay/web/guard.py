@@ -1,0 +1,108 @@
+"""What stands before every answer: which requests are taken, and the headers that keep a page harmless."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+from litestar.types import ASGIApp, Message, Receive, Send
+
+LONGEST_ADDRESS = 8192  # bytes of path and query
+MOST_STREAMS = 100  # open at once, over all browsers
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def own_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
+    """Host names that a request may be for: a page of another site can't make its own name point here.
+
+    host  that the server listens on
+    more  names by which a proxy is reached
+    """
+    local = {"localhost", socket.gethostname(), socket.getfqdn()}
+    return frozenset(name.lower() for name in (*local, host, *more) if name)
+
+
+class Guard:
+    """The application behind these checks, as an ASGI application."""
+
+    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Refuse the request, or answer it with the headers of every page."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope["method"] = "GET"
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *_headers()]
+            elif is_head and message["type"] == "http.response.body":
+                message["body"] = b""
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+    def _refusal(self, scope: Any) -> tuple[int, str] | None:
+        host = next((v.decode("latin-1") for k, v in scope["headers"] if k == b"host"), "")
+        if not self._is_own(host):
+            words = f"This server does not answer for the host {host!r}; --host NAME allows a name."
+            return 421, words
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "This server only answers questions: GET and HEAD."
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
+            return 414, f"The address is longer than {LONGEST_ADDRESS} bytes."
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if name.strip("[]").lower().rstrip(".") in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True  # nobody can make an address point elsewhere
+
+
+def _headers() -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+async def _refuse(send: Send, status: int, words: str) -> None:
+    text = words.encode("ascii", errors="backslashreplace")
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+    headers += [(b"allow", b"GET, HEAD")] if status == 405 else []
+    start: Any = {"type": "http.response.start", "status": status, "headers": [*headers, *_headers()]}
+    body: Any = {"type": "http.response.body", "body": text, "more_body": False}
+    await send(start)
+    await send(body)

@@ -1,0 +1,127 @@
+"""Home, and the list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Response, get
+
+from assay.api.attention import attention
+from assay.api.browsing import browse, filters
+from assay.web.queries import Limit, Name, PageNumber, StateName, chosen, ordered
+from assay.web.rendering import page, with_query
+from assay.web.site import Site
+
+NEWEST = 15  # sets on the home page
+SET_HEADS = (
+    ("reference", "reference"),
+    ("finished", "ok"),
+    ("failed", "failed"),
+    ("open", "open"),
+    ("created_at", "when (UTC)"),
+)
+RUN_HEADS = (
+    ("reference", "run"),
+    ("state", "state"),
+    ("benchmark", "benchmark"),
+    ("duration_s", "took"),
+    ("created_at", "when (UTC)"),
+)
+
+
+@get("/", sync_to_thread=True, include_in_schema=False)
+def home(site: Site) -> Response[str]:
+    """What needs attention, and the newest sessions."""
+    site.refresh()
+    newest = browse(limit=NEWEST, runs=site.runs)
+    return page(
+        "home.html",
+        here="/",
+        title="What needs attention",
+        newest=newest,
+        is_open=any(row["open"] for row in newest.rows),
+        trouble=site.trouble,
+    )
+
+
+@get("/attention", sync_to_thread=True, include_in_schema=False)
+def attention_part(site: Site) -> Response[str]:
+    """The part of the home page that takes longer, also as a page without a frame."""
+    return page("attention.html", attention=attention(runs=site.runs))
+
+
+@get("/runs", sync_to_thread=True, include_in_schema=False)
+def runs(
+    site: Site,
+    suite: Name = None,
+    system: Name = None,
+    workload: Name = None,
+    benchmark: Name = None,
+    of_state: StateName = None,
+    since: Name = None,
+    q: Name = None,
+    sort: Name = None,
+    trials: bool = False,
+    number: PageNumber = 1,
+    limit: Limit = 50,
+) -> Response[str]:
+    """Sets or runs, filtered and sorted; every choice is in the address."""
+    site.refresh()
+    only = chosen(suite, system, workload, benchmark, of_state, since, q)
+    by = ordered(sort)
+    asked: dict[str, Any] = {
+        "suite": suite,
+        "system": system,
+        "workload": workload,
+        "benchmark": benchmark,
+        "state": of_state,
+        "since": since,
+        "q": q,
+        "trials": "true" if trials else None,
+        "limit": None if limit == 50 else limit,
+    }
+    found = browse(only, order=by, number=number, limit=limit, trials=trials, runs=site.runs)
+    known = filters(runs=site.runs)
+    return page(
+        "runs.html",
+        here="/runs",
+        title="Runs",
+        found=found,
+        trials=trials,
+        asked=asked,
+        narrowed=any(value for name, value in asked.items() if name not in ("q", "limit")),
+        fields=[(name, known[name], asked[name] or "") for name in known],
+        heads=[
+            _head(column, words, asked, by.column, descending=by.descending)
+            for column, words in _heads(trials=trials)
+        ],
+        pages=[
+            (words, with_query("/runs", **asked, sort=sort, number=at))
+            for words, at, shown in (
+                ("First", 1, found.number > 1),
+                ("Previous", found.number - 1, found.number > 1),
+                ("Next", found.number + 1, found.number < found.pages),
+                ("Last", found.pages, found.number < found.pages),
+            )
+            if shown
+        ],
+        trouble=site.trouble,
+    )
+
+
+def _heads(*, trials: bool) -> tuple[tuple[str, str], ...]:
+    return RUN_HEADS if trials else SET_HEADS
+
+
+def _head(column: str, words: str, asked: Mapping[str, Any], by: str, *, descending: bool) -> dict[str, str]:
+    """A column's heading: how it is sorted now, and the address that sorts by it, or turns the order."""
+    is_sorted = column == by
+    turned = f"{'' if is_sorted and descending else '-'}{column}"
+    state = ("descending" if descending else "ascending") if is_sorted else ""
+    return {
+        "words": words,
+        "sorted": state,
+        "url": with_query("/runs", **asked, sort=turned),
+        "column": column,
+    }

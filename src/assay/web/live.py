@@ -1,0 +1,159 @@
+"""What runs now, and how it stays up to date: one look at the files for all browsers together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from litestar import Response, get
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from assay.api.running import top
+from assay.errors import AssayError, BusyError
+from assay.units import human, human_seconds, significant
+from assay.web.guard import MOST_STREAMS
+from assay.web.queries import Name, some
+from assay.web.rendering import page, text_of, with_query
+from assay.web.site import Site
+
+if TYPE_CHECKING:
+    from assay.monitor.live import LiveRun
+
+LOOK_S = 2.0  # between two looks at what runs
+PING_S = 15.0  # of silence, after which proxies would close a stream
+
+
+@get("/live", sync_to_thread=True, include_in_schema=False)
+def live(site: Site, session: Name = None) -> Response[str]:
+    """What runs now; a browser with scripts keeps it up to date."""
+    name = some(session)
+    return page(
+        "live.html",
+        here="/live",
+        title="What runs now",
+        events=with_query("/live/events", session=name),
+        runs=shown(top(name or "", runs=site.runs).running),
+        command=f"assay top {name or ''}".rstrip(),
+    )
+
+
+@get("/live/events", include_in_schema=False)
+async def events(watchers: Watchers, session: Name = None) -> ServerSentEvent:
+    """The same part of the page again whenever it changed."""
+    return ServerSentEvent(watchers.follow(some(session) or ""))
+
+
+def shown(lives: Sequence[LiveRun]) -> list[dict[str, Any]]:
+    """Each running trial as texts: progress, figures, and what is off."""
+    return [
+        {
+            "id": live.run.id,
+            "trial": live.run.trial.id,
+            "session": live.session,
+            "system": live.run.trial.system,
+            "done": live.done,
+            "trials": live.trials,
+            "running": human_seconds(live.running_s),
+            "stopped": live.stopped,
+            "figures": {
+                name: significant(value, 4)
+                for rank in reversed(live.ranks)
+                for name, value in rank.figures.items()
+            },
+            "nodes": [
+                {
+                    "node": node.node,
+                    "off": node.off,
+                    "cores": _number(node.speeds.get("job_cpu_seconds")),
+                    "memory": _bytes(node.values.get("job_memory_bytes")),
+                    "gpus": [
+                        (gpu.index, _number(gpu.values.get("utilization_percent"), "%"), gpu.off)
+                        for gpu in node.gpus
+                    ],
+                }
+                for node in live.nodes
+            ],
+            "off": [f"rank {rank.rank}: {rank.off}" for rank in live.ranks if rank.off],
+        }
+        for live in lives
+    ]
+
+
+def _number(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{significant(value, 3)} {unit}".rstrip()
+
+
+def _bytes(value: float | None) -> str:
+    return "" if value is None else human(value, "B")
+
+
+class Watchers:
+    """Looks at what runs as long as somebody follows it, once for all who follow the same."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._watched: dict[str, _Watched] = {}
+        self._streams = 0
+
+    async def follow(self, session: str) -> AsyncIterator[ServerSentEventMessage]:
+        """The part of the page at once, then whenever it changed; a comment keeps a silent stream open.
+
+        Raises BusyError if too many browsers follow already.
+        """
+        if self._streams >= MOST_STREAMS:
+            raise BusyError(f"{MOST_STREAMS} browsers follow already; close one, or reload the page instead")
+        self._streams += 1
+        watched = self._watched.setdefault(session, _Watched())
+        watched.followers += 1
+        if watched.look is None:
+            watched.look = asyncio.create_task(self._look(session, watched))
+        seen = 0
+        try:
+            while True:
+                if watched.version == seen:
+                    async with watched.changed:
+                        is_new = await _within(watched.changed.wait(), PING_S)
+                    if not is_new:
+                        yield ServerSentEventMessage(data=None, comment="still here")
+                        continue
+                seen = watched.version
+                yield ServerSentEventMessage(data=watched.part, id=seen)
+        finally:
+            self._streams -= 1
+            watched.followers -= 1
+            if not watched.followers and watched.look is not None:
+                watched.look.cancel()
+                self._watched.pop(session, None)
+
+    async def _look(self, session: str, watched: _Watched) -> None:
+        while True:
+            part = await asyncio.to_thread(self._part, session)
+            if part != watched.part:
+                async with watched.changed:
+                    watched.part, watched.version = part, watched.version + 1
+                    watched.changed.notify_all()
+            await asyncio.sleep(LOOK_S)
+
+    def _part(self, session: str) -> str:
+        try:
+            return text_of("running.html", runs=shown(top(session, runs=self._site.runs).running))
+        except AssayError as error:
+            return text_of("running.html", problem=str(error))
+
+
+class _Watched:
+    """What is followed: the newest part of the page, its version, and who waits for the next."""
+
+    def __init__(self) -> None:
+        self.part, self.version, self.followers = "", 0, 0
+        self.changed = asyncio.Condition()
+        self.look: asyncio.Task[None] | None = None
+
+
+async def _within(wait: Any, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(wait, seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""Pages as HTML: the templates here, in whose frame the report's templates are shown too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment
+from litestar import MediaType, Response
+
+from assay import __version__
+from assay.report.page.document import chart_runtime, environment, page_text
+from assay.units import human, human_seconds
+
+STYLES = ("report.css", "site.css")
+CACHED_S = 365 * 24 * 3600  # a file of the site: its address changes when it does
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> Response[str]:
+    """A page from one of the templates; everything put into it is escaped and without secrets."""
+    return Response(
+        text_of(template, **values),
+        status_code=status,
+        media_type=MediaType.HTML,
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+def text_of(template: str, **values: Any) -> str:
+    """The HTML of a template."""
+    return _environment().get_template(template).render(**values)
+
+
+def session_url(reference: str) -> str:
+    """The page of `suite/session` or `suite/session/trial`; of `suite/session:system`, the session's."""
+    path = reference.partition(":")[0]
+    return f"/sessions/{quote(path)}"
+
+
+def log_url(run: str, log: str, *, attempt: int | None = None, line: int | None = None, q: str = "") -> str:
+    """The page of a log; with a line, the one that begins shortly before it."""
+    asked: dict[str, Any] = {"attempt": attempt, "line": line, "q": q}
+    query = urlencode({name: value for name, value in asked.items() if value})
+    return (
+        f"{session_url(run)}/logs/{quote(log, safe='')}"
+        + f"?{query}" * bool(query)
+        + (f"#L{line}" if line else "")
+    )
+
+
+def with_query(path: str, **values: Any) -> str:
+    """An address with those values that are neither empty nor None; lists repeat their name."""
+    pairs: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        pairs += [(name, one) for one in several if one not in (None, "")]
+    return path + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+def static_file(name: str) -> tuple[bytes, str] | None:
+    """A file of the site with its media type; None if there is none with this name."""
+    made = _files().get(name)
+    return None if made is None else (made, _TYPES[name.rpartition(".")[2]])
+
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    own = {one.name: one.read_bytes() for one in (files("assay.web") / "static").iterdir()}
+    texts = {
+        "report.css": page_text("page.css"),
+        "charts.js": page_text("page.js"),
+        "vega.js": chart_runtime(),
+    }
+    return own | {name: text.encode() for name, text in texts.items()}
+
+
+def _static_url(name: str) -> str:
+    """With a digest of its content, so that it can be cached as long as a browser wants."""
+    return f"/static/{hashlib.sha256(_files()[name]).hexdigest()[:12]}/{name}"
+
+
+@cache
+def _environment() -> Environment:
+    made = environment(first="assay.web")
+    made.globals.update(
+        version=__version__,
+        styles=[_static_url(name) for name in STYLES],
+        static=cache(_static_url),
+        session_url=session_url,
+        log_url=log_url,
+        with_query=with_query,
+        doubts_url="/doubts",
+    )
+    made.filters["when"] = _when
+    made.filters["took"] = lambda seconds: "" if seconds is None else human_seconds(seconds)
+    made.filters["size"] = lambda count: human(float(count), "B")
+    made.filters["printable"] = _printable
+    return made
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _printable(text: str) -> str:
+    """Text of a log, with a dot for what could change how the rest is read."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{MIDDLE DOT}" for c in text)

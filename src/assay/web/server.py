@@ -1,0 +1,76 @@
+"""The server: listens on a port until it is stopped."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from assay.errors import HostError, InputError
+
+BACKLOG = 128
+MOST_CONNECTIONS = 400  # at once; more are refused with 503
+STOPPING_S = 2  # for open answers, when it is stopped
+
+
+def serve(
+    address: str, runs: Path, *, names: Iterable[str] = (), ready: Callable[[str], object] = lambda _url: None
+) -> None:
+    """Answer on an address until Ctrl-C or SIGTERM.
+
+    address  `127.0.0.1:8080`; port 0: a free one
+    names    further host names that the server is reached by
+    ready    called with the URL once connections are accepted
+
+    Raises InputError for what is no address, HostError if it can't be listened on.
+    """
+    import uvicorn
+
+    from assay.web.app import make_app
+
+    host, port = _parts(address)
+    listening = _listen(host, port, address)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    config = uvicorn.Config(
+        make_app(runs, host, names),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOPPING_S,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    ready(url)
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _parts(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"{address!r} is no address; write it as 127.0.0.1:8080")
+    return host.strip("[]"), int(port)
+
+
+def _listen(host: str, port: int, address: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise HostError(
+            f"can't listen on {address}: {error.strerror or error}; choose another one with --listen"
+        ) from error
+    made.set_inheritable(True)
+    return made
+
+
+def _warm_up() -> None:
+    """Import what the first session's page needs, so that its reader doesn't wait for it."""
+    from importlib import import_module
+
+    for name in ("scipy.stats", "altair", "assay.report.page.page", "assay.read"):
+        import_module(name)

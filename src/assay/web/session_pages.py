@@ -1,0 +1,198 @@
+"""A session as its report shows it, one run, and its logs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from litestar import Response, get
+from litestar.exceptions import NotFoundException
+
+from assay.api.details import RunDetails, show
+from assay.api.reports import report
+from assay.api.run_logs import read_log, run_logs, search_log
+from assay.report import figures
+from assay.report.contents.contents import Contents
+from assay.report.page import page as report_page
+from assay.report.page import sweep as sweep_page
+from assay.rundir.log_pages import MOST_LINES, LogLine
+from assay.web.queries import Attempt, Line, Name, some
+from assay.web.rendering import log_url, page, session_url, with_query
+from assay.web.site import Site
+
+LINES_BEFORE = 10  # a linked line, so that it is not the first on its page
+
+
+@get("/sessions/{suite:str}/{session:str}", sync_to_thread=True, include_in_schema=False)
+def session(
+    site: Site, suite: str, session: str, margin: Name = None, baseline: Name = None
+) -> Response[str]:
+    """The report of a session, in the frame of the site."""
+    name = f"{suite}/{session}"
+    _must_exist(site.runs, name)
+    made = report(name, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs)
+    words = {"--margin": some(margin), "--baseline": some(baseline)}
+    about = made.about
+    shown = report_values(about) if isinstance(about, Contents) else sweep_page.values(about)
+    return page(
+        report_page.TEMPLATE if isinstance(about, Contents) else sweep_page.TEMPLATE,
+        **shown
+        | {
+            "title": name,
+            "kicker": shown["kicker"].replace("Assay report", "Session"),
+            "command": command_line("report", name, **words),
+            "actions": [
+                ("Compare with another", with_query("/compare", a=name)),
+                ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
+                ("As JSON", with_query("/api/v1/show", run=name)),
+            ],
+        },
+    )
+
+
+def report_values(contents: Contents) -> dict[str, Any]:
+    """What the report's template shows, with a link to each run's page in place of copied logs."""
+    links = {
+        result.run.id: {"page and logs": session_url(result.run.id)}
+        for results in contents.sides.values()
+        for result in results
+    }
+    return report_page.values(replace(contents, logs=links))
+
+
+def command_line(*words: str, **options: str | None) -> str:
+    """The command that answers the same, quoted for a shell."""
+    given = [part for name, value in options.items() if value for part in (name, value)]
+    return shlex.join(["assay", *words, *given])
+
+
+@get("/sessions/{suite:str}/{session:str}/{trial:str}", sync_to_thread=True, include_in_schema=False)
+def run(site: Site, suite: str, session: str, trial: str, attempt: Attempt = None) -> Response[str]:
+    """One run: its end, measurements by log line, doubts, machines and logs."""
+    name = f"{suite}/{session}/{trial}"
+    _must_exist(site.runs, name)
+    details = show(name, runs=site.runs)
+    logs = run_logs(name, attempt=attempt, runs=site.runs)
+    [result, *_] = details.runs.results
+    return page(
+        "run.html",
+        title=trial,
+        kicker="Run",
+        about=_about(details),
+        command=command_line("show", name),
+        actions=[
+            ("Its session", session_url(f"{suite}/{session}")),
+            ("As JSON", with_query("/api/v1/show", run=name)),
+        ],
+        result=result,
+        logs=logs,
+        is_last=logs.attempt == max(logs.attempts),
+        attempts=[(number, with_query(session_url(name), attempt=number)) for number in logs.attempts],
+        measurements=[
+            (m, figures.labels(m.labels), log_url(name, m.file, line=m.line) if m.file in logs.bytes else "")
+            for m in result.reading.measurements
+        ],
+        doubts=details.doubts,
+        nodes=_nodes(details),
+    )
+
+
+def _about(details: RunDetails) -> list[tuple[str, str]]:
+    run = details.runs.results[0].run
+    about = [
+        ("State", run.state.value),
+        ("System", run.trial.system),
+        ("Benchmark", run.trial.benchmark),
+        ("Shape", str(run.trial.shape)),
+        ("Attempt", str(run.attempt)),
+    ]
+    return about + [("Nodes", ", ".join(dict.fromkeys(filter(None, run.places))))] * any(run.places)
+
+
+def _nodes(details: RunDetails) -> list[tuple[str, Mapping[str, Any]]]:
+    """Facts of each node, sorted by name."""
+    provenance = details.runs.results[0].provenance
+    tables = () if provenance is None else provenance.nodes
+    return [
+        (str(table.get("host", f"node {at}")), dict(sorted(table.items()))) for at, table in enumerate(tables)
+    ]
+
+
+@get(
+    "/sessions/{suite:str}/{session:str}/{trial:str}/logs/{log:str}",
+    sync_to_thread=True,
+    include_in_schema=False,
+)
+def log(
+    site: Site,
+    suite: str,
+    session: str,
+    trial: str,
+    log: str,
+    attempt: Attempt = None,
+    line: Line = 1,
+    q: Name = None,
+) -> Response[str]:
+    """Lines of a log, or those that contain the words."""
+    name, words = f"{suite}/{session}/{trial}", some(q)
+    _must_exist(site.runs, name)
+    here = session_url(f"{name}/logs/{log}")
+    logs = run_logs(name, attempt=attempt, runs=site.runs)
+    if log not in logs.bytes:
+        raise NotFoundException(f"{name}: attempt {logs.attempt} has no log {log}.")
+    first = max(1, line - LINES_BEFORE) if line > 1 else 1
+    shown: dict[str, Any] = {
+        "title": log,
+        "kicker": f"Log of {name}, attempt {logs.attempt}",
+        "q": words or "",
+        "attempt": attempt,
+        "here": here,
+    }
+    actions = [("Its run", with_query(session_url(name), attempt=attempt))]
+
+    def at(number: int | None, **more: Any) -> str:
+        return with_query(here, attempt=attempt, line=number, **more)
+
+    if words is not None:
+        found = search_log(name, log, words, first=line, attempt=attempt, runs=site.runs)
+        pages = [] if found.next_line is None else [("Search on", at(found.next_line, q=words))]
+        return page(
+            "log.html", **shown, actions=actions, pages=pages, found=found,
+            lines=[(one, f"{at(one.number)}#L{one.number}", _parts(one, words)) for one in found.lines],
+        )  # fmt: skip
+    part = read_log(name, log, first=first, attempt=attempt, runs=site.runs)
+    last = part.lines[-1].number if part.lines else 0
+    begin = part.lines[0].number if part.lines else 1
+    ends = (
+        ("First lines", None, begin > 1),
+        ("Earlier lines", max(1, begin - MOST_LINES) + LINES_BEFORE, begin > 1),
+        ("Later lines", last + 1 + LINES_BEFORE, last < part.total),
+        ("Last lines", max(1, part.total - MOST_LINES + 1) + LINES_BEFORE, last < part.total),
+    )
+    return page(
+        "log.html", **shown, actions=actions, part=part,
+        pages=[(words, at(number)) for words, number, is_there in ends if is_there],
+        lines=[(one, f"{at(one.number)}#L{one.number}", ((one.text, False),)) for one in part.lines],
+    )  # fmt: skip
+
+
+def _parts(line: LogLine, words: str) -> list[tuple[str, bool]]:
+    """The line split at what was searched for; whether a part is that."""
+    parts, rest, lowered = [], line.text, words.lower()
+    while (at := rest.lower().find(lowered)) >= 0:
+        end = at + len(words)
+        parts += [(rest[:at], False), (rest[at:end], True)]
+        rest = rest[end:]
+    return [*parts, (rest, False)]
+
+
+def _must_exist(runs_dir: Path, name: str) -> None:
+    """Raises NotFoundException if no directory of runs has this name."""
+    parts = name.split("/")
+    if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts) or not (
+        runs_dir.joinpath(*parts).is_dir()
+    ):
+        raise NotFoundException(f"There is no {'run' if len(parts) > 2 else 'session'} {name} here.")

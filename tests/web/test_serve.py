@@ -1,0 +1,251 @@
+"""`assay serve` as a process, asked over its port: what a page shows, and what an attacker doesn't get."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from click.testing import CliRunner
+from test_report_browser import CONTRASTS, axe_finds
+
+from assay.cli import assay
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest.importorskip("litestar")
+
+ASSAY = Path(sys.executable).with_name("assay")
+EVIL = "</script><script>window.caught=1</script><img src=x onerror=window.caught=2>"
+SECRET = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7"
+TABLE = "system,benchmark,metric,value,unit,better,run\n" + "".join(
+    f'"{system}",train,throughput,{value},images/s,higher,{run}\n'
+    for system, values in (("a", (100, 101, 102)), (f"b {EVIL}", (83, 84, 85)))
+    for run, value in enumerate(values)
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server of the runs in `runs`, and the run whose log is hostile."""
+
+    url: str
+    port: int
+    runs: Path
+    run: str
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        """One request, sent as written: nothing in the path is resolved before."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        got = connection.getresponse()
+        found = Answer(got.status, {k.lower(): v for k, v in got.headers.items()}, got.read().decode())
+        connection.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("served")
+    (directory / "table.csv").write_text(TABLE)
+    runs = directory / "runs"
+    done = CliRunner().invoke(assay, ["import", str(directory / "table.csv"), "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+    [*_, attempt] = sorted(runs.glob("table/1/*/attempt-1"))
+    lines = [f"step {at}" for at in range(1, 1201)]
+    lines[700] = f"{EVIL} \x1b[2J\u202e token={SECRET}"
+    (attempt / "logs" / "rank-0.log").write_text("\n".join(lines))
+    with subprocess.Popen(
+        [ASSAY, "serve", "--listen", "127.0.0.1:0", "--runs", str(runs)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        url = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
+        assert url is not None
+        yield Served(url[0], int(url[1]), runs, f"table/1/{attempt.parent.name}")
+        server.terminate()
+
+
+def as_json(answer: Answer) -> Any:
+    assert answer.status == 200, answer.text
+    return json.loads(answer.text)
+
+
+def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: Served) -> None:
+    printed = CliRunner().invoke(assay, ["compare", "table", "--json", "--runs", str(served.runs)])
+    assert as_json(served.ask("/api/v1/compare?a=table")) == json.loads(printed.output)
+    page = served.ask("/compare?a=table&margin=1%25")
+    assert page.status == 200
+    assert "▼" in page.text
+    assert "assay compare table --margin 1%" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/", 200, "Newest sessions"),
+        ("/attention", 200, "slower"),
+        ("/runs?q=NUMBERS&sort=-failed", 200, "2 sets, page 1 of 1"),
+        ("/runs?trials=true&limit=2&number=2", 200, "6 runs, page 2 of 3"),
+        ("/sessions/table/1", 200, "Do not accept"),
+        ("/doubts/drift", 200, "Remedy"),
+        ("/live", 200, "Nothing is running"),
+        ("/api", 200, "/api/v1/compare"),
+        ("/compare?a=tabel", 422, "did you mean table"),
+        ("/runs?sort=nothing", 422, "expected created_at"),
+        ("/runs?number=0", 400, "number"),
+        ("/sessions/none/1", 404, "no session none/1"),
+        ("/doubts/none", 404, "there is no doubt none"),
+        ("/api/v1/show?run=none", 422, "no runs with this name"),
+        ("/nothing", 404, "Not Found"),
+    ],
+)
+def test_every_address_answers_with_a_page_or_says_what_is_wrong(
+    served: Served, path: str, status: int, words: str
+) -> None:
+    answer = served.ask(path)
+    assert (answer.status, words in answer.text) == (status, True), answer.text[-500:]
+    assert "window.caught=1</script>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sessions/table/..%2f..%2f..%2fetc/passwd",
+        "/sessions/../../etc/passwd",
+        "/sessions/table/1/../../../../etc/passwd",
+        "/sessions/%2e%2e/%2e%2e/x",
+        "/static/x/..%2f..%2fapp.py",
+        "/api/v1/logs?run=../../etc",
+        "/api/v1/logs?run=table/1/..",
+        "/api/v1/log?run=table/1/.&log=session.json",
+    ],
+)
+def test_no_address_leads_out_of_the_runs(served: Served, path: str) -> None:
+    answer = served.ask(path)
+    assert answer.status in (404, 422), answer.text
+    assert "root:" not in answer.text
+
+
+def test_a_log_that_links_to_another_file_is_refused(served: Served) -> None:
+    link = served.runs / served.run / "attempt-1" / "logs" / "rank-9.log"
+    link.symlink_to("/etc/passwd")
+    answer = served.ask(f"/sessions/{served.run}/logs/rank-9.log")
+    link.unlink()
+    assert answer.status == 422
+    assert "root:" not in answer.text
+
+
+def test_a_request_for_another_host_or_to_change_something_is_refused(served: Served) -> None:
+    assert served.ask("/", host="evil.example").status == 421
+    assert served.ask("/", host=f"localhost:{served.port}").status == 200
+    assert served.ask("/runs", method="POST").status == 405
+    assert served.ask(f"/runs?q={'x' * 9000}").status == 414
+
+
+def test_each_answer_has_the_headers_that_keep_it_harmless(served: Served) -> None:
+    for path in ("/", "/nothing", "/api/v1/runs"):
+        headers = served.ask(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_who_has_an_answer_already_is_only_told_that_nothing_changed(served: Served) -> None:
+    first = served.ask("/api/v1/doubts")
+    again = served.ask("/api/v1/doubts", if_none_match=first.headers["etag"])
+    assert (again.status, again.text) == (304, "")
+    head = served.ask("/api/v1/doubts", method="HEAD")
+    assert (head.status, head.text) == (200, "")
+
+
+def test_a_log_is_read_in_pages_searched_and_shows_no_secret(served: Served) -> None:
+    page = served.ask(f"/sessions/{served.run}/logs/rank-0.log?line=701")
+    assert 'id="L701"' in page.text
+    assert 'id="L600"' not in page.text
+    assert SECRET not in page.text
+    assert "\x1b" not in page.text
+    assert "\u202e" not in page.text
+    assert "&lt;img src=x" in page.text
+    log = f"run={quote(served.run)}&log=rank-0.log"
+    assert as_json(served.ask(f"/api/v1/log?{log}&line=1150"))["next"] is None
+    found = as_json(served.ask(f"/api/v1/log/search?{log}&q=STEP%2012"))
+    assert [line["number"] for line in found["lines"]] == [12, *range(120, 130), 1200]
+    assert as_json(served.ask(f"/api/v1/log/search?{log}&q={SECRET[:12]}"))["lines"] == []
+
+
+def test_the_description_of_the_api_names_every_question(served: Served) -> None:
+    described = as_json(served.ask("/api/v1/openapi.json"))
+    assert described["openapi"].startswith("3.1")
+    assert {"/api/v1/runs", "/api/v1/compare", "/api/v1/log/search"} <= described["paths"].keys()
+    following = as_json(served.ask("/api/v1/runs?trials=true&limit=4"))["next"]
+    assert len(as_json(served.ask(following))["runs"]) == 2
+
+
+def test_an_index_that_is_deleted_or_damaged_meanwhile_is_made_again(served: Served) -> None:
+    index = served.runs / "index.duckdb"
+    for spoil in (index.unlink, lambda: index.write_bytes(b"x" * 9000)):
+        spoil()
+        assert served.ask("/runs").status == 200
+        assert served.ask("/sessions/table/1").status == 200
+
+
+def test_a_stream_of_what_runs_begins_at_once(served: Served) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection.request("GET", "/live/events")
+    got = connection.getresponse()
+    assert got.headers["content-type"].startswith("text/event-stream")
+    lines = iter(got.readline, b"")
+    assert b"Nothing is running" in next(line for line in lines if line.startswith(b"data:"))
+    connection.close()
+
+
+PAGES = (
+    "/",
+    "/runs",
+    "/compare?a=table",
+    "/sessions/table/1",
+    "{run}",
+    "{run}/logs/rank-0.log?line=701",
+    "/live",
+)
+
+
+@pytest.mark.browser
+def test_in_a_browser_nothing_hostile_runs_and_axe_finds_nothing(browser: Browser, served: Served) -> None:
+    said: list[str] = []
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=False
+        )
+        shown = context.new_page()
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("pageerror", lambda error: said.append(str(error)))
+        for path in PAGES:
+            shown.goto(served.url.rstrip("/") + path.format(run=f"/sessions/{served.run}"))
+            if shown.locator(".plot").count():
+                shown.wait_for_selector("html[data-charts=drawn]")
+            shown.wait_for_selector("[aria-busy=true]", state="detached")
+            assert shown.evaluate("window.caught") is None
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert shown.evaluate(CONTRASTS) == [], path
+            assert said == [], path
+            assert axe_finds(shown) == [], path
+        context.close()
