@@ -79,8 +79,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         store.update(root, made_results(options.runs))
-        for name in ("left", "right"):  # each a suite of one system, its sessions of a hundred runs
-            store.update(root, made_results(4 * options.a_side, name))
+        for seed, name in enumerate(("left", "right")):  # of four systems each, of which one is compared
+            store.update(root, made_results(4 * options.a_side, name, seed))
         with served(root) as (port, server):
             report("first request of all", asked_s(port, "/"), "(reads the directories once)")
             for what, (path, most_ms) in AIMS_MS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
@@ -106,7 +107,8 @@ def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def _own_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    _log.error("%s %s", request.method, request.url.path, exc_info=error)
+    trace = "".join(traceback.format_exception(error))  # whatever formats the log would leave it out
+    _log.error("%s %s\n%s", request.method, request.url.path, trace)
     return _problem(request, 500, "Assay failed to answer this; the server's log says why.", {})
 
 

@@ -55,6 +55,12 @@ def test_copies_are_invalid_and_the_first_sentence_says_so(
     assert "Look for files or rows that were copied" in advice.sentence
 
 
+def test_a_thousand_copied_runs_are_found_although_their_chance_is_below_any_float() -> None:
+    dice = random.Random(7)
+    many = [7100 * (1 + dice.gauss(0, 0.005)) for _ in range(1000)]
+    assert "copied-values" in codes(compared(many, many))
+
+
 def test_figures_that_agree_by_their_resolution_are_no_copies() -> None:
     whole = [float(round(value, -1)) for value in MEASURED]
     assert "copied-values" not in codes(compared(whole, [float(round(v, -1)) for v in OTHERS]))

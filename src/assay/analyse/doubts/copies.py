@@ -73,8 +73,10 @@ def _repeated(values: Sequence[float]) -> int:
     if not 1 < d <= n / 2:
         return 0
     steps = (distinct[-1] - distinct[0]) / max(_decimal_place(distinct), _grid(distinct))
-    chance = math.comb(n, d) * (d / steps) ** (n - d) if steps > d else 1.0
-    return d if chance < BY_CHANCE else 0
+    if steps <= d:
+        return 0
+    log_chance = math.log(math.comb(n, d)) + (n - d) * math.log(d / steps)  # C(n, d) may exceed any float
+    return d if log_chance < math.log(BY_CHANCE) else 0
 
 
 def _decimal_place(values: Sequence[float]) -> float:
