@@ -21,13 +21,13 @@ from options import parse
 
 from assay.analyse.statistics.intervals import t_quantile
 from assay.stacks.exploring.search import SEARCHES, Tried
-from assay.stacks.exploring.space import Choice, Dimension, Space, space_of
+from assay.stacks.exploring.space import Dimension, Space, StackChoice, space_of
 
 NOISE = 0.01
 SIZES = {"a": 5, "b": 5, "c": 5, "d": 5, "python": 2, "e": 4, "f": 4}
 
 
-def landscape(seed: int, pairs: bool) -> tuple[Space, Callable[[Choice], float]]:
+def landscape(seed: int, pairs: bool) -> tuple[Space, Callable[[StackChoice], float]]:
     """A space, and the logarithm of the speed of each of its stacks."""
     order = random.Random(seed)
     dimensions = [Dimension("package", name, tuple(map(str, range(size)))) for name, size in SIZES.items()]
@@ -39,7 +39,7 @@ def landscape(seed: int, pairs: bool) -> tuple[Space, Callable[[Choice], float]]
             if pairs and one[0] != other[0]:
                 double[one, other] = order.gauss(0, 0.03)
 
-    def speed(choice: Choice) -> float:
+    def speed(choice: StackChoice) -> float:
         values = choice.values
         both = ((one, other) for at, one in enumerate(values) for other in values[at + 1 :])
         return sum(single[one] for one in values) + sum(double.get(pair, 0.0) for pair in both)

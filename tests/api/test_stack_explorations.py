@@ -95,6 +95,7 @@ def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observ
     assert [one.name for one in again.candidates] == [one.name for one in found.candidates]
 
 
+@pytest.mark.long
 def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_trial(spec: Path) -> None:
     runs = spec.parent / "runs"
     argv = [sys.executable, "-m", "assay", "stack", "explore", str(spec), "--runs", str(runs), "--json"]

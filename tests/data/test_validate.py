@@ -219,6 +219,7 @@ def test_a_ray_that_does_not_answer_is_an_error_at_once(made: Path) -> None:
     assert "no Ray answers at 127.0.0.1:1" in validate(made, "far", "--ray", "127.0.0.1:1", code=4)["stderr"]
 
 
+@pytest.mark.long
 def test_ranks_of_a_job_print_chunks_that_add_up_to_the_same(made: Path, validated: dict[str, Any]) -> None:
     suite = {
         "suite": "validation",
@@ -241,6 +242,7 @@ def test_ranks_of_a_job_print_chunks_that_add_up_to_the_same(made: Path, validat
     assert again["worst"] == validated["worst"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", ["worker", "driver"])
 def test_after_a_kill_the_same_command_computes_the_rest(
     made: Path, validated: dict[str, Any], victim: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 import amd_smi_stand_in
 import nvml_stand_in
 from assay_payloads.sampling import amd_gpus, amd_metrics, gpus, sampler
+from conftest import require
 from payloads.test_sampling import job, read, sampled
 
 __all__ = ["job"]
@@ -43,6 +45,13 @@ def binding(library: str) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROCM_HOME", str(Path(library).parents[1]))
         patch.setattr(ctypes, "CDLL", Library)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay-tests" / "amdsmi"
+        patch.syspath_prepend(str(cache))  # not in the environment: where it is, `import ray` needs ROCm
+        require(
+            "amdsmi",
+            importlib.util.find_spec("amdsmi") is not None,
+            f"no binding of AMD here; `pip install --no-deps --target {cache} amdsmi==7.0.2` brings it",
+        )
         return importlib.import_module("amdsmi")
 
 

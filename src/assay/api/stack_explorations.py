@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe, Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
-    from assay.stacks.exploring.space import Choice, Space
+    from assay.stacks.exploring.space import Space, StackChoice
     from assay.stacks.exploring.spec import Spec
 
 INCUMBENT = "incumbent"
@@ -28,7 +28,7 @@ Ended = Literal["every stack tried", "most stacks", "time is up"]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ExploredStack:
     """A stack that was tried.
 
     name        `s07`: its system's name in the sessions
@@ -41,7 +41,7 @@ class Candidate:
     """
 
     name: str
-    choice: Choice
+    choice: StackChoice
     changes: tuple[tuple[str, str], ...]
     comparison: Comparison | None = None
     blocks: int = 0
@@ -65,8 +65,8 @@ class ExplorationResult:
 
     name: str
     incumbent: str
-    candidates: tuple[Candidate, ...]
-    best: Candidate | None
+    candidates: tuple[ExploredStack, ...]
+    best: ExploredStack | None
     possible: int
     spent_s: float
     ended: Ended
@@ -139,7 +139,7 @@ class _Exploration:
     say: Callable[[str], None]
     command_line: Sequence[str]
     spent_s: float = 0.0
-    candidates: dict[str, Candidate] = field(default_factory=dict)  # by name, in the order proposed
+    candidates: dict[str, ExploredStack] = field(default_factory=dict)  # by name, in the order proposed
     environments: dict[str, Environment] = field(default_factory=dict)
 
     def run(self) -> ExplorationResult:
@@ -218,7 +218,7 @@ class _Exploration:
     def _time_is_up(self) -> bool:
         return self.limits.max_time_s is not None and self.spent_s >= self.limits.max_time_s
 
-    def _proposals(self) -> list[Choice]:
+    def _proposals(self) -> list[StackChoice]:
         from assay.stacks.exploring.rungs import gain
         from assay.stacks.exploring.search import SEARCHES, Tried
 
@@ -227,7 +227,7 @@ class _Exploration:
             Tried(one.choice, None if one.comparison is None else gain(one.comparison))
             for one in self.candidates.values()
         ]
-        found: list[Choice] = []
+        found: list[StackChoice] = []
         for _ in range(min(content.batch, self.limits.max_stacks - len(self.candidates))):
             choice = search(self.space, tried, content.seed)
             if choice is None:
@@ -237,11 +237,11 @@ class _Exploration:
         return found
 
     def _take_in(self, values: Sequence[Sequence[str]]) -> str:
-        from assay.stacks.exploring.space import Choice
+        from assay.stacks.exploring.space import StackChoice
 
-        choice = Choice(tuple((key, value) for key, value in values))
+        choice = StackChoice(tuple((key, value) for key, value in values))
         name = f"s{len(self.candidates) + 1:02d}"
-        self.candidates[name] = Candidate(name, choice, choice.differs(self.space.incumbent))
+        self.candidates[name] = ExploredStack(name, choice, choice.differs(self.space.incumbent))
         return name
 
     # Building -------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class _Exploration:
         if done["failure"]:
             self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
 
-    def _same_as(self, candidate: Candidate, place: Environment) -> str:
+    def _same_as(self, candidate: ExploredStack, place: Environment) -> str:
         """The incumbent or an earlier candidate with the same environment and variables; "" if none."""
         variables = self._variables(candidate.choice)
         for name, environment in self.environments.items():
@@ -332,19 +332,19 @@ class _Exploration:
                 return name
         return ""
 
-    def _recipe(self, choice: Choice) -> EnvironmentRecipe:
+    def _recipe(self, choice: StackChoice) -> EnvironmentRecipe:
         from assay.stacks.exploring.dimensions import recipe_of
 
         return recipe_of(self.spec, self.space, choice)
 
-    def _variables(self, choice: Choice) -> dict[str, str]:
+    def _variables(self, choice: StackChoice) -> dict[str, str]:
         from assay.stacks.exploring.dimensions import variables_of
 
         return variables_of(self.spec, self.space, choice)
 
     def _record(
         self,
-        candidate: Candidate,
+        candidate: ExploredStack,
         recipe: EnvironmentRecipe,
         place: Environment | BuildFailure,
         failure: BuildFailure | None,

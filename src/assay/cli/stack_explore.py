@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.api.stack_explorations import Candidate, ExplorationResult
+    from assay.api.stack_explorations import ExplorationResult, ExploredStack
 
 
 @click.command()
@@ -132,7 +132,7 @@ def _change(key: str, value: str) -> str:
     return f"{key[1:]}={value}" if key.startswith("$") else f"{key} {value}"
 
 
-def _gain(one: Candidate) -> str:
+def _gain(one: ExploredStack) -> str:
     c = one.comparison
     if c is None:
         return "not measured"
@@ -163,7 +163,7 @@ def _table(found: ExplorationResult) -> Table:
     return table
 
 
-def _without_figure(one: Candidate) -> str:
+def _without_figure(one: ExploredStack) -> str:
     if one.same_as:
         return f"same packages and settings as {one.same_as}: not measured again"
     if one.failure:

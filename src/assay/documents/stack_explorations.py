@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_explorations import Candidate, ExplorationResult
+    from assay.api.stack_explorations import ExplorationResult, ExploredStack
 
 
 def document(found: ExplorationResult) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def document(found: ExplorationResult) -> dict[str, Any]:
     }
 
 
-def _candidate(one: Candidate) -> dict[str, Any]:
+def _candidate(one: ExploredStack) -> dict[str, Any]:
     return {
         "name": one.name,
         "values": dict(one.choice.values),

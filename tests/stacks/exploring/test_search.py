@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.stacks.exploring.search import SEARCHES, Tried, one_factor
-from assay.stacks.exploring.space import Choice, Dimension, space_of
+from assay.stacks.exploring.space import Dimension, StackChoice, space_of
 
 SPACE = space_of(
     [Dimension("package", "numpy", ("2.3", "2.2", "2.1")), Dimension("env", "THREADS", ("1", "2"))],
@@ -40,7 +40,7 @@ def test_one_factor_changes_one_thing_at_a_time_and_then_starts_from_the_best() 
         assert choice is not None
         assert len(choice.differs(SPACE.incumbent)) == 1
         tried.append(Tried(choice, gains[choice["numpy"], choice["$THREADS"]]))
-    best = Choice((("numpy", "2.1"), ("$THREADS", "2")))
+    best = StackChoice((("numpy", "2.1"), ("$THREADS", "2")))
     after = one_factor(SPACE, tried, 1)
     assert after is not None
     assert len(after.differs(best)) == 1

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from assay.errors import InputError, Problem
 from assay.stacks import uv
 from assay.stacks.exploring.environments import EnvironmentRecipe, versions_of
-from assay.stacks.exploring.space import Choice, Dimension, Space
+from assay.stacks.exploring.space import Dimension, Space, StackChoice
 from assay.stacks.exploring.spec import Spec, VersionRange
 from assay.stacks.uv import Interpreter, UvError
 
@@ -83,7 +83,7 @@ def incumbent_python(spec: Spec) -> Interpreter:
     return interpreter(spec, stated) if stated else _running()
 
 
-def recipe_of(spec: Spec, space: Space, choice: Choice) -> EnvironmentRecipe:
+def recipe_of(spec: Spec, space: Space, choice: StackChoice) -> EnvironmentRecipe:
     """What uv builds for a choice."""
     pins = [f"{d.name}=={choice[d.key]}" for d in space.dimensions if d.kind == "package"]
     varied = {d.name for d in space.dimensions if d.kind == "package"}
@@ -100,7 +100,7 @@ def recipe_of(spec: Spec, space: Space, choice: Choice) -> EnvironmentRecipe:
     )
 
 
-def variables_of(spec: Spec, space: Space, choice: Choice) -> dict[str, str]:
+def variables_of(spec: Spec, space: Space, choice: StackChoice) -> dict[str, str]:
     """The environment variables of a choice: the incumbent's, with those that vary."""
     varied = {d.name: choice[d.key] for d in space.dimensions if d.kind == "env"}
     return {**spec.content.incumbent.env, **varied}

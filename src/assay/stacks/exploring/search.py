@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.errors import HostError
-from assay.stacks.exploring.space import Choice, Space
+from assay.stacks.exploring.space import Space, StackChoice
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Tried:
     gain  logarithm of its speed over the incumbent's: above 0 is better; None if it gave no figure
     """
 
-    choice: Choice
+    choice: StackChoice
     gain: float | None
 
 
-Search = Callable[[Space, Sequence[Tried], int], Choice | None]
+Search = Callable[[Space, Sequence[Tried], int], StackChoice | None]
 """Space, what was tried in order, seed → the next choice, never one that was tried; None if none is left."""
 
 
-def random_search(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+def random_search(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     """Any choice that was not tried, each as likely as any other."""
     done = {space.incumbent, *(one.choice for one in tried)}
     if len(done) >= space.size:
@@ -40,7 +40,7 @@ def random_search(space: Space, tried: Sequence[Tried], seed: int) -> Choice | N
             return choice
 
 
-def one_factor(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+def one_factor(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     """Each value of each dimension alone, from the incumbent; then again from the best choice so far.
 
     It finds effects that add up, with few choices. An interaction that shows only if two values change
@@ -60,7 +60,7 @@ def one_factor(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None
         base = best
 
 
-def _around(space: Space, base: Choice, order: random.Random) -> list[Choice]:
+def _around(space: Space, base: StackChoice, order: random.Random) -> list[StackChoice]:
     """Every choice that differs from this one in one dimension, shuffled."""
     found = [
         base.with_values({dimension.key: value})
@@ -72,7 +72,7 @@ def _around(space: Space, base: Choice, order: random.Random) -> list[Choice]:
     return found
 
 
-def _best_of(tried: Sequence[Tried], base: Choice) -> Choice:
+def _best_of(tried: Sequence[Tried], base: StackChoice) -> StackChoice:
     """The best choice that was tried, if it is better than this one."""
     gains = {one.choice: one.gain for one in tried if one.gain is not None}
     own = gains.get(base, 0.0)
@@ -80,7 +80,7 @@ def _best_of(tried: Sequence[Tried], base: Choice) -> Choice:
     return max(better, key=better.__getitem__, default=base)
 
 
-def tpe(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
+def tpe(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     """By Optuna's TPE sampler, told of everything that was tried; of equal proposals, the next at random.
 
     Raises HostError if Optuna is not installed.
@@ -115,7 +115,7 @@ def tpe(space: Space, tried: Sequence[Tried], seed: int) -> Choice | None:
         return None
     for _ in range(_MOST_ASKED):
         asked = study.ask(scales)
-        choice = Choice(tuple((key, asked.params[key]) for key, _ in space.incumbent.values))
+        choice = StackChoice(tuple((key, asked.params[key]) for key, _ in space.incumbent.values))
         if choice not in done:
             return choice
     return random_search(space, tried, seed)

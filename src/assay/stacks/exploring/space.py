@@ -30,7 +30,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Choice:
+class StackChoice:
     """A value of each dimension, by the dimension's key, in the space's order."""
 
     values: tuple[tuple[str, str], ...]
@@ -43,11 +43,11 @@ class Choice:
     def __getitem__(self, key: str) -> str:
         return dict(self.values)[key]
 
-    def with_values(self, values: Mapping[str, str]) -> Choice:
+    def with_values(self, values: Mapping[str, str]) -> StackChoice:
         """The same with other values, by key."""
-        return Choice(tuple((key, values.get(key, value)) for key, value in self.values))
+        return StackChoice(tuple((key, values.get(key, value)) for key, value in self.values))
 
-    def differs(self, other: Choice) -> tuple[tuple[str, str], ...]:
+    def differs(self, other: StackChoice) -> tuple[tuple[str, str], ...]:
         """Keys and values that the other does not have."""
         return tuple(pair for pair in self.values if pair not in other.values)
 
@@ -62,7 +62,7 @@ class Space:
     """All dimensions; the incumbent's values are among them."""
 
     dimensions: tuple[Dimension, ...]
-    incumbent: Choice
+    incumbent: StackChoice
 
     @property
     def size(self) -> int:
@@ -72,19 +72,19 @@ class Space:
             number *= len(dimension.values)
         return number
 
-    def choices(self) -> Iterator[Choice]:
+    def choices(self) -> Iterator[StackChoice]:
         """All of them, the first dimension slowest."""
         keys = [dimension.key for dimension in self.dimensions]
         for values in itertools.product(*(dimension.values for dimension in self.dimensions)):
-            yield Choice(tuple(zip(keys, values, strict=True)))
+            yield StackChoice(tuple(zip(keys, values, strict=True)))
 
-    def at(self, number: int) -> Choice:
+    def at(self, number: int) -> StackChoice:
         """The choice at this index of `choices`."""
         values = []
         for dimension in reversed(self.dimensions):
             number, place = divmod(number, len(dimension.values))
             values.append((dimension.key, dimension.values[place]))
-        return Choice(tuple(reversed(values)))
+        return StackChoice(tuple(reversed(values)))
 
 
 def space_of(dimensions: Sequence[Dimension], incumbent: Mapping[str, str]) -> Space:
@@ -98,4 +98,4 @@ def space_of(dimensions: Sequence[Dimension], incumbent: Mapping[str, str]) -> S
         else Dimension(d.kind, d.name, (own, *d.values))
         for d in dimensions
     )
-    return Space(full, Choice(tuple((d.key, incumbent.get(d.key, d.values[0])) for d in full)))
+    return Space(full, StackChoice(tuple((d.key, incumbent.get(d.key, d.values[0])) for d in full)))
