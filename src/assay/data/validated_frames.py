@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROWS_AT_ONCE: Final = 2048
-MEMORY: Final = "512MB"  # of the table of frames; what is larger is on the disk
+MEMORY: Final = "200MB"  # of the table of frames; what is larger is on the disk
 MOST_NAMED: Final = 1000  # unreadable frames that are named in a result; the table of frames has all
 MOST_GROUPS: Final = 1000  # values of a column
 WORST: Final = 12  # frames
