@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.wheels import make_wheel
 
-from assay.api.stack_explorations import Candidate, ExplorationResult, explore
+from assay.api.stack_explorations import ExplorationResult, ExploredStack, explore
 from assay.durable import locked
 from assay.errors import BusyError, InputError
 from assay.records import RunState
@@ -65,7 +65,7 @@ def _explore(spec: Path, stacks: int = 7) -> ExplorationResult:
     return explore(spec, max_stacks=stacks, runs=spec.parent / "runs")
 
 
-def _neighbors_were_busy(one: Candidate) -> bool:
+def _neighbors_were_busy(one: ExploredStack) -> bool:
     """On a loaded machine, a verdict that is not safe from what others took is refused."""
     return one.comparison is not None and max(one.comparison.lost_to_others) > 0
 

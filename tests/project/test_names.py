@@ -16,3 +16,11 @@ def test_a_public_class_name_is_defined_once() -> None:
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert len(places) > 500
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_a_file_of_tests_has_a_name_of_its_own() -> None:
+    """pytest imports them all by their names alone."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        places[path.name].append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
