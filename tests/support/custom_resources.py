@@ -109,25 +109,32 @@ def brought() -> Iterator[None]:
     One process at a time: another one's tests must not lose them meanwhile.
     """
     files = [directory / name for directory, names in fetched() for name in names]
-    with (Path(tempfile.gettempdir()) / "assay-test-definitions.lock").open("w") as lock:
+    path = Path(tempfile.gettempdir()) / "assay-test-definitions.lock"
+    with path.open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with _applied(files):
+        with _applied(files, path):
             yield
 
 
 @contextmanager
-def _applied(files: Sequence[Path]) -> Iterator[None]:
-    before = set(kubectl("get", "crd", "-o", "name").split())
+def _applied(files: Sequence[Path], noted: Path) -> Iterator[None]:
+    """`noted` names what is brought, so that what a killed run left is not taken for the cluster's own."""
+    before = _definitions() - set(noted.read_text().split())
     try:
         for file in files:
             kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
-        made = sorted(set(kubectl("get", "crd", "-o", "name").split()) - before)
-        kubectl("wait", "--for=condition=Established", "--timeout=60s", *made)
+            noted.write_text(" ".join(sorted(_definitions() - before)))
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", *sorted(_definitions() - before))
         yield
     finally:
-        made = sorted(set(kubectl("get", "crd", "-o", "name").split()) - before)
+        made = sorted(_definitions() - before)
         if made:
             kubectl("delete", "--timeout=180s", *made)
+        noted.write_text("")
+
+
+def _definitions() -> set[str]:
+    return set(kubectl("get", "crd", "-o", "name").split())
 
 
 def fetched() -> list[tuple[Path, tuple[str, ...]]]:
