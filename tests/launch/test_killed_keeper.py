@@ -43,7 +43,7 @@ payload_files.DIRECTORY = here
 main()
 """
 POINTS = {
-    "as it starts": '    spec = json.loads((directory / "spec.json").read_bytes())',
+    "as it starts": '    spec, work = json.loads((directory / "spec.json").read_bytes()), directory / "work"',
     "before it has taken the job": '    if not claim(directory, spec["token"]):',
     "once it has taken the job": "    if taken is not None:\n",
     "before it has read the variables": '    spec["env"].update(',

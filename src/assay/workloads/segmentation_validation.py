@@ -59,5 +59,4 @@ SEGMENTATION_VALIDATION = Workload(
     reader=payload_reader("segmentation-validation", SegmentationValidationParams, METRICS),
     about="a trained segmentation network over many frames: counts by true and predicted class",
     task=_task,
-    sample="image",
 )
