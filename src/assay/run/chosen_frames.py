@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assay.data.choosing import manifest_of
 from assay.errors import InputError
 from assay.records import FRAMES_FILE, Job, TaskFile
 from assay_payloads.datasets.manifest import text
@@ -23,6 +22,8 @@ def with_frames(job: Job) -> Job:
     choice = job.task.frames
     if choice is None:
         return job
+    from assay.data.choosing import manifest_of  # brings NumPy, which few runs need
+
     manifest = manifest_of(choice)
     if not manifest.frames:
         raise InputError(f"{choice.catalog}: no frame satisfies the condition {choice.where!r}")

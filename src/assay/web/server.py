@@ -43,7 +43,7 @@ def serve(
         timeout_graceful_shutdown=STOPPING_S,
         h11_max_incomplete_event_size=32 << 10,
     )
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    threading.Thread(target=_warm_up, name="first-answers", daemon=True).start()
     ready(url)
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
