@@ -47,7 +47,7 @@ POINTS = {
     "before it has taken the job": '    if not claim(directory, spec["token"]):',
     "once it has taken the job": "    if taken is not None:\n",
     "before it has read the variables": '    spec["env"].update(',
-    "before the ranks start": "    ended = keep(spec, directory, node)",
+    "before the ranks start": "    ended = keep(spec, directory, node, work)",
     "once the ranks run": '    write_whole(directory / "started.json"',
     "before it says how the job ended": '    write_whole(directory / "ended.json", ended)',
 }
