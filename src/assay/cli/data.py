@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 
 import click
+
+from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
     "scan": ("data_scan", "Bring a catalog of labelled frames up to date."),
@@ -28,22 +29,7 @@ CATALOG = click.option(
 )
 
 
-class DataGroup(click.Group):
-    """Its commands by name, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order in which users need them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself; None if there is no command with this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}").command
-        return found
-
-
-@click.group(cls=DataGroup)
+@click.group(cls=CommandGroup, modules=COMMANDS)
 def command() -> None:
     """Catalog labelled frames, see what is on them, and choose those that a training takes.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
     "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
@@ -17,22 +17,7 @@ COMMANDS = {
 }
 
 
-class MonitorGroup(click.Group):
-    """Its commands by name, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order in which users need them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself; None if there is no command with this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}").command
-        return found
-
-
-@click.group(cls=MonitorGroup)
+@click.group(cls=CommandGroup, modules=COMMANDS)
 def command() -> None:
     """Connect runs to Prometheus and Grafana: metrics, alert rules and dashboards.
 

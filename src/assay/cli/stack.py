@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
     "list": ("stack_list", "List the stacks that runs have observed."),
@@ -19,22 +19,7 @@ COMMANDS = {
 }
 
 
-class StackGroup(click.Group):
-    """Its commands by name, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order in which users need them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself; None if there is no command with this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}").command
-        return found
-
-
-@click.group(cls=StackGroup)
+@click.group(cls=CommandGroup, modules=COMMANDS)
 def command() -> None:
     """Show which software runs how fast where; write a container file for a workload.
 
