@@ -39,10 +39,9 @@ from assay_payloads.datasets.staged_files import (
     write_whole,
 )
 from assay_payloads.datasets.staging import alone
+from assay_payloads.datasets.tar_end import END_BYTES, TAR_BLOCK
 
 INDEX, JOURNAL = "shards.jsonl", ".shards.jsonl"
-TAR_BLOCK = 512
-END_BYTES = 2 * TAR_BLOCK  # of zeros
 
 
 @dataclass(frozen=True)
