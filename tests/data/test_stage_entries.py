@@ -32,9 +32,7 @@ def shards(tmp_path: Path) -> Path:
     shard(tmp_path / "s" / "train" / "0.tar", "a.jpg", "a.seg.png", "b.jpg", "b.seg.png")
     shard(tmp_path / "s" / "train" / "1.tar", "c.jpg", "c.seg.png")
     (tmp_path / "s" / "classes.txt").write_text("road\ncar\n")
-    frames = [
-        ChosenFrame(f"train/0.tar#{key}.seg.png", f"train/0.tar#{key}.jpg", 9, 5) for key in ("a", "b")
-    ]
+    frames = [ChosenFrame(f"train/0.tar#{key}.seg.png", f"train/0.tar#{key}.jpg", 9, 5) for key in ("a", "b")]
     write(tmp_path / "m.jsonl", made(str(tmp_path / "s"), "webdataset", "two", frames))
     return tmp_path / "s"
 
