@@ -11,9 +11,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.doubts import Case, Side, percent, rank
+from assay.analyse.doubts import of as of_case
 from assay.analyse.statistics.ratio import one_side, ratio, why_no_ratio
-from assay.records import Estimate, Result
+from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
 
 DAY_S = 86400.0
 _READS = ("random-read", "sequential-read")
@@ -27,8 +30,10 @@ class Feeding:
                     of one accelerator in the same unit
     pattern         how `storage` read: `random-read`; "" for a loader
     sample_bytes    bytes of a sample that the demand rests on; None for a loader
-    accelerators    number at which the supply is used up; its bounds are None if the runs allow none
+    accelerators    number at which the supply is used up; its bounds are None if the runs allow none, and
+                    wider if others used a side's CPUs
     why             why there is no interval; "" if there is one
+    doubts          of the demand and of the supply, the gravest first
     """
 
     supply: FeedingSide
@@ -37,6 +42,7 @@ class Feeding:
     sample_bytes: float | None
     accelerators: Estimate
     why: str
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def at_least(self) -> int | None:
@@ -197,7 +203,13 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
         return None
     found = ratio(demand.group, supply.group)
     scale = demand.ranks / (1.0 if sample_bytes is None else sample_bytes)
-    times = found.estimate
+    doubts, lost = _doubted(demand, supply)
+    why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
+    times = lost_time.allowing_for(lost, found.estimate, "higher")
+    if lost_time.too_much(lost):
+        times = replace(times, low=None, high=None)
+        limit = f"above {percent(lost_time.MOST_LOST)} nothing is promised: run again on an idle machine"
+        why = f"{lost_time.words(lost, ('the demand', 'the supply'))}; {limit}"
     accelerators = replace(
         times,
         value=times.value * scale,
@@ -220,5 +232,19 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
         str(supply.group.point.labels.get("phase", "")),
         sample_bytes,
         accelerators,
-        found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has"),
+        why,
+        doubts,
     )
+
+
+def _doubted(demand: _Measured, supply: _Measured) -> tuple[tuple[Doubt, ...], lost_time.Lost]:
+    """The doubts of both sides, and the time that others may have taken from them.
+
+    A demand that was measured beside others is too low, and what the storage feeds would be too much.
+    """
+    sides = [("the demand", demand.group), ("the supply", supply.group)]
+    raised = [doubt for name, own in sides for doubt in of_case(Case((Side(name, own),), one_side(own)), {})]
+    results = [[sample.result for sample in own.samples] for _, own in sides]
+    lost = lost_time.lost_to_others(results[0], results[1], DEFAULT_MARGIN, raised)
+    first = {doubt.code: doubt for doubt in reversed(raised)}
+    return tuple(sorted(first.values(), key=lambda doubt: rank(doubt.code))), lost

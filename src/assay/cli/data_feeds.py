@@ -33,6 +33,8 @@ def command(
     RUNs contain the supply and the demand. Supply: a training in mode data-only, which reads and decodes what
     the training does, or the workload storage, which reads without decoding. Demand: the same training in
     mode synthetic or real, per accelerator. A sample has the bytes that a data-only run read, unless stated.
+    The doubts of both are listed. If others may have used more than 20 % of the CPU time of a side, nothing
+    is promised.
 
     \b
     Examples:
@@ -75,6 +77,7 @@ def _feeding(one: Feeding) -> Iterator[str]:
         f"  supply {human(supply.rate.value, supply.rate.unit)}; demand of one accelerator in "
         f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{of}"
     )
+    yield from (f"  ! {doubt.code}: {doubt.evidence}" for doubt in one.doubts)
 
 
 def _cost(cost: CheckpointCost) -> str:
