@@ -345,7 +345,7 @@ def test_a_shard_that_was_cut_between_members_is_named_and_its_whole_samples_cou
     assert counts == {
         "whole": 3, "boundary": 2, "midheader": 2, "no-end": 3, "short-end": 3, "spoilt": 2, "joined": 3
     }  # fmt: skip
-    cut = {name: "no end after its last whole member" for name in ("boundary", "midheader", "no-end")}
+    cut = dict.fromkeys(("boundary", "midheader", "no-end"), "no end after its last whole member")
     expected = {**cut, "spoilt": f"damaged header at byte {ends[1]:,}", "joined": "goes on after its end"}
     assert damaged.keys() == {f"{name}.tar" for name in expected}
     for name, why in expected.items():

@@ -16,6 +16,8 @@ from assay.data.manifest import ChosenFrame
 from assay.errors import InputError
 
 MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
+MOST_TEXT: Final = 64 << 20  # characters of its texts
+ROWS_AT_ONCE: Final = 2048
 SLOWEST_S: Final = 60.0
 
 
@@ -70,7 +72,7 @@ def chosen(
     """Frames that satisfy a condition, sorted by their label.
 
     limit    take so many at random; the same ones for the same seed
-    balance  a class: take as many frames without it as with it, at random from the larger part
+    balance  a class: take as many frames without it as with it, at random; of an odd limit, one more with it
 
     Raises InputError for a wrong condition or class, or if fewer frames are left than the limit.
     """
@@ -79,14 +81,11 @@ def chosen(
         return _frames(catalog, rest) if limit is None else _some(catalog, rest, limit, seed)
     with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
     without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
-    fewer = min(len(with_it), len(without))
-    frames = sorted(
-        [*_drawn(with_it, fewer, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
-    )
-    if limit is None:
-        return frames
-    _check_limit(limit, len(frames))
-    return _drawn(frames, limit, seed)
+    most = 2 * min(len(with_it), len(without))
+    count = most if limit is None else limit
+    _check_limit(count, most)
+    drawn = [*_drawn(with_it, count - count // 2, seed), *_drawn(without, count // 2, seed)]
+    return sorted(drawn, key=lambda frame: frame.label)
 
 
 def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
@@ -157,7 +156,9 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
 
 
 def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
-    """The answer to one query. Raises InputError for a wrong one, one that takes too long, or too many rows.
+    """The answer to one query.
+
+    Raises InputError for a wrong one, one that takes too long, or too many rows or too much text.
 
     The catalog is open for reading only, and DuckDB reaches no other file.
     """
@@ -168,7 +169,7 @@ def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
             result = catalog.connection.execute(text)
             if result is None:  # DuckDB's answer to no statement at all
                 raise InputError("the query is empty")
-            rows = result.fetchmany(MOST_ROWS + 1)
+            rows = _bounded(result)
             columns = tuple(name for name, *_ in result.description or ())
     except duckdb.InterruptException:
         raise InputError(
@@ -176,9 +177,25 @@ def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
         ) from None
     except (duckdb.Error, RuntimeError) as error:
         raise InputError(f"the query failed: {error}") from None
-    if len(rows) > MOST_ROWS:
-        raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
     return SqlAnswer(columns, tuple(rows))
+
+
+def _bounded(result: Any) -> list[tuple[Any, ...]]:
+    """All rows of a result. Raises InputError if they are too many, or have too much text."""
+    rows: list[tuple[Any, ...]] = []
+    text = 0
+    while some := result.fetchmany(ROWS_AT_ONCE):
+        rows += some
+        plain = (int, float, type(None))
+        text += sum(len(str(cell)) for row in some for cell in row if not isinstance(cell, plain))
+        if len(rows) > MOST_ROWS:
+            raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
+        if text > MOST_TEXT:
+            raise InputError(
+                f"the answer has more than {MOST_TEXT:,} characters; choose fewer rows or columns, or cut "
+                "texts: left(COLUMN, 100)"
+            )
+    return rows
 
 
 @contextmanager
