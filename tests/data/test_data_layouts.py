@@ -318,6 +318,25 @@ def test_shards_with_classes_are_cut_or_bombs_and_the_rest_is_read(tmp_path: Pat
     assert "a header claims 8,589,934,592 bytes" in damaged["val/bomb.tar"]
 
 
+def test_a_shard_that_was_cut_between_members_or_in_a_header_is_damaged(tmp_path: Path) -> None:
+    picture(tmp_path / "a.jpg")
+    with tarfile.open(tmp_path / "whole.tar", "w") as shard:
+        for number in range(3):
+            shard.add(tmp_path / "a.jpg", f"{number}.jpg")
+            about = tarfile.TarInfo(f"{number}.cls")
+            about.size = 1
+            shard.addfile(about, io.BytesIO(b"7"))
+            last = shard.offset
+    whole = (tmp_path / "whole.tar").read_bytes()
+    (tmp_path / "a.jpg").unlink()
+    frames, damaged, _ = scanned(tmp_path)
+    assert (len(frames), damaged) == (3, {})
+    for cut in (last, last - 600, last + 100):
+        (tmp_path / "whole.tar").write_bytes(whole[:cut])
+        frames, damaged, _ = scanned(tmp_path)
+        assert "has no end: it was cut" in damaged["whole.tar"]
+
+
 def test_a_shard_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
     root = tmp_path / "shards"
     root.mkdir()

@@ -16,6 +16,7 @@ from assay.data.manifest import ChosenFrame
 from assay.errors import InputError
 
 MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
+LONGEST_CELL: Final = 1_000_000  # characters: formatting takes time that no limit ends
 SLOWEST_S: Final = 60.0
 
 
@@ -80,13 +81,13 @@ def chosen(
     with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
     without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
     fewer = min(len(with_it), len(without))
-    frames = sorted(
-        [*_drawn(with_it, fewer, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
+    more = fewer
+    if limit is not None:
+        _check_limit(limit, 2 * fewer)
+        fewer, more = limit // 2, limit - limit // 2
+    return sorted(
+        [*_drawn(with_it, more, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
     )
-    if limit is None:
-        return frames
-    _check_limit(limit, len(frames))
-    return _drawn(frames, limit, seed)
 
 
 def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
@@ -176,6 +177,12 @@ def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
         ) from None
     except (duckdb.Error, RuntimeError) as error:
         raise InputError(f"the query failed: {error}") from None
+    longest = max((len(one) for row in rows for one in row if isinstance(one, str | bytes)), default=0)
+    if longest > LONGEST_CELL:
+        raise InputError(
+            f"the answer has a value of {longest:,} characters; expected at most {LONGEST_CELL:,}: ask for a "
+            "part of it"
+        )
     if len(rows) > MOST_ROWS:
         raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
     return SqlAnswer(columns, tuple(rows))

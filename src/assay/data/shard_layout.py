@@ -130,9 +130,17 @@ def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sampl
                 else:
                     _take(samples, file, member)
                 opened.members = []  # a shard may have millions
+            if not _ends(file, opened.offset):
+                wrong.append((shard, "has no end: it was cut, and samples may be missing; copy it again"))
     except (tarfile.TarError, OSError, ValueError, EOFError) as error:
         wrong.append((shard, f"is not a whole tar file: {error or 'it is cut'}"))
     return samples, wrong
+
+
+def _ends(file: IO[bytes], at: int) -> bool:
+    """Whether a tar file's end, a block of zeros, is where its last member ends."""
+    file.seek(at)
+    return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
 
 
 def _refused(member: tarfile.TarInfo, size: int) -> str:
