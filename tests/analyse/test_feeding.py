@@ -135,6 +135,25 @@ def test_a_demand_that_others_slowed_down_promises_less_or_nothing_and_is_doubte
         assert "above 20 % nothing is promised" in one.why
 
 
+def test_a_loader_of_other_batches_or_images_promises_nothing_for_a_training() -> None:
+    demand, supply = training([4000.0, 4010.0, 3990.0]), loader([12000.0, 12010.0, 11990.0])
+    own = {"batch_size": 16, "image_size": [64, 96]}
+
+    def with_params(results: list[Result], **more: object) -> list[Result]:
+        trials = [replace(one.run.trial, params={**one.run.trial.params, **own, **more}) for one in results]
+        return [
+            replace(one, run=replace(one.run, trial=trial))
+            for one, trial in zip(results, trials, strict=True)
+        ]
+
+    [same] = feedings([*with_params(demand), *with_params(supply)], metrics, {})
+    assert same.at_least is not None
+    [other] = feedings([*with_params(demand, batch_size=2), *with_params(supply)], metrics, {})
+    assert other.at_least is None
+    assert "batch_size (16 loaded, 2 trained on)" in other.why
+    assert other.doubts[0].code == "different-work"
+
+
 def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
     dice, held, runs = random.Random(20261124), 0, 600
     for _ in range(runs):

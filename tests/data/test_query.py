@@ -168,6 +168,8 @@ def test_balanced_is_as_many_without_as_with(catalog: Path) -> None:
     found = numbers(catalog, "", balance="bicycle", seed=3)
     with_it = [one for one in found if one % 8 == 0]
     assert (len(found), len(with_it)) == (2 * FRAMES // 8, FRAMES // 8)
+    some = numbers(catalog, "", balance="bicycle", seed=3, limit=21)
+    assert (len(some), len([one for one in some if one % 8 == 0])) == (21, 11)
     with pytest.raises(InputError, match="no class or column 'bike'"):
         numbers(catalog, "", balance="bike")
 

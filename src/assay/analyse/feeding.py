@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.groups import Group, Metrics, group
-from assay.analyse.doubts import Case, Side, percent, rank
+from assay.analyse.doubts import KINDS, Case, Side, percent, rank
 from assay.analyse.doubts import of as of_case
 from assay.analyse.statistics.ratio import one_side, ratio, why_no_ratio
 from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
 
 DAY_S = 86400.0
+LOADED = ("batch_size", "image_size", "patch_size", "length")  # precision and network change no loader
 _READS = ("random-read", "sequential-read")
 
 
@@ -204,12 +205,17 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
     found = ratio(demand.group, supply.group)
     scale = demand.ranks / (1.0 if sample_bytes is None else sample_bytes)
     doubts, lost = _doubted(demand, supply)
+    different = _different(demand, supply) if sample_bytes is None else ""
     why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
     times = lost_time.allowing_for(lost, found.estimate, "higher")
     if lost_time.too_much(lost):
         times = replace(times, low=None, high=None)
         limit = f"above {percent(lost_time.MOST_LOST)} nothing is promised: run again on an idle machine"
         why = f"{lost_time.words(lost, ('the demand', 'the supply'))}; {limit}"
+    if different:
+        times = replace(times, low=None, high=None)
+        why = f"loader and training differ in {different}: measure both with the same"
+        doubts = (KINDS["different-work"].doubt(f"the demand differs in {different}"), *doubts)
     accelerators = replace(
         times,
         value=times.value * scale,
@@ -234,6 +240,16 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
         accelerators,
         why,
         doubts,
+    )
+
+
+def _different(demand: _Measured, supply: _Measured) -> str:
+    """Parameters that decide what a loader prepares, and that differ; "" if none."""
+    a, b = (one.first.run.trial.params for one in (demand, supply))
+    return ", ".join(
+        f"{name} ({b.get(name)} loaded, {a.get(name)} trained on)"
+        for name in LOADED
+        if a.get(name) != b.get(name)
     )
 
 
