@@ -19,7 +19,7 @@ from assay.analyse.feeding import checkpoint_costs, different_trainings, feeding
 from assay.api.evidence import run_set
 from assay.errors import InputError
 from assay.read import metrics
-from assay.records import Measurement, Result, Shape
+from assay.records import Measurement, NodeCounts, Result, Shape
 from conftest import require
 from made_results import quickstart
 
@@ -111,6 +111,28 @@ def test_one_run_has_a_mean_but_no_interval_and_says_whose_runs_are_few() -> Non
     [one] = feedings([*training([4000.0, 4010.0]), elsewhere], metrics, {})
     assert (one.accelerators.low, one.at_least) == (None, None)
     assert one.why.startswith("the supply has only one run")
+
+
+@pytest.mark.parametrize(("waited_s", "promised"), [(0.0, True), (1.0, True), (9.0, False)])
+def test_a_demand_that_others_slowed_down_promises_less_or_nothing_and_is_doubted(
+    waited_s: float, promised: bool
+) -> None:
+    alone = NodeCounts(
+        elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1
+    )
+    busy = replace(alone, busy_cpu_s=19.0, job_cpu_s=15.0, cpu_wait_s=waited_s)
+    demand = training([4000.0, 4010.0, 3990.0])
+    slowed = [replace(one, run=replace(one.run, nodes=(busy if waited_s else alone,))) for one in demand]
+    supply = loader([12000.0, 12010.0, 11990.0])
+    [quiet], [one] = (feedings([*of, *supply], metrics, {}) for of in (demand, slowed))
+    assert quiet.accelerators.low is not None
+    assert (one.at_least is not None) == promised
+    assert ("busy-neighbours" in {doubt.code for doubt in one.doubts}) == (waited_s > 0)
+    if one.accelerators.low is not None:
+        lost = 0.1 * waited_s  # the demand may have been higher by so much
+        assert one.accelerators.low == pytest.approx(quiet.accelerators.low * (1 - lost))
+    else:
+        assert "nothing is promised above 20 %" in one.why
 
 
 def changed(result: Result, session: str = "", **params: object) -> Result:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -338,3 +339,21 @@ def test_counts_are_the_same_without_isal(monkeypatch: pytest.MonkeyPatch) -> No
     found = counts(file.getvalue())
     monkeypatch.setattr(stored_png, "isal_zlib", None)
     assert counts(file.getvalue()) == found
+
+
+def test_a_name_that_is_not_utf8_is_a_damaged_frame_and_the_rest_is_scanned(tmp_path: Path) -> None:
+    root = made_a2d2.make(tmp_path / "a2d2", frames=4)
+    scene = root / made_a2d2.SCENES[0]
+    (scene / "label" / "cam_front_left").mkdir()
+    (scene / "camera" / "cam_front_left").mkdir()
+    for kind in ("label", "camera"):
+        name = f"x_{kind}_1\udcff.png"
+        shutil.copy(made_a2d2.file(root, 0, kind), scene / kind / "cam_front_left" / name)
+    for _ in range(2):
+        done = api.scan_data(root, catalog=tmp_path / "c.duckdb", processes=1)
+    assert (done.total, done.unchanged) == (0, 5)
+    rows = api.query_data_sql("SELECT label, why FROM damaged", catalog=tmp_path / "c.duckdb").rows
+    assert [(label.endswith(r"x_label_1\udcff.png"), why) for label, why in rows] == [
+        (True, "has a name that is not UTF-8; rename it")
+    ]
+    assert len(api.query_data(catalog=tmp_path / "c.duckdb").frames) == 4

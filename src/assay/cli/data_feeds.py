@@ -33,6 +33,8 @@ def command(
     RUNs contain the supply and the demand. Supply: a training in mode data-only, which reads and decodes what
     the training does, or the workload storage, which reads without decoding. Demand: the same training in
     mode synthetic or real, per accelerator. A sample has the bytes that a data-only run read, unless stated.
+    The doubts of both are listed. If others may have used more than 20 % of the CPU time of a side, nothing
+    is promised.
 
     \b
     Examples:

@@ -89,25 +89,6 @@ def chosen(
     return _drawn(frames, limit, seed)
 
 
-def split(frames: Sequence[ChosenFrame], percents: Sequence[float], seed: int) -> list[list[ChosenFrame]]:
-    """Parts of the frames with these percentages of each scene, at random; each frame is in one part."""
-    parts: list[list[ChosenFrame]] = [[] for _ in percents]
-    by_scene: dict[str, list[ChosenFrame]] = {}
-    for frame in frames:
-        by_scene.setdefault(frame.label.partition("/")[0], []).append(frame)
-    total = sum(percents)
-    for scene, own in sorted(by_scene.items()):
-        shuffled = list(own)
-        random.Random(f"{seed} {scene}").shuffle(shuffled)  # noqa: S311 - a draw, no secret
-        first, up_to = 0, 0.0
-        for part, percent in zip(parts, percents, strict=True):
-            up_to += percent
-            last = round(len(own) * up_to / total)
-            part += shuffled[first:last]
-            first = last
-    return [sorted(part, key=lambda frame: frame.label) for part in parts]
-
-
 def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
     """How many frames there are, and each class over them, the largest first."""
     rest = _where(catalog, where)

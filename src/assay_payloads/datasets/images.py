@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
+from assay_payloads.datasets.tar_end import wrong_end
 from assay_payloads.measuring.rank import Rank
 
 CLASSES = 1000
@@ -127,6 +128,9 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
                 elif kind == "cls":
                     text = shard.extractfile(member)
                     labels[key] = int(text.read()) if text is not None else -1
+            assert shard.fileobj is not None
+            if why := wrong_end(shard.fileobj, shard.offset):
+                raise ValueError(why)
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path} can't be read: {error}") from error
     if found.keys() != labels.keys() or not found:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from assay_payloads.datasets.manifest import Manifest
+from assay_payloads.datasets.manifest import Manifest, file_of
 from assay_payloads.datasets.places import (
     AbsentError,
     DataPlace,
@@ -24,7 +24,9 @@ from assay_payloads.datasets.places import (
     place,
 )
 
-CLASS_LIST = {"a2d2": ("class_list.json",)}  # what a layout has beside its frames
+# What a layout has beside its frames, and what it may have.
+REQUIRED = {"a2d2": ("class_list.json",)}
+OPTIONAL = {"webdataset": ("class_list.json", "classes.txt")}
 BLOCK_BYTES = 1 << 20
 SMALL_BYTES = 8 << 20
 THREADS = 8  # most of their time they wait for storage
@@ -58,14 +60,18 @@ class Staging:
 
 @dataclass(frozen=True)
 class Sources:
-    """The data set's place, and what each file is there that is staged."""
+    """The data set's place, and what each file is there that is staged.
+
+    beside  those of them that belong to no frame, such as the list of classes
+    """
 
     place: DataPlace
     states: Mapping[str, StoredFile]
+    beside: tuple[str, ...] = ()
 
 
 def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sources:
-    """Every file to stage.
+    """Every file to stage: of frames that are entries of a shard or of annotations, the whole shard or file.
 
     target  where it is staged; not the data set's own place
 
@@ -77,8 +83,11 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
         target = target if is_remote(target) else str(Path(target).resolve())
     if address == target:
         raise MissingError(f"{target} is the data set's own place; name another")
-    names = [*CLASS_LIST.get(manifest.layout, ())]
-    names += [name for frame in manifest.frames for name in (frame.label, frame.image)]
+    beside, may_lack = (of.get(manifest.layout, ()) for of in (REQUIRED, OPTIONAL))
+    names = [*beside, *may_lack]
+    names += [
+        file_of(manifest.layout, name) for frame in manifest.frames for name in (frame.label, frame.image)
+    ]
     names = list(dict.fromkeys(names))
     try:
         root = place(address)
@@ -89,12 +98,12 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
     except PlaceError as error:
         raise StagingError(str(error)) from None
     found = {name: state for name, state in zip(names, states) if state is not None}  # noqa: B905 - 3.9
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in found and name not in may_lack]
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         what = "is it the data set that the manifest is of?"
         raise MissingError(f"{root.address} has no {missing[0]}{more}; {what}")
-    return Sources(root, found)
+    return Sources(root, found, tuple(name for name in (*beside, *may_lack) if name in found))
 
 
 def _state(root: DataPlace, name: str) -> StoredFile | None:

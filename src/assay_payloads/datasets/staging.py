@@ -29,7 +29,6 @@ from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import Manifest, ManifestError, made, parsed, text
 from assay_payloads.datasets.places import DataPlace, PlaceError, StoredFile
 from assay_payloads.datasets.staged_files import (
-    CLASS_LIST,
     THREADS,
     Sources,
     Staging,
@@ -118,7 +117,7 @@ def _stage(
             names: Iterable[str] = states
             if through:
                 _drop_changed(target, states)
-                names = CLASS_LIST.get(manifest.layout, ())
+                names = found.beside
             with _journal(target / JOURNAL, states) as (known, journal):
                 copy = _Copy(found.place, target, states, known, journal, done, tell)  # one for all threads
                 with ThreadPoolExecutor(max(threads, found.place.at_once)) as pool:
