@@ -126,7 +126,7 @@ def render_build(
 
     text = _text(Path(file))
     _check(name, push, modules)
-    for option, value in (("--tag", name), ("--push-secret", secret), ("--namespace", namespace)):
+    for option, value in (("--tag", name), ("--push-login", secret), ("--namespace", namespace)):
         if value is not None and not _OBJECT_NAME.fullmatch(value):
             raise InputError([Problem(option, f"{value!r} is not a name in Kubernetes: a-z, 0-9 and '-'")])
     found = _modules(text, modules)

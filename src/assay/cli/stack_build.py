@@ -65,7 +65,7 @@ _STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
 )
 @click.option("--namespace", metavar="NAME", help="Namespace of the rendered objects.")
 @click.option(
-    "--push-secret",
+    "--push-login",
     metavar="NAME",
     help="Secret there with the registry's credentials, for rendered objects.",
 )
@@ -82,7 +82,7 @@ def command(
     timeout_s: float,
     render: str | None,
     namespace: str | None,
-    push_secret: str | None,
+    push_login: str | None,
     as_json: bool,
 ) -> None:
     """Build the image of a container file, test it, and push it.
@@ -112,7 +112,7 @@ def command(
             render,  # type: ignore[arg-type]  # click has checked it
             name=tag,
             push=push,
-            secret=push_secret,
+            secret=push_login,
             namespace=namespace,
             modules=modules,
         )
