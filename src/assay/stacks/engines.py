@@ -36,7 +36,10 @@ class Image:
 class Engine(Protocol):
     """What builds images. Each raises HostError, with the engine's words, if it can't."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The program's."""
+        ...
 
     def image(self, tag: str) -> Image:
         """The image of this tag."""
