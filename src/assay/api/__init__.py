@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.api.checkups import doctor
     from assay.api.comparisons import compare, rank
-    from assay.api.container_files import containerfile
+    from assay.api.container_files import advised_containerfile, containerfile, locked_containerfile
     from assay.api.curves import scale
     from assay.api.data_choice import frames_like, most_uncertain_frames
     from assay.api.data_jobs import data_job, submit_data
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from assay.api.schemas import schema
     from assay.api.scores import score
     from assay.api.stack_advice import advise_stack
+    from assay.api.stack_builds import build_stack, render_build
     from assay.api.stack_differences import diff_stacks
     from assay.api.stack_knowledge import list_stacks, show_stack
     from assay.api.stack_sharing import export_stacks, import_stacks, trust_key
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "advise_stack": "assay.api.stack_advice",
+    "advised_containerfile": "assay.api.container_files",
+    "build_stack": "assay.api.stack_builds",
     "check_data": "assay.api.datasets",
     "class_shares": "assay.api.datasets",
     "classes_together": "assay.api.datasets",
@@ -100,6 +103,7 @@ _MODULES = {
     "init": "assay.api.starters",
     "list_": "assay.api.listings",
     "list_stacks": "assay.api.stack_knowledge",
+    "locked_containerfile": "assay.api.container_files",
     "make_suite": "assay.run.request",
     "monitor_metrics": "assay.api.monitoring",
     "monitor_server": "assay.api.monitoring",
@@ -114,6 +118,7 @@ _MODULES = {
     "rank": "assay.api.comparisons",
     "rbac": "assay.api.grants",
     "read_suite": "assay.run.request",
+    "render_build": "assay.api.stack_builds",
     "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
@@ -144,6 +149,8 @@ _MODULES = {
 }
 __all__ = [
     "advise_stack",
+    "advised_containerfile",
+    "build_stack",
     "check_data",
     "class_shares",
     "classes_together",
@@ -173,6 +180,7 @@ __all__ = [
     "init",
     "list_",
     "list_stacks",
+    "locked_containerfile",
     "make_suite",
     "monitor_metrics",
     "monitor_server",
@@ -187,6 +195,7 @@ __all__ = [
     "rank",
     "rbac",
     "read_suite",
+    "render_build",
     "report",
     "run",
     "scale",

@@ -90,9 +90,7 @@ def newest_below(
             find_links=find_links,
             offline=offline,
         )
-    except UvError as error:
-        if _UNREACHABLE.search(error.words):
-            raise
+    except UvError:
         return None
     match = re.search(rf"^{re.escape(name)}==(\S+)", text, re.MULTILINE | re.IGNORECASE)
     return match[1] if match else None
@@ -161,6 +159,11 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: str = "") -> CompletedCom
             raise HostError(
                 f"the disk is full: {words.splitlines()[-1].strip()}. Free some space "
                 "(`uv cache clean` removes downloaded packages) and run the same command again to resume"
+            )
+        if _UNREACHABLE.search(words):  # says nothing about the stack
+            raise HostError(
+                f"{words}\nthe package index can't be reached: check the network, or UV_DEFAULT_INDEX, and "
+                "run the same command again to resume"
             )
         raise UvError(words)
     return answer
