@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay import __version__
+from assay import __version__, redact
 from assay.errors import BusyError, HostError, InputError
 from assay.inputs import read_whole
 
@@ -50,6 +50,7 @@ class AssayServer:
         if token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise InputError(f"{url!r} isn't encrypted, so anyone on the way could read the token; use https")
         self.url, self._token = url.rstrip("/"), token
+        redact.learn_values([token] if token else [])
         try:
             tls = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
         except OSError as error:  # ssl.SSLError is one

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from assay.api.machines import openstack
     from assay.api.monitoring import monitor_metrics, monitor_server
     from assay.api.monitoring_stacks import monitoring_stack
+    from assay.api.notebooks import notebook
     from assay.api.plans import plan
     from assay.api.preparations import prepare
     from assay.api.pushes import push
@@ -108,6 +109,7 @@ _MODULES = {
     "monitor_server": "assay.api.monitoring",
     "monitoring_stack": "assay.api.monitoring_stacks",
     "most_uncertain_frames": "assay.api.data_choice",
+    "notebook": "assay.api.notebooks",
     "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
@@ -186,6 +188,7 @@ __all__ = [
     "monitor_server",
     "monitoring_stack",
     "most_uncertain_frames",
+    "notebook",
     "openstack",
     "plan",
     "prepare",

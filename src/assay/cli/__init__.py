@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stack": ("stack", "Show which software runs how fast where; write container files."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),
+    "notebook": ("notebook", "Write a Jupyter notebook that reproduces a report."),
     "serve": ("serve", "Show runs and verdicts in a browser, and answer as JSON."),
     "push": ("push", "Send runs to a server, which takes them like import."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),

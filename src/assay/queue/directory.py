@@ -17,7 +17,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -26,7 +25,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assay.durable import append, locked, make_directory, sync, write_atomic, writing
+from assay.durable import append, is_locked, locked, make_directory, sync, write_atomic, writing
 from assay.errors import BusyError, InputError
 from assay.inputs import read_whole
 from assay.queue.requests import QueuedRun, QueueOutcome, QueueRequest, State
@@ -117,21 +116,6 @@ class QueueDirectory:
     def end(self, name: str, outcome: QueueOutcome) -> None:
         """Record how it ended."""
         write_atomic(self.place(name) / "outcome.json", to_json(outcome).encode())
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def last_output(directory: QueueDirectory, name: str, most_bytes: int = 16 << 10) -> Iterator[str]:

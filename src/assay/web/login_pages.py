@@ -16,8 +16,8 @@ from assay.web.rendering import page
 from assay.web.tokens import holder
 
 
-@get("/login", sync_to_thread=True, include_in_schema=False)
-def login(request: AnyRequest) -> Response[str]:
+@get("/login", include_in_schema=False)
+async def login(request: AnyRequest) -> Response[str]:
     """The form."""
     return _form(200, request.query_params.get("next", "/"))
 
@@ -60,8 +60,8 @@ def _own(following: str) -> str:
 
 def _cookie(rules: AccessRules, value: str, max_age: int) -> Cookie:
     return Cookie(
-        rules.cookie,
-        value,
+        key=rules.cookie,
+        value=value,
         path="/",
         max_age=max_age,
         httponly=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Annotated, Any
 
@@ -43,10 +44,10 @@ class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-@get("/", sync_to_thread=True, summary="The queue, like `assay queue list --json`")
-def listed(site: Site) -> dict[str, Any]:
+@get("/", summary="The queue, like `assay queue list --json`")
+async def listed(site: Site) -> dict[str, Any]:
     """Every request, oldest first."""
-    return documents.document(queue(runs=site.runs))
+    return documents.document(await asyncio.to_thread(queue, runs=site.runs))
 
 
 @get("/{name:str}", sync_to_thread=True, summary="A run of the queue")

@@ -44,7 +44,7 @@ def start(request: AnyRequest, site: Site, rules: AccessRules, suite: Name = Non
     )
 
 
-@post("/queue", include_in_schema=False, status_code=200)
+@post("/queue/add", include_in_schema=False, status_code=200)
 async def add(request: AnyRequest, site: Site, rules: AccessRules, audit: Audit) -> Response[Any]:
     """Put a run at the end of the queue."""
     who, fields = await form_of(request, "run")
