@@ -115,8 +115,8 @@ def test_without_a_token_nothing_is_shown_but_the_form_to_sign_in(site: ServedSi
 def test_a_forged_or_changed_cookie_is_no_cookie(site: ServedSite) -> None:
     cookie = signed_in(site, "bob")
     assert site.ask("/doubts", Cookie=cookie).status == 200
-    assert site.ask("/doubts", Cookie=cookie.replace("bob", "alice")).status == 303
-    end = re.search(r"/(\d+)/", cookie)
+    assert site.ask("/doubts", Cookie=cookie.replace(b"bob".hex(), b"alice".hex())).status == 303
+    end = re.search(r"\.(\d+)\.", cookie)
     assert end is not None
     assert site.ask("/doubts", Cookie=cookie.replace(end[1], "9999999999")).status == 303
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.cli import assay
+from assay.cli import assay, remote_commands
 from assay.errors import HostError, InputError
 from assay.intake import pushed
 from assay.intake.pushed import manifest_of, parts_of, text_of
@@ -54,7 +56,8 @@ def push(site: ServedSite, place: Path, *names: str, who: str = "carol") -> Resu
 
 
 def announced(site: ServedSite, document: Any) -> Any:
-    return site.ask("/api/v1/push", "POST", who="carol", body=json.dumps(document).encode())
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)  # as a client writes it
+    return site.ask("/api/v1/push", "POST", who="carol", body=text.encode())
 
 
 def session(place: Path, suite: str) -> Session:
@@ -210,6 +213,39 @@ def test_what_a_server_does_not_answer_is_refused_on_both_sides(
     there = site.ask(f"/api/v1/command?{query}", who="bob", Assay_Client="1")
     assert there.status == 422
     assert said in json.loads(there.text)["detail"]
+
+
+def test_no_word_of_an_answered_command_opens_a_file_that_it_names(place: Path) -> None:
+    secret = place / "secret.yaml"
+    secret.write_text("system,benchmark,metric,value,unit\nmarker-of-the-secret,b,m,1,s\n")
+    opened: list[str] = []
+    watched = [True]
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if watched[0] and event == "open" and str(arguments[0]).endswith(secret.name):
+            opened.append(str(arguments[0]))
+
+    sys.addaudithook(watch)  # it stays for ever, so it is switched off below
+    for name in remote_commands.COMMANDS:
+        command = assay.get_command(click.Context(assay), name)
+        assert command is not None
+        arguments = [one for one in command.params if isinstance(one, click.Argument)]
+        texts = [
+            o
+            for o in command.params
+            if isinstance(o, click.Option) and not o.is_flag and o.name != "runs_dir"
+        ]
+        for word in (str(secret), f"@{secret}", str(place)):
+            tried = [[word] * len(arguments)]
+            tried += [["first"] * len(arguments) + [option.opts[0], word] for option in texts]
+            for words in tried:
+                if remote_commands.refusal([name, *words]):
+                    continue
+                runs = ["--runs", str(place / "here")] if name != "explain" else []
+                said = CliRunner().invoke(assay, [name, *words, *runs])
+                assert "marker-of-the-secret" not in f"{said.output}{said.exception}", (name, words)
+    watched[0] = False
+    assert opened == []
 
 
 def test_by_https_only_who_knows_the_certificate_asks(place: Path) -> None:

@@ -33,20 +33,20 @@ SECRET_VARIABLES = ("ASSAY_TOKENS", "ASSAY_TOKEN")  # of the server, not of the 
 
 
 @dataclass(frozen=True)
-class Queue:
+class RunQueue:
     """The result of `queue`: every request, oldest first, and whether a process takes them now."""
 
     runs: tuple[QueuedRun, ...]
     has_worker: bool
 
 
-def queue(*, runs: str | PathLike[str] | None = None) -> Queue:
+def queue(*, runs: str | PathLike[str] | None = None) -> RunQueue:
     """What waits, runs and ended in the queue of a runs directory, like `assay queue list`.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     """
     directory = _directory(runs)
-    return Queue(tuple(directory.all()), directory.has_worker)
+    return RunQueue(tuple(directory.all()), directory.has_worker)
 
 
 def enqueue(request: QueueRequest, *, runs: str | PathLike[str] | None = None) -> QueuedRun:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
 import click
+from click.core import ParameterSource
 
 from assay import __version__
 from assay.errors import (
@@ -93,7 +94,11 @@ class LazyGroup(click.Group):
             hint = f"did you mean {near[0]}?" if near else "`assay --help` lists them."
             ctx.fail(f"No such command {args[0]!r}; {hint}")
         if ctx.params.get("server") and args and not {"-h", "--help"} & set(args):
-            return args[0], _elsewhere(ctx, args), []
+            from assay.cli.remote_commands import COMMANDS as REMOTE
+
+            # $ASSAY_SERVER is for the commands that a server answers; the others work here
+            if args[0] in REMOTE or ctx.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+                return args[0], _elsewhere(ctx, args), []
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

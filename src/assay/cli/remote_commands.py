@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 # each only reads, and is answered from the runs directory
 COMMANDS = (
-    "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "score", "show", "top",
+    "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "show", "top",
 )  # fmt: skip
 LONGEST_S = 120.0
 PATH = "/api/v1/command"
@@ -45,13 +45,21 @@ def refusal(words: Sequence[str]) -> str:
         return "ask for help without --server"
     try:
         context = command.make_context(name, list(words[1:]))
+    except click.BadParameter as error:  # for a file: the same answer whether the server has it or not
+        return _names_a_file(error.param) or error.format_message()
     except click.ClickException as error:
         return error.format_message()
     for parameter in command.params:
         is_given = context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
-        if is_given and isinstance(parameter.type, click.Path):
-            return f"{parameter.opts[0]} names a file, which is not on the server: omit it, or omit --server"
+        if is_given and (why := _names_a_file(parameter)):
+            return why
     return ""
+
+
+def _names_a_file(parameter: click.Parameter | None) -> str:
+    if parameter is None or not isinstance(parameter.type, click.Path | click.File):
+        return ""
+    return f"{parameter.opts[0]} names a file, which is not on the server: omit it, or omit --server"
 
 
 def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
@@ -63,9 +71,8 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
     }
     environment |= {"COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
     environment |= {"FORCE_COLOR": "1"} if is_colored else {"NO_COLOR": "1"}
-    line = [sys.executable, "-P", "-m", "assay", *words, "--runs", str(runs.absolute())]
-    if not _takes_runs(words[0]):
-        line = line[:-2]
+    own = ["--runs", str(runs.absolute())] if _takes_runs(words[0]) else []  # first: a `--` may follow
+    line = [sys.executable, "-P", "-m", "assay", words[0], *own, *words[1:]]
     try:
         done = subprocess.run(
             line,
@@ -76,8 +83,7 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        words_ = f"assay: this took longer than {LONGEST_S:.0f} s on the server\n"
-        return CommandAnswer(5, "", words_)
+        return CommandAnswer(5, "", f"assay: this took longer than {LONGEST_S:.0f} s on the server\n")
     return CommandAnswer(
         done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     )

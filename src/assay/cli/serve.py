@@ -16,8 +16,10 @@ from assay.errors import HostError, InputError
 if TYPE_CHECKING:
     from assay.cli.remote_commands import CommandAnswer
     from assay.web.access import AccessRules
+    from assay.web.tokens import Right
 
 DEFAULT_ADDRESS = "127.0.0.1:8080"
+_GRANTED: tuple[Right, ...] = ("run", "push")
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -41,7 +43,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Choice(["run", "push"]),
+    type=click.Choice(_GRANTED),
     help="Let operators start suites, or pushers and operators send sessions; repeatable.",
 )
 @click.option(
@@ -101,12 +103,13 @@ def command(
         raise click.UsageError("--tls-cert and --tls-key belong together")
     from assay.web.access import AccessRules
     from assay.web.server import Certificate, serve
+    from assay.web.site import Site
     from assay.web.tokens import read_tokens
 
     is_https = tls_cert is not None or https_proxy
     rules = AccessRules(
         tokens=read_tokens(tokens_file),
-        allowed=frozenset(right for right in ("run", "push") if right in allow),
+        allowed=frozenset(right for right in _GRANTED if right in allow),
         suites=suites,
         is_https=is_https,
         user_header=user_header,
@@ -116,7 +119,7 @@ def command(
     certificate = Certificate(tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
     serve(
         listen,
-        runs_dir,
+        Site(runs_dir),
         names=names,
         rules=rules,
         certificate=certificate,

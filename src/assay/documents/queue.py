@@ -8,11 +8,11 @@ from assay import redact
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.queues import Queue
+    from assay.api.queues import RunQueue
     from assay.queue.requests import QueuedRun
 
 
-def document(found: Queue) -> dict[str, Any]:
+def document(found: RunQueue) -> dict[str, Any]:
     """Every request, oldest first."""
     return {
         "schema": "assay.queue/1",

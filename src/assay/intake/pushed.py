@@ -81,7 +81,8 @@ def manifest_of(session: Session) -> PushManifest:
         with open_plain(session.path / name) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             files.append(PushedFile(name, file.tell(), digest))
-    return PushManifest(session.id, content.digest, tuple(files))
+    name = f"{session.header.suite}/{session.name}"  # where it is merged, whatever its directory is called
+    return PushManifest(name, content.digest, tuple(files))
 
 
 def parts_of(session: Session, manifest: PushManifest, offset: int) -> Iterator[bytes]:
@@ -183,6 +184,7 @@ def complete(name: str, root: Path) -> MergeResult:
         shutil.rmtree(apart, ignore_errors=True)
         try:
             _split(made / "content", manifest, apart / manifest.session)
+            _check_name(Session(apart / manifest.session), manifest)
             [merged] = run_directories.merge(apart / manifest.session, root)
         except InputError:
             shutil.rmtree(made)
@@ -232,6 +234,12 @@ def _split(content: Path, manifest: PushManifest, place: Path) -> None:
             if digest.hexdigest() != file.sha256:
                 raise InputError(f"{file.name} arrived damaged; push again")
     sync(place)
+
+
+def _check_name(session: Session, manifest: PushManifest) -> None:
+    """Raises InputError if the session itself says that it is another one."""
+    if (own := f"{session.header.suite}/{session.name}") != manifest.session:
+        raise InputError(f"the manifest names {manifest.session}, and its content is {own}")
 
 
 def _manifest(made: Path) -> PushManifest:

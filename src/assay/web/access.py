@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from litestar.types import ASGIApp, Message, Receive, Send
+from litestar.types import ASGIApp, Receive, Send
 
 from assay.web.audit import Audit
 from assay.web.tokens import RIGHTS, Right, Role, Token, holder
@@ -25,6 +25,7 @@ LARGEST_FORM_BYTES = 64 << 10
 SLOWEST_PART_S = 30.0  # between two parts of a request's body
 MOST_FAILURES = 20  # wrong tokens from one address a minute; more are neither checked nor recorded
 PUSH = "/api/v1/push"
+_READING: frozenset[Right] = frozenset({"read"})
 _OPEN = re.compile(r"/(login|healthz|static/.*)")
 
 
@@ -121,7 +122,7 @@ class Access:
         return None
 
     def _identity(self, name: str, role: Role, digest: bytes, *, is_page: bool) -> Identity:
-        granted = RIGHTS[role] & (self._rules.allowed | {"read"})
+        granted = RIGHTS[role] & (self._rules.allowed | _READING)
         return Identity(name, role, granted, is_page, hmac.new(digest, b"key", hashlib.sha256).digest())
 
     def _refusal(self, scope: Any, headers: dict[str, str], who: Identity | None) -> Any:
@@ -165,18 +166,21 @@ class Access:
 
 
 def signed(token: Token, until: int) -> str:
-    """What the cookie of a token's holder contains: name, end and signature, never the token."""
-    words = f"{token.name}/{until}"
-    return f"{words}/{_signature(token, words)}"
+    """What the cookie of a token's holder contains: name, end and signature, never the token.
+
+    All of it are characters that no browser or library quotes.
+    """
+    words = f"{token.name.encode().hex()}.{until}"
+    return f"{words}.{_signature(token, words)}"
 
 
 def signed_in(rules: AccessRules, cookies: str) -> Token | None:
     """Whose cookie it is; None if it is forged or has ended."""
     parts = [part.strip().partition("=") for part in cookies.split(";")]
     given = next((value for name, _, value in parts if name == rules.cookie), "")
-    words, _, signature = given.rpartition("/")
-    name, _, until = words.partition("/")
-    token = next((one for one in rules.tokens if one.name == name), None)
+    words, _, signature = given.rpartition(".")
+    name, _, until = words.partition(".")
+    token = next((one for one in rules.tokens if one.name.encode().hex() == name), None)
     if token is None or not hmac.compare_digest(_signature(token, words).encode(), signature.encode()):
         return None
     return token if until.isdecimal() and int(until) > time.time() else None
@@ -226,10 +230,8 @@ def _plain(status: int, words: str, headers: list[tuple[bytes, bytes]] | None = 
     async def answer(send: Send) -> None:
         text = words.encode()
         about = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(text))]
-        start: Message = {
-            "type": "http.response.start", "status": status, "headers": [*about, *(headers or [])],
-        }  # type: ignore[assignment,typeddict-item]  # fmt: skip
-        body: Message = {"type": "http.response.body", "body": text, "more_body": False}  # type: ignore[assignment]
+        start: Any = {"type": "http.response.start", "status": status, "headers": [*about, *(headers or [])]}
+        body: Any = {"type": "http.response.body", "body": text, "more_body": False}
         await send(start)
         await send(body)
 

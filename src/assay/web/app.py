@@ -6,7 +6,6 @@ import logging
 import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
@@ -45,20 +44,20 @@ _OPEN = AccessRules()
 
 
 def make_app(
-    runs: Path,
+    site: Site,
     host: str = "127.0.0.1",
     names: Iterable[str] = (),
     rules: AccessRules = _OPEN,
     commands: Commands | None = None,
 ) -> ASGIApp:
-    """The application for one runs directory.
+    """The application for one site.
 
     host      that the server listens on
     names     further host names that it is reached by, such as a proxy's
     rules     who may do what; by default, everybody may read
     commands  answers `assay --server`; None: it isn't answered
     """
-    site, audit = Site(runs), Audit(runs / QUEUE)
+    audit = Audit(site.runs / QUEUE)
     watchers = live.Watchers(site)
     gate: list[Access] = []
     app = Litestar(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import HostError, InputError
+from assay.web.site import Site
 
 if TYPE_CHECKING:
     from assay.web.access import AccessRules
@@ -30,7 +31,7 @@ class Certificate:
 
 def serve(
     address: str,
-    runs: Path,
+    site: Site,
     *,
     names: Iterable[str] = (),
     rules: AccessRules | None = None,
@@ -63,7 +64,7 @@ def serve(
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     config = uvicorn.Config(
-        make_app(runs, host, names, rules, commands),
+        make_app(site, host, names, rules, commands),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -76,7 +77,7 @@ def serve(
         ssl_keyfile=None if certificate is None else certificate.key,
     )
     if "run" in rules.allowed:
-        start_worker(runs=runs)  # what waits since the machine was restarted
+        start_worker(runs=site.runs)  # what waits since the machine was restarted
     threading.Thread(target=_warm_up, name="first-answers", daemon=True).start()
     ready(url)
     with listening:
