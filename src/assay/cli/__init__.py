@@ -135,7 +135,7 @@ def _elsewhere(context: click.Context, words: list[str]) -> click.Command:
     "--ca-file", type=click.Path(path_type=Path), help="For --server: certificates that vouch for it."
 )
 @click.pass_context
-def assay(context: click.Context, **_server: object) -> None:
+def assay(context: click.Context, /, **_server: object) -> None:
     """Is this cluster as fast as it should be, how far does it scale, and where is time lost?
 
     \b

@@ -213,7 +213,7 @@ def _bounded(scope: Any, receive: Receive) -> Receive:
         if taken < 0:  # the body is complete: what follows is the end of the connection, whenever it comes
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), SLOWEST_PART_S)
+            message: Any = await asyncio.wait_for(receive(), SLOWEST_PART_S)
         except TimeoutError:
             return {"type": "http.disconnect"}
         taken += len(message.get("body", b""))

@@ -50,6 +50,7 @@ def serve(
 
     Raises InputError for what is no address or certificate, HostError if it can't be listened on.
     """
+    _check(certificate)
     import uvicorn
 
     from assay.api.queues import start_worker
@@ -57,7 +58,6 @@ def serve(
     from assay.web.app import make_app
 
     rules = rules or AccessRules()
-    _check(certificate)
 
     host, port = _parts(address)
     listening = _listen(host, port, address)
