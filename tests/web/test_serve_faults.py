@@ -43,6 +43,7 @@ PAGES = ("/", "/runs", "/runs?trials=true", "/compare?a=keep", "/sessions/keep/1
 
 def import_table(runs: Path, name: str) -> None:
     table = runs.parent / f"{name}.csv"
+    runs.parent.mkdir(parents=True, exist_ok=True)
     table.write_text(TABLE)
     done = CliRunner().invoke(assay, ["import", str(table), "--runs", str(runs)])
     assert done.exit_code == 0, done.output
@@ -203,13 +204,15 @@ def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser
     import_table(runs, "keep")
     first = serving(runs)
     page = browser.new_page()
-    page.goto(f"{first.url}/live")
-    page.wait_for_function("document.querySelector('#live-state').textContent.startsWith('Updates')")
-    first.stop(signal.SIGKILL)
-    page.wait_for_function("document.querySelector('#live-state').textContent.startsWith('Not connected')")
+    try:
+        page.goto(f"{first.url}/live")
+        page.get_by_text("Updates by itself.").wait_for()
+    finally:
+        first.stop(signal.SIGKILL)
+    page.get_by_text("Not connected").wait_for()
     second = serving(runs, "--listen", f"127.0.0.1:{first.port}")
     try:
-        page.wait_for_function("document.querySelector('#live-state').textContent.startsWith('Updates')")
+        page.get_by_text("Updates by itself.").wait_for()
     finally:
         page.close()
         second.stop()

@@ -69,18 +69,18 @@ def _template_fields(wanted: QueueRequest, runs: Path) -> tuple[list[str], dict[
     try:
         template = job_template(wanted.file)
     except InputError as error:
-        return str(error).splitlines(), {"template": None, "job": None}
+        return str(error).splitlines(), {"filling": None, "job": None}
     if not (wanted.labels or wanted.params or wanted.system):  # nothing was chosen yet
-        return [], {"template": template, "job": None}
+        return [], {"filling": template, "job": None}
     try:
         job = data_job(
             wanted.file, labels=wanted.labels, params=wanted.params, system=wanted.system, shape=wanted.shape,
             limit=wanted.limit, seed=wanted.seed, runs=runs,
         )  # fmt: skip
     except InputError as error:
-        return str(error).splitlines(), {"template": template, "job": None}
+        return str(error).splitlines(), {"filling": template, "job": None}
     text = redact.redacted_yaml(job.filled.suite.text)
-    return [], {"template": template, "job": data_jobs.document(job), "text": text}
+    return [], {"filling": template, "job": data_jobs.document(job), "text": text}
 
 
 def _one(fields: Fields, name: str) -> str | None:
