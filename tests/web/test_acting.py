@@ -37,7 +37,7 @@ labels:
   car: {within: 0..100, required: true}
   fußgänger: {within: 0%..50%}
   camera: {choices: [cam_front_center, cam_front_left], default: cam_front_left}
-limit: {within: 1..50, default: 50}
+limit: {within: 1..50, default: 5}
 workload: command
 params:
   argv: ["sh", "-c", "echo frames $(wc -l < manifest.jsonl)"]
