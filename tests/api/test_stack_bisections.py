@@ -124,9 +124,10 @@ def test_a_bisection_that_is_killed_resumes_without_repeating_a_trial(folder: Pa
     argv += ["--measure", str(request.measure), "--wheels", str(request.wheels[0]), "--offline"]
     argv += ["--runs", str(runs), "--name", "killed"]
     killed = 0
-    for sign in ("journal.jsonl", "*/attempt-1/run.json", "*/command-1x1-m03-*/attempt-1/run.json"):
+    signs = (".stacks/bisections/killed/journal.jsonl", "killed/*/*-r01/attempt-1/run.json")
+    for sign in (*signs, "killed/*/*-m03-r01/attempt-1/run.json"):
         process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(runs.rglob(sign)):
+        while process.poll() is None and not list(runs.glob(sign)):
             time.sleep(0.02)
         killed += process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
