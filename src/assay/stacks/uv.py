@@ -105,8 +105,12 @@ def resolve(
     exclude_newer: str | None = None,
     find_links: Sequence[Path] = (),
     offline: bool = False,
+    preferred: Path | None = None,
 ) -> str:
-    """A requirements.txt with exact versions. Raises UvError with uv's reason."""
+    """A requirements.txt with exact versions. Raises UvError with uv's reason.
+
+    preferred  a requirements.txt whose versions are taken where nothing else is required; it is overwritten
+    """
     argv = [
         "pip",
         "compile",
@@ -120,6 +124,7 @@ def resolve(
     ]
     argv += [] if dependencies else ["--no-deps"]
     argv += ["--generate-hashes"] if hashes else []
+    argv += [] if preferred is None else ["--output-file", str(preferred)]
     argv += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
     argv += _places(find_links, offline)
     return _run(argv, _RESOLVE_TIMEOUT_S, stdin="\n".join(requirements) + "\n").stdout
