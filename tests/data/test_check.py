@@ -35,6 +35,7 @@ def test_every_sample_of_both_parts_is_read(tmp_path: Path) -> None:
     assert (found.damaged, found.unreadable) == (0, [])
 
 
+@pytest.mark.long
 def test_damaged_samples_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     root = made_a2d2.make(tmp_path / "a2d2", frames=20)
     first, second, third = (made_a2d2.file(root, number, "camera") for number in (3, 4, 5))
