@@ -278,6 +278,27 @@ def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) 
     assert {one.scene for one in rest} == {"a", "c"}
 
 
+def test_scenes_of_one_distribution_are_as_far_as_chance_puts_them(tmp_path: Path) -> None:
+    path, chance, rows = tmp_path / "c.duckdb", np.random.default_rng(5), Rows()
+    for i in range(1200):
+        scene = f"s{i % 40}"  # 30 frames each, of one distribution
+        counts = chance.multinomial(PIXELS, chance.dirichlet((1, 1, 1, 1)))
+        label = f"{scene}/label/x/{i}.png"
+        own = [label, label, scene, "x", None, 100, 100, PIXELS, 1, 1, 1, 0]
+        rows.frames.append([*own, *(int(count) for count in counts)])
+    for i in range(30):
+        label = f"other/label/x/{i}.png"
+        rows.frames.append([label, label, "other", "x", None, 100, 100, PIXELS, 1, 1, 1, 0, PIXELS, 0, 0, 0])
+    with writing(path, Path("/data"), "a2d2", CLASSES) as opened:
+        opened.add(rows)
+    first, *alike = api.scene_drift(catalog=path)
+    assert first.scene == "other"
+    assert first.distance > 3 * first.at_random
+    assert sum(one.distance > one.at_random for one in alike) <= 8  # 2 of 40 expected
+    assert min(one.at_random for one in alike) < 2 * max(one.distance for one in alike)
+    assert [one.frames for one in api.scene_drift("scene in (s1, s2)", catalog=path)] == [30, 30]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -41,13 +41,15 @@ class ClassShare:
 class SceneDrift:
     """How far the classes of a scene are from those of all frames.
 
-    distance  Jensen-Shannon distance of the shares, 0 (alike) to 1
-    class_    whose share differs most; share, of_all: there and over all frames
+    distance   Jensen-Shannon distance of the shares, 0 (alike) to 1
+    at_random  the distance that 19 of 20 random sets of as many frames don't exceed
+    class_     whose share differs most; share, of_all: there and over all frames
     """
 
     scene: str
     frames: int
     distance: float
+    at_random: float
     class_: str
     share: float
     of_all: float
@@ -134,6 +136,8 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     """The scenes, the one that differs most from all frames first."""
     import numpy as np
 
+    from assay.data.chance_drift import by_chance
+
     rest = _where(catalog, where)
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'sum("{c}")' for c in columns)
@@ -146,12 +150,15 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     pixels = np.array([row[2:] for row in rows], dtype=float)
     of_all = pixels.sum(axis=0) / pixels.sum()
     found = []
-    for row, own in zip(rows, pixels / pixels.sum(axis=1, keepdims=True), strict=True):
+    at_random = by_chance(catalog, rest, [row[1] for row in rows])
+    shares_of = pixels / pixels.sum(axis=1, keepdims=True)
+    for row, own, limit in zip(rows, shares_of, at_random, strict=True):
         most = int(np.argmax(abs(own - of_all)))
         mean = (own + of_all) / 2
         distance = float(np.sqrt(max(0.0, (_bits(own, mean) + _bits(of_all, mean)) / 2)))
         name = (*catalog.about.names, "(unknown colors)")[most]
-        found.append(SceneDrift(row[0], row[1], distance, name, float(own[most]), float(of_all[most])))
+        there = float(own[most]), float(of_all[most])
+        found.append(SceneDrift(row[0], row[1], distance, limit, name, *there))
     return sorted(found, key=lambda one: -one.distance)
 
 
