@@ -14,7 +14,7 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.stacks.engines import Image
+    from assay.stacks.engines import LocalImage
     from assay.stacks.smoke_test import SmokeTest
 
 DEFAULT_TIMEOUT_S: Final = 3600.0
@@ -38,7 +38,7 @@ class BuiltStack:
     """
 
     tag: str
-    image: Image
+    image: LocalImage
     test: SmokeTest
     pushed: str | None
     built_s: float
