@@ -228,6 +228,9 @@ def test_classes_become_words_each_once(tmp_path: Path) -> None:
     (tmp_path / "class_list.json").write_text(json.dumps(listed))
     found = class_list(place(str(tmp_path)), "class_list.json")
     assert found.columns == ("obstacles_trash", "obstacles_trash_2", "class_2_wheels_x", "image_2")
+    listed = {"#000001": "  Poles  1 ", "#000002": "Poles 2", "#000003": "Poles"}
+    (tmp_path / "class_list.json").write_text(json.dumps(listed))
+    assert class_list(place(str(tmp_path)), "class_list.json").names == ("Poles",)
 
 
 def test_cityscapes_labels_are_counted_by_their_ids(tmp_path: Path) -> None:

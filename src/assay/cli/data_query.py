@@ -98,7 +98,7 @@ def command(
     parts = (
         [found]
         if split is None or not found.frames
-        else split_data(found, _percents(split), seed=seed, catalog=catalog)
+        else split_data(found, _percents(split), seed=seed, catalog=catalog, balance=balance)
     )
     files = _written(found, parts, manifest, page)
     if as_json:

@@ -129,10 +129,11 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
                     text = shard.extractfile(member)
                     labels[key] = int(text.read()) if text is not None else -1
             assert shard.fileobj is not None
-            if why := wrong_end(shard.fileobj, shard.offset):
-                raise ValueError(why)
+            end = wrong_end(shard.fileobj, shard.offset)
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path} can't be read: {error}") from error
+    if end:
+        raise ValueError(f"{path} can't be read: {end}")
     if found.keys() != labels.keys() or not found:
         lone = sorted(found.keys() ^ labels.keys())
         raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; unpaired: {lone[:5]}")

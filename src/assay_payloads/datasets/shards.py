@@ -34,6 +34,7 @@ from assay_payloads.datasets.staged_files import (
     StagingError,
     blocks_of,
     copied,
+    failed,
     found_at_source,
     part_of,
     write_whole,
@@ -75,7 +76,7 @@ def stage_shards(
     found = found_at_source(manifest, str(target), source)
     shards = list(shards_of(manifest, found, shard_bytes))
     size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=str(target))
+    done = Staging(len(found.states), size, directory=str(target), resized=found.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
@@ -96,9 +97,7 @@ def stage_shards(
     except PlaceError as error:
         raise StagingError(str(error)) from None
     except OSError as error:
-        raise StagingError(
-            f"{error.filename or target}: can't be written: {error.strerror or error}"
-        ) from None
+        raise failed(target, error) from None
     done.seconds = time.monotonic() - begin
     return done
 

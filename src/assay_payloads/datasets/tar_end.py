@@ -1,4 +1,4 @@
-"""Whether a tar file is whole. tarfile takes any header that it can't read for the end, also of a cut file."""
+"""Whether a tar file is whole: tarfile takes any header that it can't read for the end."""
 
 from __future__ import annotations
 
