@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from options import parse
 
-from assay.stacks.bisecting.search import Measure, Outcome, Search, Settings, Stack
+from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Settings, Stack
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,12 @@ class World:
             noise += self.offsets.setdefault(stack, self.random.gauss(0, 0.003))
         return self.log_speed(stack) + shift + noise
 
-    def answer(self, request: Measure) -> Outcome:
+    def answer(self, request: Measure) -> BlocksOutcome:
         """The blocks that were requested."""
         shifts = [self.random.gauss(0, 0.02) for _ in range(request.blocks)]
-        return Outcome(tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts))
+        return BlocksOutcome(
+            tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts)
+        )
 
 
 def searched(world: World) -> Search:

@@ -79,6 +79,7 @@ def _culprits(found: BisectionResult, at: int = 0) -> list[str]:
     return [line.names[change] for one in line.search.culprits for change in one.changes]
 
 
+@pytest.mark.long
 def test_the_package_and_then_the_version_that_made_it_slower_are_named(folder: Path) -> None:
     _wheel(folder, "gamma", "2.0", "SHARE = 0.8")
     _wheel(folder, "gamma", "1.1")

@@ -8,16 +8,20 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from test_report_browser import axe_finds
 
 import counted_frames
 from assay.cli import assay
 from assay.errors import InputError
 from assay.web.tokens import read_tokens
 from served_site import TOKENS, ServedSite, ended, serving, tokens_file
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytest.importorskip("litestar")
 SUITE = """
@@ -209,6 +213,25 @@ def test_a_job_is_chosen_by_labels_in_a_form_shown_and_started(site: ServedSite)
     assert one["outcome"]["answer"] == "good"
     [manifest] = site.runs.glob(f"{one['session']}/*/attempt-1/inputs/manifest.jsonl")
     assert len(manifest.read_text().splitlines()) == 6
+
+
+@pytest.mark.browser
+def test_in_a_browser_an_operator_signs_in_and_starts_a_suite(browser: Browser, site: ServedSite) -> None:
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.goto(f"{site.url}/start?suite=quick.yaml")
+    page.get_by_label("Token").fill(TOKENS["alice"])
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Put it in the queue").click()
+    page.get_by_text("Asked for by").wait_for()
+    assert axe_finds(page) == []
+    page.goto(f"{site.url}/start?suite=quick.yaml")
+    assert axe_finds(page) == []
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Token").wait_for()
+    page.close()
+    assert said == []
 
 
 def test_a_killed_server_and_a_killed_run_lose_nothing(place: Path) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.stacks.bisecting.lines import Line
-    from assay.stacks.bisecting.search import Measure, Outcome, Search, Stack
+    from assay.stacks.bisecting.lines import StackLine
+    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Stack
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
@@ -21,7 +21,7 @@ GOOD, BAD = "good", "bad"
 
 
 @dataclass
-class Bench:
+class StackBench:
     """Builds and measures the stacks of one line.
 
     number   of the line in its bisection
@@ -33,7 +33,7 @@ class Bench:
     workshop: Workshop
     journal: Journal
     number: int
-    line: Line
+    line: StackLine
     search: Search
     measuring: Measuring
     say: Callable[[str], None]
@@ -49,6 +49,10 @@ class Bench:
             return GOOD if stack == self.search.good else BAD
         if not self.line.alone:
             return self.line.names[len(stack) - 1].rpartition(" → ")[2]
+        left = self.search.bad - stack
+        if len(stack) == 1 or len(left) == 1:
+            start, (change,) = (f"{GOOD} with", stack) if len(stack) == 1 else (f"{BAD} without", left)
+            return f"{start} {self.line.names[change]}"
         return f"{GOOD} with {len(stack)} of {len(self.line.names)} changes"
 
     def about(self, request: Measure) -> str:
@@ -62,9 +66,9 @@ class Bench:
         left = math.ceil(bits) + 1
         return f"{self.line.what}, step {self.step + 1}, about {left} left: {request.blocks} blocks of {what}"
 
-    def answer(self, request: Measure) -> Outcome:
+    def answer(self, request: Measure) -> BlocksOutcome:
         """What the request asks for, measured; or which of its stacks can't be built."""
-        from assay.stacks.bisecting.search import Outcome
+        from assay.stacks.bisecting.search import BlocksOutcome
 
         self.step += 1
         done = any(
@@ -74,7 +78,7 @@ class Bench:
         for stack in request.stacks:
             place = self._made(stack, build=not done)
             if place is None:
-                return Outcome(unbuildable=(stack,))
+                return BlocksOutcome(unbuildable=(stack,))
             if stack not in self.failing:
                 env = dict(self.line.variables(stack))
                 systems[self.names[stack]] = {"launcher": "local", "python": place, "env": env}
@@ -82,7 +86,7 @@ class Bench:
         self.spent_s += self.measuring.run(systems, request.blocks, (self.number, self.step))
         if not done:
             self.journal.add("measured", line=self.number, step=self.step)
-        return Outcome(tuple(self._blocks(request, self.measuring.results[before:])))
+        return BlocksOutcome(tuple(self._blocks(request, self.measuring.results[before:])))
 
     def _blocks(self, request: Measure, results: Sequence[Any]) -> Iterator[dict[Stack, Any]]:
         from assay import read

@@ -12,8 +12,8 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from assay.api.stack_bisections import BisectLimits, BisectRequest
     from assay.records import Stack
-    from assay.stacks.bisecting.difference import Sources, StackEnd
-    from assay.stacks.bisecting.lines import ChangesLine, Line, RowLine
+    from assay.stacks.bisecting.difference import StackEnd, WheelSources
+    from assay.stacks.bisecting.lines import ChangesLine, RowLine, StackLine
     from assay.stacks.changes import Change
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.journal import Journal
@@ -66,7 +66,7 @@ def work_of(path: Path, name: str, margin: float) -> MeasuredWork:
 
 def first_line(
     request: BisectRequest, runs_dir: Path, workshop: Workshop, journal: Journal, say: Callable[[str], None]
-) -> tuple[Line, tuple[Change, ...]]:
+) -> tuple[StackLine, tuple[Change, ...]]:
     """The line to bisect first, and differences that can't be made here.
 
     Raises InputError if the stacks are equal, can't be resolved, or are not known.
@@ -87,16 +87,16 @@ def first_line(
     return line, _fixed(known_good, known_bad)
 
 
-def _sources(request: BisectRequest) -> Sources:
-    from assay.stacks.bisecting.difference import Sources
+def _sources(request: BisectRequest) -> WheelSources:
+    from assay.stacks.bisecting.difference import WheelSources
 
-    return Sources(tuple(one.absolute() for one in request.wheels), request.offline, request.imports)
+    return WheelSources(tuple(one.absolute() for one in request.wheels), request.offline, request.imports)
 
 
 def changes_line(
     good: StackEnd,
     bad: StackEnd,
-    sources: Sources,
+    sources: WheelSources,
     workshop: Workshop,
     journal: Journal | None,
     say: Callable[[str], None],
@@ -193,7 +193,7 @@ def _interpreter(wanted: str | None) -> Interpreter:
 
 
 def _dates(
-    request: BisectRequest, sources: Sources, workshop: Workshop, say: Callable[[str], None]
+    request: BisectRequest, sources: WheelSources, workshop: Workshop, say: Callable[[str], None]
 ) -> RowLine:
     from assay.stacks.bisecting.lines import RowLine, dates_line
 

@@ -16,11 +16,11 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.api.stack_bisection_bench import Bench
+    from assay.api.stack_bisection_bench import StackBench
     from assay.records import Comparison
     from assay.run.progress import Tell
-    from assay.stacks.bisecting.lines import Line
-    from assay.stacks.bisecting.search import Measure, Outcome, Search
+    from assay.stacks.bisecting.lines import StackLine
+    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search
     from assay.stacks.changes import Change
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.journal import Journal
@@ -206,7 +206,7 @@ class _Bisection:
     progress: Tell
     say: Callable[[str], None]
     command_line: Sequence[str]
-    benches: list[Bench] = field(default_factory=list)
+    benches: list[StackBench] = field(default_factory=list)
 
     def run(self, planned: Callable[[BisectPlan], bool]) -> BisectionResult | None:
         from assay.api.stack_bisection_input import first_line
@@ -234,7 +234,7 @@ class _Bisection:
         sessions = tuple(name for bench in self.benches for name in bench.measuring.sessions)
         return BisectionResult(plan, tuple(lines), self._spent_s, self.limits.error, sessions)
 
-    def _finer(self, line: Line, found: BisectedLine) -> Line | str | None:
+    def _finer(self, line: StackLine, found: BisectedLine) -> StackLine | str | None:
         """The line within what was found; why there is none, as text; or None if that needs no words."""
         from assay.api.stack_bisection_input import packages_line
         from assay.stacks.bisecting.lines import ChangesLine, RowLine, versions_line
@@ -261,8 +261,8 @@ class _Bisection:
         late = self.limits.max_time_s is not None and self._spent_s >= self.limits.max_time_s
         return late or sum(len(bench.names) for bench in self.benches) >= self.limits.max_stacks
 
-    def _bisected(self, number: int, line: Line) -> BisectedLine:
-        from assay.api.stack_bisection_bench import BAD, GOOD, Bench
+    def _bisected(self, number: int, line: StackLine) -> BisectedLine:
+        from assay.api.stack_bisection_bench import BAD, GOOD, StackBench
         from assay.stacks.bisecting.search import Search, Settings
         from assay.stacks.exploring.measuring import Measuring
 
@@ -271,7 +271,7 @@ class _Bisection:
         )
         search = Search(tuple(range(len(line.names))), settings)
         measuring = Measuring(self.work, self.runs_dir, self.progress, self.command_line)
-        bench = Bench(self.workshop, self.journal, number, line, search, measuring, self.say)
+        bench = StackBench(self.workshop, self.journal, number, line, search, measuring, self.say)
         self.benches.append(bench)
         for request in _driven(search, bench.answer):
             if self._over:
@@ -292,7 +292,7 @@ class _Bisection:
         )
 
 
-def _driven(search: Search, answer: Callable[[Measure], Outcome]) -> Iterator[Measure]:
+def _driven(search: Search, answer: Callable[[Measure], BlocksOutcome]) -> Iterator[Measure]:
     """Each request of a search before it is answered; who stops iterating stops the search."""
     run = search.run()
     try:

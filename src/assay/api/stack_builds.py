@@ -14,7 +14,7 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.stacks.engines import Image
+    from assay.stacks.engines import LocalImage
     from assay.stacks.smoke_test import SmokeTest
 
 DEFAULT_TIMEOUT_S: Final = 3600.0
@@ -38,7 +38,7 @@ class BuiltStack:
     """
 
     tag: str
-    image: Image
+    image: LocalImage
     test: SmokeTest
     pushed: str | None
     built_s: float
@@ -55,7 +55,7 @@ def build_stack(
     modules: Sequence[str] = (),
     options: Sequence[str] = (),
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    on_line: Callable[[str], None] = lambda _: None,
+    on_line: Callable[[str], None] | None = None,
 ) -> BuiltStack:
     """Build a container file, run the smoke test in the image, and push it if that passes.
 
@@ -77,14 +77,14 @@ def build_stack(
     chosen = engines.ENGINES.get(engine)
     if chosen is None:
         raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
-    began = time.monotonic()
+    began, say = time.monotonic(), on_line or _silent
     engines.build(
         chosen,
         path,
         tag,
         context=None if context is None else Path(context),
         options=options,
-        on_line=on_line,
+        on_line=say,
         timeout_s=timeout_s,
     )
     built_s = time.monotonic() - began
@@ -98,9 +98,7 @@ def build_stack(
         reference = (
             push if match is None or match["tag"] else f"{push}:{image.id.removeprefix('sha256:')[:12]}"
         )
-        digest = engines.push(
-            chosen, tag, reference, verify_tls=verify_tls, on_line=on_line, timeout_s=timeout_s
-        )
+        digest = engines.push(chosen, tag, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s)
         pushed = f"{reference.rpartition(':')[0]}@{digest}"
     return BuiltStack(tag, image, test, pushed, built_s)
 
@@ -137,6 +135,10 @@ def render_build(
     if push is None:
         raise InputError([Problem("--push", "a Job has to push the image: name a registry")])
     return build_objects.job_objects(text, name, push=push, secret=secret, namespace=namespace, modules=found)
+
+
+def _silent(line: str) -> None:
+    """Show nothing."""
 
 
 def _text(path: Path) -> str:

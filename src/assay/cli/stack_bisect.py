@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
     from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
-    from assay.stacks.bisecting.search import Culprit, Effect
+    from assay.stacks.bisecting.search import Culprit, SpeedEffect
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _MOST_NAMES = 12
@@ -255,6 +255,8 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
     for name, why in line.unbuildable[:_MOST_NAMES]:
         yield f"  not built: {name}: {why[:200]}"
     for doubt in line.ends.doubts if line.ends else ():
+        if doubt.code == "different-software":
+            continue  # which is what is bisected
         yield f"  doubt {doubt.code}: {doubt.evidence}"
     if line.then:
         yield f"  {line.then}"
@@ -284,14 +286,14 @@ def _likeliest(line: BisectedLine) -> Iterator[str]:
         yield f"  {100 * probability:.0f} %  {line.names[change]}"
 
 
-def _times(effect: Effect) -> str:
+def _times(effect: SpeedEffect) -> str:
     import math
 
     low, at, high = (math.exp(one) for one in (effect.low, effect.log, effect.high))
     return f"× {at:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _reverted(reverted: Effect | bool) -> str:
+def _reverted(reverted: SpeedEffect | bool) -> str:
     if isinstance(reverted, bool):
         return "fails all the same" if reverted else "does not fail"
     return f"{_times(reverted)} of GOOD"

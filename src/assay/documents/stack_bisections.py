@@ -9,7 +9,7 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.api.stack_bisections import BisectedLine, BisectionResult
-    from assay.stacks.bisecting.search import Culprit, Effect
+    from assay.stacks.bisecting.search import Culprit, SpeedEffect
 
 
 def document(found: BisectionResult) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _culprit(line: BisectedLine, one: Culprit) -> dict[str, Any]:
     }
 
 
-def _effect(effect: Effect | None) -> dict[str, float] | None:
+def _effect(effect: SpeedEffect | None) -> dict[str, float] | None:
     if effect is None:
         return None
     return {

@@ -69,11 +69,12 @@ def job_objects(
         "SMOKE_TEST": smoke_test.PROGRAM,
         "SMOKE_MODULES": " ".join(modules),
         "STORAGE_DRIVER": "vfs",
+        "HOME": "/builder",  # where an ordinary user's buildah keeps layers
         **({"REGISTRY_AUTH_FILE": "/auth/.dockerconfigjson"} if secret else {}),
     }
     mounts = [
         {"name": "containerfile", "mountPath": "/containerfile", "readOnly": True},
-        {"name": "storage", "mountPath": "/home/build/.local/share/containers"},
+        {"name": "storage", "mountPath": "/builder"},
     ]
     volumes: list[Manifest] = [
         {"name": "containerfile", "configMap": {"name": name}},

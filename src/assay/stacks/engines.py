@@ -23,7 +23,7 @@ OnLine = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Image:
+class LocalImage:
     """An image that is here.
 
     size_bytes  of its layers; None if the engine does not say
@@ -33,7 +33,7 @@ class Image:
     size_bytes: int | None
 
 
-class Engine(Protocol):
+class BuildEngine(Protocol):
     """What builds images. Each raises HostError, with the engine's words, if it can't."""
 
     @property
@@ -41,7 +41,7 @@ class Engine(Protocol):
         """The program's."""
         ...
 
-    def image(self, tag: str) -> Image:
+    def image(self, tag: str) -> LocalImage:
         """The image of this tag."""
         ...
 
@@ -56,10 +56,10 @@ class Podman:
 
     name: str = "podman"
 
-    def image(self, tag: str) -> Image:
+    def image(self, tag: str) -> LocalImage:
         """The image of this tag."""
         (found,) = json.loads(_done([self.name, "image", "inspect", tag], _QUERY_TIMEOUT_S).stdout)
-        return Image(str(found["Id"]), int(found["Size"]))
+        return LocalImage(str(found["Id"]), int(found["Size"]))
 
     def run(self, tag: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program in a new container without a network, which is removed."""
@@ -78,10 +78,10 @@ class Buildah:
 
     name: str = "buildah"
 
-    def image(self, tag: str) -> Image:
+    def image(self, tag: str) -> LocalImage:
         """The image of this tag."""
         found = json.loads(_done([self.name, "inspect", "--type", "image", tag], _QUERY_TIMEOUT_S).stdout)
-        return Image(str(found["FromImageID"]), None)
+        return LocalImage(str(found["FromImageID"]), None)
 
     def run(self, tag: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program in a new container without a network, which is removed."""
@@ -93,11 +93,11 @@ class Buildah:
             shell.run([self.name, "rm", container], timeout_s=_QUERY_TIMEOUT_S)
 
 
-ENGINES: Final[Mapping[str, Engine]] = {"podman": Podman(), "buildah": Buildah()}
+ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buildah()}
 
 
 def build(
-    engine: Engine,
+    engine: BuildEngine,
     file: Path,
     tag: str,
     *,
@@ -118,7 +118,7 @@ def build(
 
 
 def push(
-    engine: Engine, tag: str, reference: str, *, verify_tls: bool, on_line: OnLine, timeout_s: float
+    engine: BuildEngine, tag: str, reference: str, *, verify_tls: bool, on_line: OnLine, timeout_s: float
 ) -> str:
     """Push an image to `registry/name:tag`; its digest, sha256:…. The engine has the credentials."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:

@@ -25,7 +25,7 @@ results that this makes is 8 %.
 
 
 @dataclass(frozen=True)
-class Case:
+class IndicatorCase:
     """One indicator.
 
     inputs    float64, or indices; frameworks convert them to the number format that is measured
@@ -40,7 +40,7 @@ class Case:
     right: Callable[[Arrays], Array]
 
 
-def cases(options: argparse.Namespace) -> dict[str, Case]:
+def cases(options: argparse.Namespace) -> dict[str, IndicatorCase]:
     """Every indicator that computes something, by name; `import` is measured by starting Python."""
     of = {
         "matmul": _matmul,
@@ -55,13 +55,15 @@ def cases(options: argparse.Namespace) -> dict[str, Case]:
     return {name: make(options, random) for name, make in of.items() if name in options.indicators}
 
 
-def _matmul(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _matmul(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     n = o.matrix_size
     inputs = {name: random.standard_normal((o.matrix_batch, n, n)) for name in "ab"}
-    return Case(inputs, 2 * o.matrix_batch * n**3, 3 * o.matrix_batch * n * n, lambda x: x["a"] @ x["b"])
+    return IndicatorCase(
+        inputs, 2 * o.matrix_batch * n**3, 3 * o.matrix_batch * n * n, lambda x: x["a"] @ x["b"]
+    )
 
 
-def _conv1d(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _conv1d(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     length = o.length - o.kernel + 1
     inputs = {
         "x": random.standard_normal((o.batch, o.channels, o.length)),
@@ -69,7 +71,7 @@ def _conv1d(o: argparse.Namespace, random: np.random.Generator) -> Case:
     }
     out = o.batch * o.filters * length
     flop = 2 * out * o.channels * o.kernel
-    return Case(inputs, flop, out + sum(one.size for one in inputs.values()), conv1d)
+    return IndicatorCase(inputs, flop, out + sum(one.size for one in inputs.values()), conv1d)
 
 
 def conv1d(x: Arrays) -> Array:
@@ -78,7 +80,7 @@ def conv1d(x: Arrays) -> Array:
     return np.tensordot(windows, x["w"], axes=((1, 3), (1, 2))).transpose(0, 2, 1)
 
 
-def _conv2d(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _conv2d(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     side = o.side - o.kernel + 1
     inputs = {
         "x": random.standard_normal((o.batch, o.channels, o.side, o.side)),
@@ -86,7 +88,7 @@ def _conv2d(o: argparse.Namespace, random: np.random.Generator) -> Case:
     }
     out = o.batch * o.filters * side * side
     flop = 2 * out * o.channels * o.kernel**2
-    return Case(inputs, flop, out + sum(one.size for one in inputs.values()), conv2d)
+    return IndicatorCase(inputs, flop, out + sum(one.size for one in inputs.values()), conv2d)
 
 
 def conv2d(x: Arrays) -> Array:
@@ -95,11 +97,11 @@ def conv2d(x: Arrays) -> Array:
     return np.tensordot(windows, x["w"], axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
 
 
-def _attention(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _attention(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     shape = (o.batch, o.heads, o.tokens, o.head_size)
     inputs = {name: random.standard_normal(shape) for name in ("q", "k", "v")}
     flop = 4 * o.batch * o.heads * o.tokens**2 * o.head_size
-    return Case(inputs, flop, 4 * math.prod(shape), attention)
+    return IndicatorCase(inputs, flop, 4 * math.prod(shape), attention)
 
 
 def attention(x: Arrays) -> Array:
@@ -109,18 +111,18 @@ def attention(x: Arrays) -> Array:
     return (weights / weights.sum(-1, keepdims=True)) @ x["v"]
 
 
-def _embedding(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _embedding(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     inputs = {
         "table": random.standard_normal((o.vocabulary, o.head_size)),
         "indices": random.integers(o.vocabulary, size=o.lookups),
     }
-    return Case(inputs, 0, 2 * o.lookups * o.head_size, lambda x: x["table"][x["indices"]])
+    return IndicatorCase(inputs, 0, 2 * o.lookups * o.head_size, lambda x: x["table"][x["indices"]])
 
 
-def _optimizer(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _optimizer(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     inputs = {name: random.standard_normal(o.parameters) for name in ("w", "g", "m")}
     inputs["v"] = 0.1 + random.random(o.parameters)  # no half-precision number is so small that it is 0
-    return Case(inputs, 12 * o.parameters, 7 * o.parameters, adam)
+    return IndicatorCase(inputs, 12 * o.parameters, 7 * o.parameters, adam)
 
 
 def adam(x: Arrays) -> Array:
@@ -130,11 +132,11 @@ def adam(x: Arrays) -> Array:
     return x["w"] - 0.001 * m / (v**0.5 + 1e-8)
 
 
-def _data(o: argparse.Namespace, random: np.random.Generator) -> Case:
+def _data(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     images = random.integers(256, size=(256, o.side, o.side, 3), dtype=np.uint8)
     inputs = {"images": images, "indices": random.integers(256, size=8 * o.batch)}
     numbers = 8 * o.batch * o.side * o.side * 3
-    return Case(inputs, 2 * numbers, numbers, normalized)
+    return IndicatorCase(inputs, 2 * numbers, numbers, normalized)
 
 
 def normalized(x: Arrays) -> Array:

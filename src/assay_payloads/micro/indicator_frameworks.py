@@ -19,7 +19,7 @@ Operations = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 
 @dataclass(frozen=True)
-class Framework:
+class IndicatorFramework:
     """What runs the indicators.
 
     dtypes      number formats that it has
@@ -37,7 +37,7 @@ class Framework:
     array: Callable[[Any], np.ndarray]
 
 
-def framework(name: str, device: str) -> Framework:
+def framework(name: str, device: str) -> IndicatorFramework:
     """The framework on a device. Raises ImportError if it is missing, ValueError if it has no such device."""
     return {"numpy": _numpy, "torch": _torch, "jax": _jax, "tensorflow": _tensorflow}[name](device)
 
@@ -51,11 +51,11 @@ def _is_number(array: np.ndarray) -> bool:
     return array.dtype.kind == "f"
 
 
-def _numpy(device: str) -> Framework:
+def _numpy(device: str) -> IndicatorFramework:
     if device == "cuda":
         raise ValueError("NumPy runs on the CPU only")
     types = {"fp32": np.float32, "fp64": np.float64}
-    return Framework(
+    return IndicatorFramework(
         np.__version__,
         tuple(types),
         lambda array, dtype: array.astype(types[dtype]) if _is_number(array) else array,
@@ -73,7 +73,7 @@ def _numpy(device: str) -> Framework:
     )
 
 
-def _torch(device: str) -> Framework:
+def _torch(device: str) -> IndicatorFramework:
     import torch
     import torch.nn.functional as f
 
@@ -97,7 +97,7 @@ def _torch(device: str) -> Framework:
         if on.type == "cuda":
             torch.cuda.synchronize(on)
 
-    return Framework(
+    return IndicatorFramework(
         torch.__version__,
         tuple(types),
         place,
@@ -115,7 +115,7 @@ def _torch(device: str) -> Framework:
     )
 
 
-def _jax(device: str) -> Framework:
+def _jax(device: str) -> IndicatorFramework:
     jax, jnp = _optional("jax"), _optional("jax.numpy")
     kind = {"cpu": "cpu", "cuda": "gpu", "auto": None}[device]
     try:
@@ -137,7 +137,7 @@ def _jax(device: str) -> Framework:
         "optimizer": indicator_cases.adam,
         "data": lambda x: ((x["images"][x["indices"]] - 127.5) / 58.0).transpose(0, 3, 1, 2),
     }
-    return Framework(
+    return IndicatorFramework(
         jax.__version__,
         tuple(types),
         lambda array, dtype: jax.device_put(array.astype(types[dtype]) if _is_number(array) else array, on),
@@ -147,7 +147,7 @@ def _jax(device: str) -> Framework:
     )
 
 
-def _tensorflow(device: str) -> Framework:
+def _tensorflow(device: str) -> IndicatorFramework:
     tf = _optional("tensorflow")
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cuda" and not gpus:
@@ -186,7 +186,7 @@ def _tensorflow(device: str) -> Framework:
         "optimizer": indicator_cases.adam,
         "data": images,
     }
-    return Framework(
+    return IndicatorFramework(
         tf.__version__,
         tuple(types),
         place,

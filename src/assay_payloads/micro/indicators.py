@@ -16,8 +16,8 @@ import time
 from statistics import median
 
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.micro.indicator_cases import BYTES, TOLERANCES, Case, Step, cases, error_of
-from assay_payloads.micro.indicator_frameworks import MODULES, Framework, framework
+from assay_payloads.micro.indicator_cases import BYTES, TOLERANCES, IndicatorCase, Step, cases, error_of
+from assay_payloads.micro.indicator_frameworks import MODULES, IndicatorFramework, framework
 
 INDICATORS = ("matmul", "conv1d", "conv2d", "attention", "embedding", "optimizer", "data", "import")
 ROUNDS = 5
@@ -59,7 +59,9 @@ def time_steps(step: Step, finish: Step, min_time_s: float) -> float:
     return median(seconds_of(steps) / steps for _ in range(ROUNDS))
 
 
-def measure(rank: Rank, tool: Framework, name: str, case: Case, dtype: str, min_time_s: float) -> None:
+def measure(
+    rank: Rank, tool: IndicatorFramework, name: str, case: IndicatorCase, dtype: str, min_time_s: float
+) -> None:
     """One indicator in one number format: check, time, print."""
     inputs = {key: tool.place(array, dtype) for key, array in case.inputs.items()}
     operation = tool.operations[name]

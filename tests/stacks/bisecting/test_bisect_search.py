@@ -9,8 +9,8 @@ import pytest
 
 from assay.stacks.bisecting import posterior
 from assay.stacks.bisecting.coupling import ordered
-from assay.stacks.bisecting.difference import Difference, Sources, StackEnd, difference
-from assay.stacks.bisecting.search import Measure, Outcome, Search, Settings, Stack, Value
+from assay.stacks.bisecting.difference import StackDifference, StackEnd, WheelSources, difference
+from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Settings, Stack, Value
 from assay.stacks.uv import Interpreter
 
 
@@ -36,12 +36,14 @@ class PlantedChanges:
             return "crashes" if share == 1 and self.random.random() < self.flaky else 0.0
         return share * math.log1p(-self.effect) + shift + self.random.gauss(0, 0.01)
 
-    def answer(self, request: Measure) -> Outcome:
+    def answer(self, request: Measure) -> BlocksOutcome:
         """The blocks that were requested."""
         if closed := tuple(one for one in request.stacks if one in self.unbuildable):
-            return Outcome(unbuildable=closed)
+            return BlocksOutcome(unbuildable=closed)
         shifts = [self.random.gauss(0, 0.05) for _ in range(request.blocks)]
-        return Outcome(tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts))
+        return BlocksOutcome(
+            tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts)
+        )
 
 
 def searched(size: int, planted: PlantedChanges, settings: Settings | None = None) -> Search:
@@ -112,9 +114,9 @@ def test_units_that_require_each_other_are_one_and_come_after_what_they_require(
     here = Interpreter("3.12.1", "python")
     names = ("a", "b", "c")
     good, bad = (StackEnd(dict.fromkeys(names, v), here, {}) for v in ("1", "2"))
-    plain = difference(good, bad, Sources())
+    plain = difference(good, bad, WheelSources())
     found, requires = ordered(plain, {0: frozenset({1, 2}), 1: frozenset(), 2: frozenset({0})})
     assert list(map(str, found.units)) == ["b 1 → 2", "a 1 → 2 (with c)"]
     assert requires == {0: frozenset(), 1: frozenset({0})}
-    assert isinstance(found, Difference)
+    assert isinstance(found, StackDifference)
     assert found.recipe(frozenset({0})).pins == ("a==1", "b==2", "c==1")

@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.stacks import uv
-from assay.stacks.bisecting.difference import Difference, Unit, between, pins_of
+from assay.stacks.bisecting.difference import StackDifference, Unit, between, pins_of
 from assay.stacks.bisecting.search import Stack
 from assay.stacks.exploring.environments import BuildFailure, Workshop, packages_of
 from assay.stacks.uv import UvError
 
 
-def coupled(difference: Difference, workshop: Workshop, say: Callable[[int, int], None]) -> dict[int, Stack]:
+def coupled(
+    difference: StackDifference, workshop: Workshop, say: Callable[[int, int], None]
+) -> dict[int, Stack]:
     """What each unit of a difference requires, as `ordered` takes it.
 
     Where a unit can't be applied to the good stack by itself, uv
@@ -30,7 +32,9 @@ def coupled(difference: Difference, workshop: Workshop, say: Callable[[int, int]
     return requires
 
 
-def ordered(difference: Difference, requires: Mapping[int, Stack]) -> tuple[Difference, dict[int, Stack]]:
+def ordered(
+    difference: StackDifference, requires: Mapping[int, Stack]
+) -> tuple[StackDifference, dict[int, Stack]]:
     """Units that require each other merged, and each after those that it requires; removals last."""
     closures = {at: _closure(at, requires) for at in requires}
     classes: dict[int, list[int]] = {}
@@ -58,7 +62,7 @@ def _closure(at: int, requires: Mapping[int, Stack]) -> set[int]:
     return found
 
 
-def _required(difference: Difference, at: int, workshop: Workshop) -> Stack:
+def _required(difference: StackDifference, at: int, workshop: Workshop) -> Stack:
     """The other units that the good stack also needs if it gets this one."""
     applied = frozenset({at})
     place = workshop.locked(difference.recipe(applied))
@@ -97,7 +101,7 @@ def _required(difference: Difference, at: int, workshop: Workshop) -> Stack:
     )
 
 
-def _brought(difference: Difference, applied: Stack, resolved: Mapping[str, str]) -> Stack:
+def _brought(difference: StackDifference, applied: Stack, resolved: Mapping[str, str]) -> Stack:
     """Units that add packages which are there already, because an applied unit depends on them."""
     return frozenset(
         at

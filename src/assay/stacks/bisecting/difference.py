@@ -32,7 +32,7 @@ class StackEnd:
 
 
 @dataclass(frozen=True)
-class Sources:
+class WheelSources:
     """Where wheels come from, besides the index that uv is set to use."""
 
     wheels: tuple[Path, ...] = ()
@@ -66,13 +66,13 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Difference:
+class StackDifference:
     """Two stacks, and what turns the good one into the bad one."""
 
     good: StackEnd
     bad: StackEnd
     units: tuple[Unit, ...]
-    sources: Sources
+    sources: WheelSources
 
     def end(self, applied: Stack) -> StackEnd:
         """The good stack with these units' changes."""
@@ -97,11 +97,11 @@ class Difference:
         return recipe_of(end.interpreter, pins_of(end.packages), self.sources)
 
 
-def difference(good: StackEnd, bad: StackEnd, sources: Sources) -> Difference:
+def difference(good: StackEnd, bad: StackEnd, sources: WheelSources) -> StackDifference:
     """The changes between two stacks, packages with the libraries that their wheels bring."""
     every = changes(_known(good), _known(bad))
     units = tuple(Unit((change, *with_it(change, every))) for change in folded(every))
-    return Difference(good, bad, units, sources)
+    return StackDifference(good, bad, units, sources)
 
 
 def _known(end: StackEnd) -> KnownStack:
@@ -117,7 +117,7 @@ def pins_of(packages: Mapping[str, str]) -> tuple[str, ...]:
 def recipe_of(
     interpreter: Interpreter,
     requirements: Sequence[str],
-    sources: Sources,
+    sources: WheelSources,
     exclude_newer: str | None = None,
 ) -> EnvironmentRecipe:
     """What uv builds: nothing is imported but what the user named."""

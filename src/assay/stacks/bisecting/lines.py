@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Protocol
 
-from assay.stacks.bisecting.difference import Difference, Sources, between, pins_of, recipe_of
+from assay.stacks.bisecting.difference import StackDifference, WheelSources, between, pins_of, recipe_of
 from assay.stacks.bisecting.search import Stack
 from assay.stacks.changes import Change
 from assay.stacks.exploring.environments import (
@@ -23,7 +23,7 @@ from assay.stacks.uv import Interpreter, UvError
 _MOST_VERSIONS = 200
 
 
-class Line(Protocol):
+class StackLine(Protocol):
     """What can be bisected."""
 
     @property
@@ -53,7 +53,7 @@ class Line(Protocol):
 class ChangesLine:
     """The changes between two stacks."""
 
-    difference: Difference
+    difference: StackDifference
     requires: Mapping[int, Stack]
     what: str = "changes"
     alone: bool = True
@@ -100,7 +100,7 @@ class RowLine:
         return self.env
 
 
-def versions_line(difference: Difference, at: int, stack: Stack, workshop: Workshop) -> RowLine | str:
+def versions_line(difference: StackDifference, at: int, stack: Stack, workshop: Workshop) -> RowLine | str:
     """The versions of the package that a unit changes, between its two; or why there is nothing to bisect.
 
     stack  where the package was found to make the difference; with other versions of it, packages of its
@@ -125,7 +125,7 @@ def versions_line(difference: Difference, at: int, stack: Stack, workshop: Works
     return f"{change.name} {change.a} and {change.b} can't be built with the same other packages"
 
 
-def _between(change: Change, difference: Difference) -> tuple[str, ...]:
+def _between(change: Change, difference: StackDifference) -> tuple[str, ...]:
     """From the good version to the bad one, both left out."""
     from packaging.version import Version
 
@@ -143,7 +143,7 @@ def _between(change: Change, difference: Difference) -> tuple[str, ...]:
 
 
 def _with_version(
-    difference: Difference, base: Stack, packages: Sequence[Change], version: str
+    difference: StackDifference, base: Stack, packages: Sequence[Change], version: str
 ) -> EnvironmentRecipe:
     end = difference.end(base)
     own = {one.name for one in packages}
@@ -157,7 +157,7 @@ def dates_line(
     requirements: Sequence[str],
     interpreter: Interpreter,
     days: tuple[date, date],
-    sources: Sources,
+    sources: WheelSources,
     env: Mapping[str, str],
     workshop: Workshop,
     say: Callable[[date], None],

@@ -39,7 +39,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BlocksOutcome:
     """The answer to a request.
 
     blocks       values by stack, for each block
@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Effect:
+class SpeedEffect:
     """Logarithm of a ratio of speeds with its interval."""
 
     log: float
@@ -73,7 +73,7 @@ class Culprit:
     changes: tuple[int, ...]
     probability: float
     stack: Stack
-    effect: Effect | None = None
+    effect: SpeedEffect | None = None
     fails: bool | None = None
     explains: bool | None = None
 
@@ -110,8 +110,8 @@ class Search:
     probabilities: dict[int, float] = field(default_factory=dict)
     kind: Kind | None = None
     ended: Ended = "time is up"
-    whole: Effect | None = None
-    reverted: Effect | bool | None = None
+    whole: SpeedEffect | None = None
+    reverted: SpeedEffect | bool | None = None
 
     @property
     def good(self) -> Stack:
@@ -123,7 +123,7 @@ class Search:
         """With all changes."""
         return frozenset(self.order)
 
-    def run(self) -> Generator[Measure, Outcome, None]:
+    def run(self) -> Generator[Measure, BlocksOutcome, None]:
         """The whole search; its results are this object's fields, at any time."""
         yield from self._ends()
         if self.kind is None:
@@ -148,7 +148,7 @@ class Search:
 
     # The ends -------------------------------------------------------------------------------------------
 
-    def _ends(self) -> Generator[Measure, Outcome, None]:
+    def _ends(self) -> Generator[Measure, BlocksOutcome, None]:
         """Blocks of the good and the bad stack until they differ."""
         done, ends = 0, (self.good, self.bad)
         for look in looks(self.settings.max_repeats):
@@ -182,7 +182,7 @@ class Search:
 
     # One line -------------------------------------------------------------------------------------------
 
-    def _bisected(self, base: Stack) -> Generator[Measure, Outcome, Culprit | None]:
+    def _bisected(self, base: Stack) -> Generator[Measure, BlocksOutcome, Culprit | None]:
         """The change between a base and the bad stack that is responsible; None if none can be named."""
         rest = tuple(change for change in self.order if change not in base)
         line = [base | frozenset(rest[:cut]) for cut in range(len(rest) + 1)]
@@ -242,7 +242,7 @@ class Search:
 
     # What the found change does by itself ---------------------------------------------------------------
 
-    def _checked(self, culprit: Culprit) -> Generator[Measure, Outcome, Culprit]:
+    def _checked(self, culprit: Culprit) -> Generator[Measure, BlocksOutcome, Culprit]:
         """The culprit with what was measured of the good stack with it."""
         if culprit.stack == self.bad:
             fails = True if self.kind == "fails" else None
@@ -266,7 +266,7 @@ class Search:
                 return replace(culprit, explains=rest.log > -least)
         return culprit
 
-    def _without_needless(self) -> Generator[Measure, Outcome, None]:
+    def _without_needless(self) -> Generator[Measure, BlocksOutcome, None]:
         """Drop culprits without which the others are as bad: one named in error needs another by its side."""
         for culprit in self.culprits[:-1]:
             others = [one for one in self.culprits if one is not culprit]
@@ -286,7 +286,7 @@ class Search:
         failed, of = self._count(self.bad)
         return bool((1 - (failed + 0.5) / (of + 1)) ** ran < self.settings.error * _SHARE)
 
-    def _revert(self) -> Generator[Measure, Outcome, None]:
+    def _revert(self) -> Generator[Measure, BlocksOutcome, None]:
         """Whether the bad stack without the culprits is as good as the good one: what a user would do."""
         without = self.bad - {change for culprit in self.culprits for change in culprit.changes}
         while dropped := {c for c in without if not self.settings.requires.get(c, frozenset()) <= without}:
@@ -300,7 +300,7 @@ class Search:
 
     # Measurements ---------------------------------------------------------------------------------------
 
-    def _measure(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, Outcome, None]:
+    def _measure(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
         outcome = yield Measure(tuple(dict.fromkeys(stacks)), blocks)
         self.blocks += outcome.blocks
         self.unbuildable.update(outcome.unbuildable)
@@ -319,11 +319,11 @@ class Search:
         both = ((block[a], block[b]) for block in self.blocks if a in block and b in block)
         return [(x, y) for x, y in both if not isinstance(x, str) and not isinstance(y, str)]
 
-    def _effect(self, a: Stack, b: Stack) -> Effect | None:
+    def _effect(self, a: Stack, b: Stack) -> SpeedEffect | None:
         """Of B relative to A, with an interval that holds at all looks; None for fewer than two blocks."""
         pairs = self._pairs(a, b)
         if len(pairs) < 2:
             return None
         found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True))
         half = found.half or 0.0  # identical values: deterministic
-        return Effect(found.centre, found.centre - half, found.centre + half)
+        return SpeedEffect(found.centre, found.centre - half, found.centre + half)
