@@ -128,8 +128,8 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
                 elif kind == "cls":
                     text = shard.extractfile(member)
                     labels[key] = int(text.read()) if text is not None else -1
-            assert shard.fileobj is not None
-            end = wrong_end(shard.fileobj, shard.offset)
+            with path.open("rb") as file:
+                end = wrong_end(file, shard.offset)
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path} can't be read: {error}") from error
     if end:
