@@ -255,6 +255,7 @@ def disk_of(path: Path) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_neighbours")
 @pytest.mark.parametrize("bytes_per_s", [20_000_000, 50_000_000])
 def test_a_disk_throttled_on_purpose_feeds_what_its_speed_allows(tmp_path: Path, bytes_per_s: int) -> None:
     require("fio", shutil.which("fio") is not None, "install fio")

@@ -52,7 +52,7 @@ def push(
     token_file: str | PathLike[str] | None = None,
     ca_file: str | PathLike[str] | None = None,
     runs: str | PathLike[str] | None = None,
-    tell: Callable[[str, int, int], object] = lambda _session, _sent, _total: None,
+    tell: Callable[[str, int, int], object] | None = None,
 ) -> Push:
     """Sessions sent to a server, which takes them as `assay import` would, like `assay push URL`.
 
@@ -60,7 +60,7 @@ def push(
     token_file  file with the token; None: $ASSAY_TOKEN
     ca_file     certificates that vouch for the server, in PEM; None: the system's
     runs        directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    tell        called with session, bytes that the server has, and all bytes
+    tell        called with session, bytes that the server has, and all bytes; None: nobody
 
     The same call continues where it was stopped. Raises InputError for what the server refuses, HostError if
     it does not answer.
@@ -77,7 +77,7 @@ def push(
         except InputError as error:
             left_out += [Problem(session.id, problem.what) for problem in error.problems]
             continue
-        sent.append(_send(server, session, manifest, tell))
+        sent.append(_send(server, session, manifest, tell or _tell_nobody))
     if references and left_out and not sent:
         raise InputError(left_out)
     return Push(tuple(sent), tuple(left_out))
@@ -121,6 +121,10 @@ def _sessions(directory: Path, references: tuple[str, ...]) -> Iterator[Session]
         if not chosen:
             raise InputError(f"{directory} has no session {reference}; name a suite, or suite/session")
         yield from (Session(one.path.absolute()) for one in chosen)
+
+
+def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
+    """Progress that nobody wants to see."""
 
 
 def _send(

@@ -92,7 +92,7 @@ def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -
 
 
 def _table(*columns: str) -> DataTable:
-    from assay.cli.data_table import Column, DataTable
+    from assay.cli.data_table import DataTable, TableColumn
 
     words = {columns[0], "in a condition", "differs most in"}
-    return DataTable([Column(name, number=name not in words) for name in columns])
+    return DataTable([TableColumn(name, number=name not in words) for name in columns])

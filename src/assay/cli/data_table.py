@@ -10,7 +10,7 @@ WIDEST = 1_000_000  # characters of a line that no terminal shows
 LONGEST_CELL = 10_000  # characters; longer ones are in --json
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column's heading, and whether it has numbers."""
 
     name: str
@@ -20,7 +20,7 @@ class Column(NamedTuple):
 class DataTable:
     """Rows of text, which come from files of others."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
         from rich.table import Table
 
         self._table = Table(box=None, pad_edge=False, header_style="dim")
