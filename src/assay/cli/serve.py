@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from assay.cli.data import CATALOG
 from assay.cli.options import RUNS
 from assay.errors import HostError
 
@@ -24,8 +25,18 @@ DEFAULT_ADDRESS = "127.0.0.1:8080"
     metavar="NAME",
     help="Also answer for this host name, such as a proxy's; repeatable.",
 )
+@CATALOG
+@click.option(
+    "--mlperf",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Show the scores of the MLPerf logs below this directory; repeatable.",
+)
 @RUNS
-def command(listen: str, names: tuple[str, ...], runs_dir: Path) -> None:
+def command(
+    listen: str, names: tuple[str, ...], catalog: Path, folders: tuple[Path, ...], runs_dir: Path
+) -> None:
     """Show runs, verdicts, logs and what runs now in a browser, and answer the same as JSON.
 
     Every page shows what a command shows, and has the command that prints the same. The address of a page is
@@ -44,5 +55,7 @@ def command(listen: str, names: tuple[str, ...], runs_dir: Path) -> None:
     if find_spec("litestar") is None or find_spec("uvicorn") is None:
         raise HostError("`assay serve` needs an extra: pip install 'assay[serve]'")
     from assay.web.server import serve
+    from assay.web.site import Site
 
-    serve(listen, runs_dir, names=names, ready=lambda url: click.echo(f"Serving {url} until Ctrl-C."))
+    site = Site(runs_dir, catalog=catalog, folders=folders)
+    serve(listen, site, names=names, ready=lambda url: click.echo(f"Serving {url} until Ctrl-C."))

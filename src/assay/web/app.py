@@ -6,7 +6,6 @@ import logging
 import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
@@ -17,9 +16,23 @@ from litestar.types import ASGIApp
 
 from assay import __version__
 from assay.errors import AssayError, BusyError, InputError
-from assay.web import compare_pages, doubt_pages, json_api, list_pages, live, session_pages
+from assay.web import (
+    compare_pages,
+    data_pages,
+    doubt_pages,
+    json_api,
+    json_questions,
+    list_pages,
+    live,
+    manual_pages,
+    score_pages,
+    session_pages,
+    stack_pages,
+    study_pages,
+)
 from assay.web.etags import ETags
 from assay.web.guard import Guard, own_names
+from assay.web.queries import list_question
 from assay.web.rendering import CACHED_S, page, static_file
 from assay.web.site import Site
 
@@ -27,13 +40,12 @@ _log = logging.getLogger("assay")
 _DESCRIPTION = "Answers of Assay as the documents that `--json` prints. Nothing here changes anything."
 
 
-def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> ASGIApp:
-    """The application for one runs directory.
+def make_app(site: Site, host: str = "127.0.0.1", names: Iterable[str] = ()) -> ASGIApp:
+    """The application for one site.
 
     host   that the server listens on
     names  further host names that it is reached by, such as a proxy's
     """
-    site = Site(runs)
     watchers = live.Watchers(site)
     app = Litestar(
         route_handlers=[
@@ -46,15 +58,27 @@ def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> 
             compare_pages.comparison,
             doubt_pages.doubts,
             doubt_pages.doubt,
+            study_pages.scaling_curves,
+            study_pages.fabric_curves,
+            study_pages.metric_history,
+            stack_pages.stacks,
+            stack_pages.stack,
+            data_pages.data_set,
+            score_pages.folders,
+            score_pages.scores,
+            manual_pages.manual,
+            manual_pages.manual_page,
             live.live,
             live.events,
             about_api,
             static,
             json_api.ROUTES,
+            json_questions.ROUTES,
             openapi,
         ],
         dependencies={
             "site": Provide(lambda: site, sync_to_thread=False),
+            "question": Provide(list_question, sync_to_thread=False),
             "watchers": Provide(lambda: watchers, sync_to_thread=False),
         },
         exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from assay.errors import HostError, InputError
+from assay.web.site import Site
 
 BACKLOG = 128
 MOST_CONNECTIONS = 400  # at once; more are refused with 503
@@ -15,7 +15,7 @@ STOPPING_S = 2  # for open answers, when it is stopped
 
 
 def serve(
-    address: str, runs: Path, *, names: Iterable[str] = (), ready: Callable[[str], object] = lambda _url: None
+    address: str, site: Site, *, names: Iterable[str] = (), ready: Callable[[str], object] = lambda _url: None
 ) -> None:
     """Answer on an address until Ctrl-C or SIGTERM.
 
@@ -33,7 +33,7 @@ def serve(
     listening = _listen(host, port, address)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     config = uvicorn.Config(
-        make_app(runs, host, names),
+        make_app(site, host, names),
         log_level="warning",
         access_log=False,
         lifespan="off",

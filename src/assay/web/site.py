@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from assay.api.attention import AttentionItem, attention
 from assay.errors import AssayError
 
 REFRESH_S = 3.0  # between looks at sessions that run while somebody reads pages
@@ -31,6 +33,23 @@ class Site:
         self.trouble = ""
         self._next_look = self._next_whole_look = float("-inf")
         self._looking = threading.Lock()
+        self._judges = ThreadPoolExecutor(1, thread_name_prefix="attention")
+        self._judging: Future[tuple[AttentionItem, ...]] | None = None
+        self._asking = threading.Lock()
+
+    def attention(self, within_s: float) -> Sequence[AttentionItem] | None:
+        """What needs a look, if it is known within this time: what hasn't changed was judged before.
+
+        None if it takes longer; it goes on, for the next who asks. Raises InputError if there are no runs.
+        """
+        with self._asking:
+            if self._judging is None or self._judging.done():
+                self._judging = self._judges.submit(attention, runs=self.runs)
+            judging = self._judging
+        try:
+            return judging.result(within_s)
+        except TimeoutError:
+            return None
 
     def folder(self, name: str) -> Path | None:
         """The folder of MLPerf logs with this name; None if the server was started without it."""
