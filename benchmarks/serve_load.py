@@ -51,7 +51,7 @@ def asking(path: str) -> Callable[[HttpUser], None]:
     return ask
 
 
-class Browser(HttpUser):
+class Browser(HttpUser):  # type: ignore[misc]
     """Somebody who looks at pages."""
 
     tasks = [task(weight)(asking(path)) for path, weight in PATHS.items()]  # noqa: RUF012 - as Locust has it

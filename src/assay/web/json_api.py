@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
 
 from litestar import MediaType, Response, Router, get
+from litestar.openapi import ResponseSpec
 from litestar.params import Parameter
 
 from assay import redact
@@ -23,17 +25,45 @@ from assay.report.sentences import ranking as ranking_words
 from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.site import Site
 
-Document = Response[str]
+Document = Response[dict[str, Any]]
 Words = Annotated[str, Parameter(min_length=1, max_length=LONGEST_WORDS)]
 
 
 def answer(document: Any) -> Document:
     """A document without secrets."""
     text = redact.text(json.dumps(document, ensure_ascii=True, allow_nan=False))
-    return Response(text, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
+    encoded = cast("dict[str, Any]", text)  # a text is sent as it is; the description shows what it holds
+    return Response(encoded, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
 
 
-@get("/runs", sync_to_thread=True, summary="Sets or runs, like `assay list --json`")
+@dataclass(frozen=True)
+class Problem:
+    """Why there is no answer, RFC 9457."""
+
+    title: str
+    status: int
+    detail: str
+
+
+PROBLEMS: dict[int, ResponseSpec] = {
+    status: ResponseSpec(
+        Problem, generate_examples=False, description=words, media_type="application/problem+json"
+    )
+    for status, words in (
+        (400, "A parameter is not of its type."),
+        (404, "There is no such run, log or folder."),
+        (422, "The question can't be answered as asked."),
+        (503, "The machine can't answer now."),
+    )
+}
+
+
+def answering(path: str, summary: str) -> get:
+    """A handler of the API: what it answers, and how it says that it can't."""
+    return get(path, sync_to_thread=True, summary=summary, responses=PROBLEMS)
+
+
+@answering("/runs", "Sets or runs, like `assay list --json`")
 def list_runs(site: Site, question: ListQuestion) -> Document:
     """One page; `next` is the address of the following one, null at the end."""
     site.refresh()
@@ -50,13 +80,13 @@ def list_runs(site: Site, question: ListQuestion) -> Document:
     )
 
 
-@get("/show", sync_to_thread=True, summary="A session, a set or a trial, like `assay show --json`")
+@answering("/show", "A session, a set or a trial, like `assay show --json`")
 def show_run(site: Site, run: Required) -> Document:
     """Its runs, figures with intervals, doubts and provenance."""
     return answer(details.document(show(run, runs=site.runs)))
 
 
-@get("/compare", sync_to_thread=True, summary="B compared with A, like `assay compare --json`")
+@answering("/compare", "B compared with A, like `assay compare --json`")
 def compare_runs(
     site: Site,
     a: Required,
@@ -83,7 +113,7 @@ def compare_runs(
     return answer(comparisons.document(found))
 
 
-@get("/report", sync_to_thread=True, summary="Answers of a report, like `assay report --json`")
+@answering("/report", "Answers of a report, like `assay report --json`")
 def report_runs(
     site: Site,
     run: RequiredNames,
@@ -95,31 +125,31 @@ def report_runs(
     return answer({"schema": "assay.report/1", **made.plain()})
 
 
-@get("/top", sync_to_thread=True, summary="What runs now, like `assay top --json`")
+@answering("/top", "What runs now, like `assay top --json`")
 def running_now(site: Site, session: Name = None) -> Document:
     """Every running trial, what is off first."""
     return answer(running.answer(top(some(session) or "", runs=site.runs)))
 
 
-@get("/attention", sync_to_thread=True, summary="What needs a look")
+@answering("/attention", "What needs a look")
 def needs_attention(site: Site) -> Document:
     """What is off in the newest session of each suite."""
     return answer(attention_documents.document(attention(runs=site.runs)))
 
 
-@get("/doubts", sync_to_thread=True, summary="What doubts mean, like `assay explain --json`")
+@answering("/doubts", "What doubts mean, like `assay explain --json`")
 def explain_doubts(code: Name = None) -> Document:
     """One kind of doubt, or all."""
     return answer(explanations.document(explain(some(code))))
 
 
-@get("/logs", sync_to_thread=True, summary="The logs of a run")
+@answering("/logs", "The logs of a run")
 def list_logs(site: Site, run: Required, attempt: Attempt = None) -> Document:
     """Their names and sizes."""
     return answer(log_documents.logs_document(run_logs(run, attempt=attempt, runs=site.runs)))
 
 
-@get("/log", sync_to_thread=True, summary="Lines of a log")
+@answering("/log", "Lines of a log")
 def read_lines(site: Site, run: Required, log: Required, line: Line = 1, attempt: Attempt = None) -> Document:
     """At most 500 lines from this one on."""
     return answer(
@@ -127,7 +157,7 @@ def read_lines(site: Site, run: Required, log: Required, line: Line = 1, attempt
     )
 
 
-@get("/log/search", sync_to_thread=True, summary="Lines of a log that contain words")
+@answering("/log/search", "Lines of a log that contain words")
 def search_lines(
     site: Site, run: Required, log: Required, q: Words, line: Line = 1, attempt: Attempt = None
 ) -> Document:

@@ -97,8 +97,16 @@ def list_question(
         "trials": "true" if trials else None,
         "limit": None if limit == DEFAULT_LIMIT else limit,
     }
-    names = (some(value) for value in (suite, system, workload, benchmark, of_state))
-    return ListQuestion(Filter(*names, begin, some(q)), _order(sort), trials, number, limit, asked, sort)
+    only = Filter(
+        suite=some(suite),
+        system=some(system),
+        workload=some(workload),
+        benchmark=some(benchmark),
+        state=some(of_state),
+        since=begin,
+        words=some(q),
+    )
+    return ListQuestion(only, _order(sort), trials, number, limit, asked, sort)
 
 
 def _order(sort: str | None) -> SortOrder:

@@ -40,7 +40,7 @@ def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[
     )
 
     def answer() -> Mapping[str, Any]:
-        found = list_stacks(**only, runs=site.runs)
+        found = list_stacks(package=only["package"], workload=only["workload"], runs=site.runs)
         rows = [
             (f"{one.stack.digest[:SHORT]}, {when(one.newest)}, {counted(one.sessions, 'session')}"
              f": {one.title or 'unknown packages'}", f"/stacks/{one.stack.digest}")
