@@ -37,7 +37,7 @@ def answer(document: Any) -> Document:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProblemDocument:
     """Why there is no answer, RFC 9457."""
 
     title: str
@@ -47,7 +47,7 @@ class Problem:
 
 PROBLEMS: dict[int, ResponseSpec] = {
     status: ResponseSpec(
-        Problem, generate_examples=False, description=words, media_type="application/problem+json"
+        ProblemDocument, generate_examples=False, description=words, media_type="application/problem+json"
     )
     for status, words in (
         (400, "A parameter is not of its type."),
