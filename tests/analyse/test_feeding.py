@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from assay import api
-from assay.analyse.feeding import checkpoint_costs, feedings, read_sample_bytes
+from assay.analyse.feeding import checkpoint_costs, different_trainings, feedings, read_sample_bytes
 from assay.api.evidence import run_set
 from assay.errors import InputError
 from assay.read import metrics
-from assay.records import Measurement, Result, Shape
+from assay.records import Measurement, NodeCounts, Result, Shape
 from conftest import require
 from made_results import quickstart
 
@@ -111,6 +111,65 @@ def test_one_run_has_a_mean_but_no_interval_and_says_whose_runs_are_few() -> Non
     [one] = feedings([*training([4000.0, 4010.0]), elsewhere], metrics, {})
     assert (one.accelerators.low, one.at_least) == (None, None)
     assert one.why.startswith("the supply has only one run")
+
+
+@pytest.mark.parametrize(("waited_s", "promised"), [(0.0, True), (1.0, True), (9.0, False)])
+def test_a_demand_that_others_slowed_down_promises_less_or_nothing_and_is_doubted(
+    waited_s: float, promised: bool
+) -> None:
+    alone = NodeCounts(
+        elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1
+    )
+    busy = replace(alone, busy_cpu_s=19.0, job_cpu_s=15.0, cpu_wait_s=waited_s)
+    demand = training([4000.0, 4010.0, 3990.0])
+    slowed = [replace(one, run=replace(one.run, nodes=(busy if waited_s else alone,))) for one in demand]
+    supply = loader([12000.0, 12010.0, 11990.0])
+    [quiet], [one] = (feedings([*of, *supply], metrics, {}) for of in (demand, slowed))
+    assert quiet.accelerators.low is not None
+    assert (one.at_least is not None) == promised
+    assert ("busy-neighbours" in {doubt.code for doubt in one.doubts}) == (waited_s > 0)
+    if one.accelerators.low is not None:
+        lost = 0.1 * waited_s  # the demand may have been higher by so much
+        assert one.accelerators.low == pytest.approx(quiet.accelerators.low * (1 - lost))
+    else:
+        assert "nothing is promised above 20 %" in one.why
+
+
+def changed(result: Result, session: str = "", **params: object) -> Result:
+    trial = result.run.trial
+    run = replace(result.run, trial=replace(trial, params={**trial.params, **params}))
+    return replace(result, run=replace(run, session=session, id=f"{session}/{run.id}") if session else run)
+
+
+def test_a_loader_that_reads_for_another_training_is_not_compared_and_what_differs_is_named() -> None:
+    load = [changed(result, batch_size=2, workers=9) for result in loader([12000.0] * 3)]
+    train = [changed(result, batch_size=16) for result in training([4000.0] * 3)]
+    assert feedings([*train, *load], metrics, {}) == []
+    [apart] = different_trainings([*train, *load], metrics)
+    assert apart.endswith("batch_size 2 and 16")
+    assert len(feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})) == 1
+
+
+def test_doubts_of_both_sides_are_those_of_the_answer() -> None:
+    [one] = feedings([*training([4000.0, 4010.0]), *loader([12000.0, 12010.0])], metrics, {})
+    codes = {doubt.code for doubt in one.doubts}
+    assert {"one-session", "too-few-runs"} <= codes
+    assert codes.isdisjoint({"different-parameters", "different-work"})  # they do different things by design
+
+
+def test_sessions_that_are_named_together_widen_the_interval_by_what_lies_between_them() -> None:
+    dice, found = random.Random(5), {}
+    results: list[Result] = []
+    for number, factor in enumerate((0.8, 1.0, 1.25, 0.9)):
+        session = f"2026010{number + 1}T000000Z"
+        results += [changed(one, session) for one in training(spread(dice, 4000.0, 4, 0.003))]
+        results += [changed(one, session) for one in loader(spread(dice, 12000.0 * factor, 4, 0.003))]
+        [found[number]] = feedings(results[-8:] if number == 3 else results, metrics, {})
+    [whole] = feedings(results, metrics, {})
+    assert whole.at_least is not None
+    assert found[3].at_least is not None
+    assert whole.at_least < found[3].at_least
+    assert len(whole.supply.sessions) == 4
 
 
 def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:

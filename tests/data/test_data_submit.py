@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 import counted_frames
+import made_a2d2
 from assay import api
 from assay.data.manifest import ChosenFrame, read
 from assay.errors import InputError
@@ -26,6 +27,7 @@ from assay.suite.bounds import parse_range
 from assay.suite.job_template import TemplateFile, read_template
 from assay.workloads import PARAMS
 from assay_payloads.datasets.manifest import changed
+from assay_payloads.datasets.staging_cache import set_name
 from command_line import assay as typed
 from conftest import ROOT
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
@@ -370,6 +372,48 @@ def test_a_suite_may_choose_frames_too_and_a_wrong_condition_has_its_line(site: 
     assert (done.returncode, "no frame satisfies the condition 'car > 100'" in done.stderr) == (4, True)
     (site / "s.json").write_text(json.dumps({**suite, "params": {**params, "choose": choose, "cwd": "."}}))
     assert "leave out cwd" in typed(site, "plan", "s.json").stderr
+
+
+def test_chosen_frames_are_staged_before_the_run_by_suite_and_template(tmp_path: Path) -> None:
+    pytest.importorskip("pyspng")
+    root = made_a2d2.make(tmp_path / "a2d2", frames=6)
+    api.scan_data(root, catalog=tmp_path / "c.duckdb", processes=1)
+    count = (
+        "import os, pathlib; near = pathlib.Path(os.environ['ASSAY_DATA']); "
+        "assert pathlib.Path(os.environ['ASSAY_MANIFEST']).read_text().count('\\n') == 4, 'manifest'; "
+        "print('files:', len(list(near.rglob('*.png'))), near.name)"
+    )
+    template = {
+        "template": "near",
+        "catalog": "c.duckdb",
+        "labels": {"scene": {"choices": list(made_a2d2.SCENES)}},
+        "workload": "command",
+        "params": {
+            "argv": ["{python}", "-c", count],
+            "metrics": {"files": {"pattern": "files: (?P<value>.)"}},
+        },
+        "data": {"to": str(tmp_path / "cache"), "space": "10MB"},
+    }
+    (tmp_path / "t.yaml").write_text(json.dumps(template))
+    done = submit(tmp_path, "--set", f"scene={made_a2d2.SCENES[1]}")
+    assert done.returncode == 0, done.stderr
+    (attempt,) = tmp_path.glob("runs/near/*/*/attempt-1")
+    chosen = read(attempt / "inputs" / "manifest.jsonl")
+    assert {frame.label.partition("/")[0] for frame in chosen.frames} == {made_a2d2.SCENES[1]}
+    assert f"files: 6 {set_name(chosen)}" in (attempt / "logs" / "rank-0.log").read_text()
+    assert json.loads((attempt / "logs" / "staging-0.log").read_text())["copied_files"] == 7
+    (tmp_path / "m.jsonl").write_text("")
+    suite = {"suite": "s", "workload": "command", "systems": ["local"], "repeats": 1}
+    choose = {"catalog": "c.duckdb"}
+    for params, data, said in (
+        (choose, {"manifest": "m.jsonl"}, "the parameter choose makes it"),
+        (None, {}, "choose them with the parameter choose"),
+    ):
+        own = template["params"] | ({} if params is None else {"choose": params})
+        whole = suite | {"params": own, "data": {"to": "/cache", **data}}
+        (tmp_path / "s.json").write_text(json.dumps(whole))
+        refused = typed(tmp_path, "plan", "s.json")
+        assert (refused.returncode, said in refused.stderr) == (4, True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ from assay.data.catalog import Rows, writing
 from assay.data.classes import Classes
 from assay.data.filters import condition
 from assay.data.manifest import ChosenFrame, made, read, write
+from assay.data.splitting import split
 from assay.errors import InputError
+from assay_payloads.datasets.manifest import ManifestError
+from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from command_line import assay as typed
 
 NAMES = ("Car", "Bicycle", "Pedestrian", "RD normal street")
@@ -107,6 +110,8 @@ def test_the_redbooks_three_queries(catalog: Path) -> None:
         ("width > 5%", 9, "no number of pixels of a class"),
         ("camera = 'cam", 10, "quotation mark has no partner"),
         ("car in 3", 8, "expected ( after `in`"),
+        ("car = 100..50", 7, "expected the lower bound first"),
+        ("car = 3%..2.5%", 7, "expected the lower bound first"),
         ("", 0, ""),
     ],
 )
@@ -163,8 +168,24 @@ def test_balanced_is_as_many_without_as_with(catalog: Path) -> None:
     found = numbers(catalog, "", balance="bicycle", seed=3)
     with_it = [one for one in found if one % 8 == 0]
     assert (len(found), len(with_it)) == (2 * FRAMES // 8, FRAMES // 8)
+    some = numbers(catalog, "", balance="bicycle", seed=3, limit=21)
+    assert (len(some), len([one for one in some if one % 8 == 0])) == (21, 11)
     with pytest.raises(InputError, match="no class or column 'bike'"):
         numbers(catalog, "", balance="bike")
+
+
+@pytest.mark.parametrize("limit", [40, 41])
+def test_a_balanced_draw_and_its_parts_are_balanced(catalog: Path, limit: int) -> None:
+    found = api.query_data(catalog=catalog, balance="bicycle", limit=limit, seed=1)
+    parts = api.split_data(found, (70, 30), seed=1, catalog=catalog, balance="bicycle")
+    for part, size in ((found, limit), *zip(parts, (0.7 * limit, 0.3 * limit), strict=True)):
+        with_it = sum(int(Path(frame.label).stem) % 8 == 0 for frame in part.frames)
+        assert abs(len(part.frames) - size) <= 2
+        assert abs(with_it - len(part.frames) / 2) <= 1
+    with pytest.raises(
+        InputError, match="100 frames satisfy the condition; expected at least the limit, 101"
+    ):
+        api.query_data(catalog=catalog, balance="bicycle", limit=101)
 
 
 def test_parts_have_their_share_of_every_scene_and_no_frame_twice(catalog: Path) -> None:
@@ -179,6 +200,63 @@ def test_parts_have_their_share_of_every_scene_and_no_frame_twice(catalog: Path)
     assert [part.digest for part in parts] == [part.digest for part in again]
     with pytest.raises(InputError, match="percentages above 0"):
         api.split_data(whole, (80, 0), seed=1)
+
+
+@pytest.mark.parametrize("percents", [(80, 10, 10), (50, 50), (60, 20, 20), (90, 5, 5), (34, 33, 33)])
+@pytest.mark.parametrize("each", [1, 2, 3, 5, 9])
+def test_parts_of_many_small_scenes_have_their_share_of_the_whole(
+    each: int, percents: tuple[int, ...]
+) -> None:
+    frames = [ChosenFrame(f"s{n % 20:02}/{n}", "", 0, 0) for n in range(20 * each)]
+    manifest = made("/d", "a2d2", "all", frames)
+    for seed in range(3):
+        parts = api.split_data(manifest, percents, seed=seed)
+        assert sorted(frame.label for part in parts for frame in part.frames) == sorted(
+            frame.label for frame in frames
+        )
+        for part, percent in zip(parts, percents, strict=True):
+            assert abs(len(part.frames) - len(frames) * percent / 100) <= 1
+            counts = Counter(frame.label.partition("/")[0] for frame in part.frames)
+            assert all(abs(counts[f"s{n:02}"] - each * percent / 100) <= 1 for n in range(20))
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    st.lists(st.integers(1, 100), min_size=1, max_size=5),
+    st.integers(0, 5),
+)
+def test_no_part_is_far_from_its_share_and_no_scene_more_than_one_frame(
+    sizes: list[int], percents: list[int], seed: int
+) -> None:
+    frames = [ChosenFrame(f"{scene}/{n}", "", 0, 0) for scene, size in enumerate(sizes) for n in range(size)]
+    scenes = {frame.label: frame.label.partition("/")[0] for frame in frames}
+    parts = split(frames, scenes, percents, seed)
+    assert sorted(f.label for part in parts for f in part) == sorted(f.label for f in frames)
+    for part, percent in zip(parts, percents, strict=True):
+        share = percent / sum(percents)
+        assert abs(len(part) - share * len(frames)) < 2
+        counts = Counter(scenes[frame.label] for frame in part)
+        assert all(abs(counts[str(scene)] - share * size) < 1.000001 for scene, size in enumerate(sizes))
+
+
+def test_a_part_without_frames_is_refused_and_frames_without_scenes_are_split_together(
+    tmp_path: Path,
+) -> None:
+    manifest = made("/d", "a2d2", "all", [ChosenFrame(f"s/{n}", "", 0, 0) for n in range(3)])
+    with pytest.raises(InputError, match="part 2 of 99/1 would have none of the 3 frames"):
+        api.split_data(manifest, (99, 1))
+    rows = Rows()
+    for layout, label in (("coco", "annotations/instances_{}.json#1"), ("webdataset", "{}/0.tar#a.png")):
+        rows.frames = [
+            [label.format(n), "i", str(n), "", None, 10, 10, 100, 1, 1, 1, 0, 0, 0, 0, 100] for n in range(10)
+        ]
+        with writing(tmp_path / f"{layout}.duckdb", Path("/data"), layout, CLASSES) as opened:
+            opened.add(rows)
+        typed_query = ("data", "query", "--catalog", f"{layout}.duckdb", "--split", "80/20")
+        said = typed(tmp_path, *typed_query, "--manifest", "m.jsonl").stdout
+        assert "8 frames (80.0%)" in said
+        assert "states no scenes: split by frame" in said
+    assert "; split by frame into 80/20" in read(tmp_path / "m-1.jsonl").query
 
 
 def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) -> None:
@@ -198,6 +276,27 @@ def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) 
     assert (first.scene, first.class_) == ("b", "Bicycle")
     assert first.distance == pytest.approx(np.sqrt(bits))
     assert {one.scene for one in rest} == {"a", "c"}
+
+
+def test_scenes_of_one_distribution_are_as_far_as_chance_puts_them(tmp_path: Path) -> None:
+    path, chance, rows = tmp_path / "c.duckdb", np.random.default_rng(5), Rows()
+    for i in range(1200):
+        scene = f"s{i % 40}"  # 30 frames each, of one distribution
+        counts = chance.multinomial(PIXELS, chance.dirichlet((1, 1, 1, 1)))
+        label = f"{scene}/label/x/{i}.png"
+        own = [label, label, scene, "x", None, 100, 100, PIXELS, 1, 1, 1, 0]
+        rows.frames.append([*own, *(int(count) for count in counts)])
+    for i in range(30):
+        label = f"other/label/x/{i}.png"
+        rows.frames.append([label, label, "other", "x", None, 100, 100, PIXELS, 1, 1, 1, 0, PIXELS, 0, 0, 0])
+    with writing(path, Path("/data"), "a2d2", CLASSES) as opened:
+        opened.add(rows)
+    first, *alike = api.scene_drift(catalog=path)
+    assert first.scene == "other"
+    assert first.distance > 3 * first.at_random
+    assert sum(one.distance > one.at_random for one in alike) <= 8  # 2 of 40 expected
+    assert min(one.at_random for one in alike) < 2 * max(one.distance for one in alike)
+    assert [one.frames for one in api.scene_drift("scene in (s1, s2)", catalog=path)] == [30, 30]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +327,9 @@ def test_sql_ends_in_time(catalog: Path) -> None:
     with pytest.raises(InputError, match=r"longer than 0\.2 s"):
         api.query_data_sql(slow, catalog=catalog, timeout_s=0.2)
     with pytest.raises(InputError, match="more than 1,000,000 rows"):
-        api.query_data_sql("SELECT * FROM range(2000000)", catalog=catalog)
+        api.query_data_sql("SELECT * FROM range(1001000)", catalog=catalog)
+    with pytest.raises(InputError, match="more than 67,108,864 characters"):
+        api.query_data_sql("SELECT repeat('x', 68000000)", catalog=catalog)
 
 
 def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
@@ -253,6 +354,15 @@ def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
         path.write_text(damaged)
         with pytest.raises(InputError, match=said):
             read(path)
+    for more, said in (
+        ([frames[1]], r"line 7.*'s/label/c/1\.png' is in line 3, too"),
+        ([ChosenFrame("a.png", "b.png", 3, -1)], "line 7.*has -1 bytes"),
+    ):
+        write(path, made("/data", "a2d2", "all", [*frames, *more]))
+        with pytest.raises(InputError, match=said):
+            read(path)
+        with pytest.raises(ManifestError, match=said):
+            ManifestChunks(path, 2)
 
 
 def test_typed(catalog: Path, tmp_path: Path) -> None:
@@ -262,8 +372,8 @@ def test_typed(catalog: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("3 frames, 330 B, digest ")
     assert len(read(tmp_path / "m.jsonl").frames) == 3
     done = typed(tmp_path, "data", "query", *options, "--split", "80/20", "--manifest", "p.jsonl", "--json")
-    assert [len(part["frames"]) for part in json.loads(done.stdout)] == [319, 81]
-    assert len(read(tmp_path / "p-2.jsonl").frames) == 81
+    assert [len(part["frames"]) for part in json.loads(done.stdout)] == [320, 80]
+    assert len(read(tmp_path / "p-2.jsonl").frames) == 80
     done = typed(tmp_path, "data", "query", "unknown > 7", *options)
     assert done.returncode == 1
     done = typed(tmp_path, "data", "query", "--sql", "SELECT count(*) AS n FROM frames", *options, "--json")
@@ -273,3 +383,18 @@ def test_typed(catalog: Path, tmp_path: Path) -> None:
     assert typed(tmp_path, "data", "classes", "--together", "car,bike", *options).returncode == 4
     assert typed(tmp_path, "data", "classes", "--scenes", "car > 3", *options).returncode == 0
     assert typed(tmp_path, "data", "query", "car > 1", "--sql", "SELECT 1", *options).returncode == 2
+
+
+def test_no_answer_is_cut_in_a_pipe_and_no_control_character_is_printed(
+    catalog: Path, tmp_path: Path
+) -> None:
+    columns = ", ".join(f"'{'long ' * 20}{n}' AS c{n}" for n in range(3))
+    asked = f"SELECT {columns}, 12345 AS n, chr(27) || '[31mred' || chr(10) || 'x' AS esc"
+    said = typed(tmp_path, "data", "query", "--catalog", str(catalog), "--sql", asked).stdout
+    assert len(said.splitlines()) == 2
+    assert all(f"{'long ' * 20}{n}" in said for n in range(3))
+    assert "12345" in said
+    assert r"\x1b[31mred\nx" in said
+    assert "\x1b" not in said
+    shown = typed(tmp_path, "data", "classes", "--catalog", str(catalog)).stdout
+    assert "rd_normal_street" in shown

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -227,6 +228,9 @@ def test_classes_become_words_each_once(tmp_path: Path) -> None:
     (tmp_path / "class_list.json").write_text(json.dumps(listed))
     found = class_list(place(str(tmp_path)), "class_list.json")
     assert found.columns == ("obstacles_trash", "obstacles_trash_2", "class_2_wheels_x", "image_2")
+    listed = {"#000001": "  Poles  1 ", "#000002": "Poles 2", "#000003": "Poles"}
+    (tmp_path / "class_list.json").write_text(json.dumps(listed))
+    assert class_list(place(str(tmp_path)), "class_list.json").names == ("Poles",)
 
 
 def test_cityscapes_labels_are_counted_by_their_ids(tmp_path: Path) -> None:
@@ -338,3 +342,21 @@ def test_counts_are_the_same_without_isal(monkeypatch: pytest.MonkeyPatch) -> No
     found = counts(file.getvalue())
     monkeypatch.setattr(stored_png, "isal_zlib", None)
     assert counts(file.getvalue()) == found
+
+
+def test_a_name_that_is_not_utf8_is_a_damaged_frame_and_the_rest_is_scanned(tmp_path: Path) -> None:
+    root = made_a2d2.make(tmp_path / "a2d2", frames=4)
+    scene = root / made_a2d2.SCENES[0]
+    (scene / "label" / "cam_front_left").mkdir()
+    (scene / "camera" / "cam_front_left").mkdir()
+    for kind in ("label", "camera"):
+        name = f"x_{kind}_1\udcff.png"
+        shutil.copy(made_a2d2.file(root, 0, kind), scene / kind / "cam_front_left" / name)
+    for _ in range(2):
+        done = api.scan_data(root, catalog=tmp_path / "c.duckdb", processes=1)
+    assert (done.total, done.unchanged) == (0, 5)
+    rows = api.query_data_sql("SELECT label, why FROM damaged", catalog=tmp_path / "c.duckdb").rows
+    assert [(label.endswith(r"x_label_1\udcff.png"), why) for label, why in rows] == [
+        (True, "has a name that is not UTF-8; rename it")
+    ]
+    assert len(api.query_data(catalog=tmp_path / "c.duckdb").frames) == 4

@@ -163,3 +163,40 @@ def test_ray_that_does_not_answer_is_said(a2d2: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(InputError, match="no Ray answers at 127"):
         api.scan_data(a2d2, catalog=tmp_path / "c.duckdb", ray=f"127.0.0.1:{s3_server.free_port()}")
+
+
+@pytest.mark.parametrize(("address", "kind"), [("local", HostError), ("127.0.0.1:6379", InputError)])
+def test_what_keeps_ray_from_starting_is_an_error_of_words(address: str, kind: type[Exception]) -> None:
+    from assay.data.parallel import _RayStart
+
+    words = "The current node timed out during startup"
+    with pytest.raises(kind, match=words), _RayStart(address):
+        raise Exception(f"{words}.\nMore lines")  # noqa: TRY002 - what ray.init raises
+    with pytest.raises(KeyError), _RayStart(address):
+        raise KeyError(words)
+
+
+@pytest.mark.long
+def test_a_ray_cluster_that_runs_already_gives_the_same_bytes(
+    a2d2: Path, whole: Path, tmp_path: Path
+) -> None:
+    require("ray", find_spec("ray") is not None, "the extra `ray` is missing")
+    port, parquet = s3_server.free_port(), tmp_path / "c.parquet"
+    ray = str(Path(sys.executable).with_name("ray"))
+    environment = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "RAY_USAGE_STATS_ENABLED": "0"}
+    head = [ray, "start", "--head", "--block", f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
+    head += [f"--temp-dir={tmp_path.parent / 'ray'}", "--object-store-memory=100000000"]
+    with subprocess.Popen(
+        head, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as cluster:
+        try:
+            assert cluster.stdout is not None
+            assert any("Ray runtime started" in line for line in cluster.stdout)
+            done = typed(
+                *(tmp_path, "data", "scan", str(a2d2), "--catalog", "c.duckdb"),
+                *("--ray", f"127.0.0.1:{port}", "--parquet", str(parquet)),
+            )
+            assert done.returncode == 0, done.stderr
+        finally:
+            cluster.terminate()
+    assert parquet.read_bytes() == whole.with_suffix(".parquet").read_bytes()

@@ -10,7 +10,7 @@ import pytest
 
 import nightly_runs
 from assay.run.index import update_index
-from served_site import serving
+from open_site import serving
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 

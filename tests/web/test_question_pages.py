@@ -18,7 +18,7 @@ from assay import api, store
 from assay.cli import assay
 from assay.cluster.sweep import NODES
 from assay.run.index import update_index
-from served_site import Served, serving
+from open_site import Served, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from test_report_browser import CONTRASTS, axe_finds
 
 from assay.cli import assay
-from served_site import Answer, Served, serving
+from open_site import Answer, Served, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.data.checking import DataCheck
-    from assay.data.manifest import Manifest
+    from assay.data.manifest import ChosenFrame, Manifest
     from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
     from assay.data.scanning import Scan
 
@@ -81,23 +81,75 @@ def query_data(
     return manifest_of(FrameChoice(str(catalog), where, limit, seed, balance))
 
 
-def split_data(manifest: Manifest, percents: Sequence[float], *, seed: int = 0) -> list[Manifest]:
+def split_data(
+    manifest: Manifest,
+    percents: Sequence[float],
+    *,
+    seed: int = 0,
+    catalog: str | PathLike[str] | None = None,
+    balance: str | None = None,
+) -> list[Manifest]:
     """Parts of a manifest with these percentages of each scene, at random; each frame is in one part.
 
-    Raises InputError unless the percentages are above 0.
-    """
-    from assay.data.manifest import made
-    from assay.data.queries import split
+    catalog  that the frames were chosen from, which has their scenes; None: a label's first folder is its
+             scene, as in A2D2
+    balance  a class of the catalog: each part has these percentages of the frames with it, and of the others
 
+    Frames without a scene are split together. Raises InputError unless the percentages are above 0 and every
+    part gets a frame.
+    """
+    from itertools import chain
+
+    from assay.data.manifest import made
+    from assay.data.splitting import split
+
+    stated = "/".join(f"{percent:g}" for percent in percents)
     if not percents or any(not 0 < percent <= 100 for percent in percents):
+        raise InputError(f"the parts {stated}: expected percentages above 0, like 80/10/10")
+    scenes = _scenes(manifest, catalog)
+    of_sides = [split(side, scenes, percents, seed) for side in _sides(manifest, catalog, balance)]
+    parts = [sorted(chain(*part), key=lambda frame: frame.label) for part in zip(*of_sides, strict=True)]
+    if empty := [number for number, part in enumerate(parts, 1) if not part]:
         raise InputError(
-            f"the parts {'/'.join(map(str, percents))}: expected percentages above 0, like 80/10/10"
+            f"part {empty[0]} of {stated} would have none of the {len(manifest.frames):,} frames; choose "
+            "more frames, or a larger percentage"
         )
-    words = f"{manifest.query}; split by scene into {'/'.join(f'{percent:g}' for percent in percents)}"
+    words = f"{manifest.query}; split by {'scene' if any(scenes.values()) else 'frame'} into {stated}"
     return [
         made(manifest.root, manifest.layout, f"{words}, part {number}, seed {seed}", part)
-        for number, part in enumerate(split(manifest.frames, percents, seed), 1)
+        for number, part in enumerate(parts, 1)
     ]
+
+
+def frames_without_scene(manifest: Manifest, *, catalog: str | PathLike[str]) -> int:
+    """How many frames of a manifest have no scene in their catalog, as those of COCO.
+
+    Raises InputError if there is no such catalog.
+    """
+    return sum(1 for scene in _scenes(manifest, catalog).values() if not scene)
+
+
+def _sides(
+    manifest: Manifest, catalog: str | PathLike[str] | None, balance: str | None
+) -> list[list[ChosenFrame]]:
+    """The frames with a class and those without it; all of them if there is no class."""
+    if balance is None or catalog is None:
+        return [list(manifest.frames)]
+    found = {frame.label for frame in query_data(f"{balance} > 0", catalog=catalog).frames}
+    return [[one for one in manifest.frames if (one.label in found) == side] for side in (True, False)]
+
+
+def _scenes(manifest: Manifest, catalog: str | PathLike[str] | None) -> dict[str, str]:
+    """The scene of each label; "" for none."""
+    from pathlib import Path
+
+    from assay.data.catalog import reading
+    from assay.data.splitting import scenes_of
+
+    if catalog is None:
+        return {frame.label: frame.label.partition("/")[0] for frame in manifest.frames}
+    with reading(Path(catalog)) as opened:
+        return scenes_of(opened, manifest.frames)
 
 
 def check_data(

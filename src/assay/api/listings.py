@@ -26,6 +26,14 @@ class RunListing:
     rows: list[dict[str, Any]]
     changed: list[str]
 
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        columns = ("reference", "finished", "failed", "open", "benchmarks")
+        if self.rows and "reference" not in self.rows[0]:
+            columns = ("id", "state", "benchmark", "system", "cause")
+        return notebook.rows("Runs", self.rows, columns)
+
 
 def list_(
     only: Filter | None = None,

@@ -11,7 +11,7 @@ from assay.cli.data import CATALOG
 from assay.cli.options import JSON, echo_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from assay.cli.data_table import DataTable
 
 
 @click.command("classes")
@@ -51,13 +51,17 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
         if as_json:
             echo_json(drift_document(drifts))
         else:
-            table = _table("scene", "frames", "distance", "differs most in", "share there", "of all")
+            table = _table(
+                "scene", "frames", "distance", "at random", "differs most in", "share there", "of all"
+            )
             for each in drifts:
                 there, of_all = f"{each.share:.2%}", f"{each.of_all:.2%}"
-                table.add_row(
-                    each.scene, f"{each.frames:,}", f"{each.distance:.3f}", each.class_, there, of_all
-                )
-            _print(table)
+                apart = [f"{each.distance:.3f}", f"{each.at_random:.3f}"]
+                table.add([each.scene, f"{each.frames:,}", *apart, each.class_, there, of_all])
+            table.show()
+            click.echo(
+                "At random: 19 of 20 random sets of as many frames are at most this far from all frames"
+            )
         return
     from assay.api.datasets import class_shares
 
@@ -67,9 +71,8 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
     else:
         table = _table("class", "in a condition", "share of pixels", "frames", "largest in a frame")
         for one in found:
-            name = [one.name, one.column] if one.frames else [f"{one.name}", one.column]
-            table.add_row(*name, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}")
-        _print(table)
+            table.add([one.name, one.column, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}"])
+        table.show()
         click.echo(f"{count:,} frames")
     if not count:
         click.get_current_context().exit(1)
@@ -84,21 +87,12 @@ def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -
         return
     table = _table("", *classes)
     for name, row in zip(classes, counts, strict=True):
-        table.add_row(name, *(f"{count:,}" for count in row))
-    _print(table)
+        table.add([name, *(f"{count:,}" for count in row)])
+    table.show()
 
 
-def _table(*columns: str) -> Table:
-    from rich.table import Table
+def _table(*columns: str) -> DataTable:
+    from assay.cli.data_table import Column, DataTable
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for number, name in enumerate(columns):
-        left = number == 0 or name in ("in a condition", "differs most in")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    return table
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(table)
+    words = {columns[0], "in a condition", "differs most in"}
+    return DataTable([Column(name, number=name not in words) for name in columns])

@@ -95,17 +95,12 @@ def command(
         found, said = _ranked(where, catalog, limit, seed, validation, like)
     else:
         found = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
-    parts = [found] if split is None else split_data(found, _percents(split), seed=seed)
-    files = _files(manifest, len(parts))
-    if found.frames:
-        from assay.data.manifest import write
-
-        for part, file in zip(parts, files, strict=False):
-            write(file, part)
-    if page is not None and found.frames:
-        from assay.api.data_pages import query_page
-
-        query_page(found, page)
+    parts = (
+        [found]
+        if split is None or not found.frames
+        else split_data(found, _percents(split), seed=seed, catalog=catalog, balance=balance)
+    )
+    files = _written(found, parts, manifest, page)
     if as_json:
         from assay.documents.datasets import manifest_document
 
@@ -116,8 +111,36 @@ def command(
         _show(found, parts, files)
         if said:
             click.echo(said["sentence"])
+        if split is not None and found.frames:
+            _show_without_scene(found, catalog)
+        if page is not None and found.frames:
+            click.echo(f"page: {page}")
     if not found.frames:
         click.get_current_context().exit(1)
+
+
+def _written(found: Manifest, parts: list[Manifest], manifest: Path | None, page: Path | None) -> list[Path]:
+    """Write the manifests and the page, unless there is no frame; the names of the manifests."""
+    from assay.api.data_pages import query_page
+    from assay.data.manifest import write
+
+    files = _files(manifest, len(parts))
+    if found.frames:
+        for part, file in zip(parts, files, strict=False):
+            write(file, part)
+        if page is not None:
+            query_page(found, page)
+    return files
+
+
+def _show_without_scene(found: Manifest, catalog: Path) -> None:
+    from assay.api.datasets import frames_without_scene
+
+    without = frames_without_scene(found, catalog=catalog)
+    if without == len(found.frames):
+        click.echo("The data set states no scenes: split by frame, so neighbors may be in different parts")
+    elif without:
+        click.echo(f"{without:,} frames have no scene: they were split by frame, the others by scene")
 
 
 def _ranked(
@@ -173,21 +196,25 @@ def _show(found: Manifest, parts: list[Manifest], files: list[Path]) -> None:
     for number, part in enumerate(parts):
         where = f": {files[number]}" if files and part.frames else ""
         size = human(float(part.bytes), "B")
-        click.echo(f"{counted(len(part.frames), 'frame')}, {size}, digest {part.digest[:12]}{where}")
+        share = f" ({len(part.frames) / len(found.frames):.1%})" if len(parts) > 1 else ""
+        click.echo(f"{counted(len(part.frames), 'frame')}{share}, {size}, digest {part.digest[:12]}{where}")
 
 
 def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from assay.cli.data_table import Column, DataTable
 
     if as_json:
         from assay.documents.datasets import answer_document
 
         echo_json(answer_document(answer))
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in answer.columns:
-        table.add_column(name, no_wrap=True)
+    kinds = [
+        all(isinstance(row[at], (int, float, type(None))) for row in answer.rows)
+        for at in range(len(answer.columns))
+    ]
+    table = DataTable(
+        [Column(name, number=number) for name, number in zip(answer.columns, kinds, strict=True)]
+    )
     for row in answer.rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    Console(highlight=False, markup=False).print(table)
+        table.add("" if value is None else str(value) for value in row)
+    table.show()

@@ -65,6 +65,20 @@ class FoundFrame:
     detail: Any = None
     damage: str = ""
 
+    @property
+    def is_text(self) -> bool:
+        """Whether its names are UTF-8, as file names and JSON need not be."""
+        try:
+            f"{self.label}{self.image}{self.scene}{self.camera}".encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+
+
+def escaped(name: str) -> str:
+    """A name with what isn't UTF-8 of it as escapes."""
+    return name.encode(errors="backslashreplace").decode()
+
 
 @dataclass(frozen=True)
 class FoundData:

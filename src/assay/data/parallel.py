@@ -149,7 +149,7 @@ def _connected(address: str, processes: int | None) -> Iterator[Any]:
         raise InputError("--ray needs Ray: install it with pip install 'assay[ray]'") from None
     _check_answers(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
+    with _RayStart(address):
         if address == LOCAL:
             cpus = processes or len(os.sched_getaffinity(0))
             ray.init(
@@ -161,12 +161,39 @@ def _connected(address: str, processes: int | None) -> Iterator[Any]:
             )
         else:
             ray.init(address=address, runtime_env={"py_modules": _own_packages()}, **quiet)
-    except (ConnectionError, TimeoutError, ValueError, RuntimeError, OSError) as error:
-        raise InputError(f"Ray at {address!r} can't be used: {_first_line(error)}") from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+class _RayStart:
+    """What keeps Ray from starting, as an error of the user's words.
+
+    Ray raises errors of the class Exception itself when a node doesn't come up in time. Those, and no
+    subclass that is not known here, are meant.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        known = (ConnectionError, TimeoutError, ValueError, RuntimeError, OSError)
+        if kind is None or error is None or not (kind is Exception or issubclass(kind, known)):
+            return
+        what = _first_line(error)
+        if self.address == LOCAL:
+            raise HostError(
+                f"Ray can't be started on this machine: {what}; stop what keeps it busy, or use --workers "
+                "without --ray"
+            ) from None
+        raise InputError(
+            f"Ray at {self.address!r} can't be used: {what}; `ray status` shows whether it is up, and its "
+            "version must be the one that is installed here"
+        ) from None
 
 
 def _check_answers(address: str) -> None:
@@ -188,5 +215,5 @@ def _own_packages() -> list[str]:
     return [str(Path(package.__file__).parent) for package in (assay, assay_payloads) if package.__file__]
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 from assay.data.bus import BusJoin, join_bus
 from assay.data.catalog import Catalog, Rows, exporting, writing
 from assay.data.classes import Classes
-from assay.data.frames import DamagedError, DataLayout, FoundData, FoundFrame
+from assay.data.frames import DamagedError, DataLayout, FoundData, FoundFrame, escaped
 from assay.data.layouts import BY_NAME, layout_of
 from assay.data.parallel import Workers, mapped
 from assay.data.tags import TagJoin, join_tags
@@ -103,7 +103,7 @@ def scan(
         there = _opened(address)
         files = dict(there.files())
         layout = layout_of(there, files)
-        found = layout.find(there, files)
+        found = _with_names_of_text(layout.find(there, files))
         with writing(path, there.address, layout.name, found.classes, layout.extra) as catalog:
             so_far, wanted = _compared(catalog, found)
             tell(so_far)
@@ -135,6 +135,17 @@ def _place_errors() -> Iterator[None]:
         raise InputError(str(error)) from None
     except PlaceError as error:
         raise HostError(str(error)) from None
+
+
+def _with_names_of_text(found: FoundData) -> FoundData:
+    """What was found; frames whose names are no UTF-8, which no catalog holds, are damaged ones."""
+    frames = [one if one.is_text else replace(one, **_escaped(one)) for one in found.frames]
+    return FoundData(found.classes, frames, [escaped(name) for name in found.orphans])
+
+
+def _escaped(one: FoundFrame) -> dict[str, Any]:
+    words = {name: escaped(getattr(one, name)) for name in ("label", "image", "scene", "camera")}
+    return {**words, "damage": "has a name that is not UTF-8; rename it"}
 
 
 def _compared(catalog: Catalog, found: FoundData) -> tuple[Scan, list[FoundFrame]]:

@@ -35,6 +35,7 @@ from assay.errors import InputError, Problem
 from assay_payloads.datasets.label_images import counts
 from assay_payloads.datasets.manifest import ENTRY, inside
 from assay_payloads.datasets.places import DataPlace
+from assay_payloads.datasets.tar_end import wrong_end
 
 SHARD: Final = ".tar"
 IMAGE_KINDS: Final = ("jpg", "jpeg", "webp", "camera.png", "image.png", "img.png", "png")
@@ -130,6 +131,8 @@ def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sampl
                 else:
                     _take(samples, file, member)
                 opened.members = []  # a shard may have millions
+            if why := wrong_end(file, opened.offset):  # what is whole before it counts all the same
+                wrong.append((shard, why))
     except (tarfile.TarError, OSError, ValueError, EOFError) as error:
         wrong.append((shard, f"is not a whole tar file: {error or 'it is cut'}"))
     return samples, wrong

@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from assay.data.manifest import read
-from assay.records import StagedData
+from assay.data.manifest import Manifest, read
+from assay.records import CHOSEN_ROOT, CHOSEN_SET, StagedData, Task
 from assay_payloads.datasets.staging_cache import hold_path, set_name
+
+
+def chosen_data(
+    cache: str, *, mode: Literal["local", "through"], space_bytes: int | None, timeout_s: float
+) -> StagedData:
+    """The set in a cache of frames that are chosen when a trial is submitted: its names are marks until then.
+
+    `with_chosen_set` replaces them.
+    """
+    return StagedData(
+        manifest="",
+        digest="",
+        frames=0,
+        bytes=0,
+        root=CHOSEN_ROOT,
+        mode=mode,
+        cache=cache,
+        directory=str(Path(cache, CHOSEN_SET)),
+        hold=str(hold_path(Path(cache), CHOSEN_SET)),
+        space_bytes=space_bytes,
+        timeout_s=timeout_s,
+    )
+
+
+def with_chosen_set(task: Task, manifest: Manifest) -> Task:
+    """The task with the names of this manifest's set for their marks; unchanged if it stages nothing."""
+    if task.before is None:
+        return task
+    marks = {CHOSEN_SET: set_name(manifest), CHOSEN_ROOT: manifest.root}
+
+    def named(word: str) -> str:
+        for mark, name in marks.items():
+            word = word.replace(mark, name)
+        return word
+
+    before = replace(
+        task.before,
+        argv=tuple(map(named, task.before.argv)),
+        holds=tuple(map(named, task.before.holds)),
+    )
+    env = {name: named(value) for name, value in task.env.items()}
+    return replace(task, argv=tuple(map(named, task.argv)), env=env, before=before)
 
 
 def staged_data(

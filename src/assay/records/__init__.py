@@ -36,6 +36,8 @@ from assay.records.logged_runs import (
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
 from assay.records.plans import (
+    CHOSEN_ROOT,
+    CHOSEN_SET,
     FRAMES_FILE,
     Better,
     Expectation,
@@ -70,6 +72,8 @@ from assay.records.verdicts import (
 )
 
 __all__ = [
+    "CHOSEN_ROOT",
+    "CHOSEN_SET",
     "DEFAULT_MARGIN",
     "FRAMES_FILE",
     "NODE_STREAMS",

@@ -207,11 +207,16 @@ class Expectation:
     written: str  # as written by the user
 
 
+CHOSEN_SET = "chosen-when-submitted"  # the set's name while its frames aren't chosen yet
+CHOSEN_ROOT = "root-of-the-chosen-frames"  # likewise the data set's place
+
+
 @dataclass(frozen=True)
 class StagedData:
     """Frames that a trial reads, and how they come near to each node.
 
-    manifest     the file here that names them
+    manifest     the file here that names them; "" if they are chosen when the trial is submitted: digest,
+                 frames and bytes are then unknown, and CHOSEN_SET and CHOSEN_ROOT are in place of names
     digest       of its frames
     frames       how many, and the bytes of all
     root         the data set's place, from the manifest
@@ -243,7 +248,9 @@ class StagedData:
     @property
     def params(self) -> Mapping[str, str]:
         """The parameters with which a training reads the frames."""
-        read = {"data": self.directory, "manifest": self.list_path}
+        read = {"data": self.directory}
+        if self.manifest:  # otherwise the parameter `choose` names the list
+            read["manifest"] = self.list_path
         return read if self.mode == "local" else {**read, "source": self.root}
 
 

@@ -15,7 +15,9 @@ from assay_payloads.datasets.manifest import text
 
 
 def with_frames(job: Job) -> Job:
-    """The job with the manifest of its frames among its files; unchanged if it chooses none.
+    """The job with the manifest of its frames among its files, and staged if its nodes bring frames near.
+
+    Unchanged if it chooses none.
 
     Raises InputError if the catalog can't answer, or no frame satisfies the condition.
     """
@@ -23,12 +25,14 @@ def with_frames(job: Job) -> Job:
     if choice is None:
         return job
     from assay.data.choosing import manifest_of  # brings NumPy, which few runs need
+    from assay.data.staged import with_chosen_set
 
     manifest = manifest_of(choice)
     if not manifest.frames:
         raise InputError(f"{choice.catalog}: no frame satisfies the condition {choice.where!r}")
     file = TaskFile(FRAMES_FILE, text(manifest).encode())
-    return replace(job, task=replace(job.task, files=(*job.task.files, file)))
+    task = with_chosen_set(job.task, manifest)
+    return replace(job, task=replace(task, files=(*task.files, file)))
 
 
 def kept_inputs(job: Job) -> Mapping[str, bytes]:

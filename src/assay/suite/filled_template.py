@@ -100,6 +100,7 @@ def fill(template: JobTemplate, request: JobRequest) -> tuple[FilledTemplate, li
         "seed": seed,
         "timeout": f"{plain_number(content.timeout)}s",
         "retries": content.retries,
+        **({} if content.data is None else {"data": template.source.data["data"]}),
     }
     shown_params = tuple(choice for choice, _ in params.values())
     document = _document(template, suite)
@@ -253,7 +254,7 @@ def _document(template: JobTemplate, suite: Mapping[str, Any]) -> Document:
     redact.learn(suite)
     source, content = template.source, template.content
     lines: dict[tuple[Key, ...], int] = {
-        path: line for path, line in source.lines.items() if path[:1] == ("params",)
+        path: line for path, line in source.lines.items() if path[:1] in (("params",), ("data",))
     }
     origins: dict[tuple[Key, ...], tuple[Key, ...]] = {
         **{("params", name): ("free", name) for name in content.free},

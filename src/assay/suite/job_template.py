@@ -17,7 +17,7 @@ from assay.suite import document
 from assay.suite.bounds import Range, parse_range
 from assay.suite.document import Document, Key
 from assay.suite.findings import checked, in_order, shown, unknown
-from assay.suite.model import Duration, Name, Repeats, Retries, Shapes
+from assay.suite.model import DataEntry, Duration, Name, Repeats, Retries, Shapes
 
 CHOOSE = "choose"  # the parameter of a workload that gets the chosen frames
 _BY_LABELS = (CHOOSE, "manifest", "frames")  # parameters that labels decide
@@ -116,6 +116,9 @@ class TemplateFile(_Entry):
     params: dict[str, Any] = Field(default_factory=dict, description="Its parameters that are fixed.")
     free: dict[str, FreeEntry] = Field(
         default_factory=dict, description="Its parameters that may be set, each with its bounds."
+    )
+    data: DataEntry | None = Field(
+        None, description="The chosen frames are brought near on each node before the ranks start."
     )
     repeats: Repeats = Field(1, description="Runs.")
     timeout: Duration = Field(default=86400.0, description="A run that takes longer is ended: 90s, 2h.")

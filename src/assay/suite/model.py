@@ -151,8 +151,10 @@ class DataEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    manifest: str = Field(
-        description="Frames chosen by `assay data query`: a file on this machine, from the suite's directory."
+    manifest: str | None = Field(
+        default=None,
+        description="Frames chosen by `assay data query`: a file on this machine, from the suite's folder; "
+        "left out with the parameter `choose`, which chooses them when a trial is submitted.",
     )
     to: Annotated[str, AfterValidator(_absolute)] = Field(
         description="Directory on each node, for the sets of frames of this and other trials: a local disk."

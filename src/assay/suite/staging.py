@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assay.data.staged import staged_data
+from assay.data.staged import chosen_data, staged_data
 from assay.errors import InputError
 from assay.records import StagedData
 from assay.suite.document import Key
 from assay.suite.model import DataEntry
 
+CHOOSE = "choose"  # the parameter with which a workload chooses its frames
 Finding = tuple[tuple[Key, ...], str]  # path in the benchmark, and what is wrong there
 
 
@@ -36,6 +37,19 @@ def staged(
     if entry.stage == "through" and "source" not in model.model_fields:
         what = "stage: this workload can't keep frames as it reads them; write stage: local"
         wrong.append((("data", "stage"), what))
+    if CHOOSE in written and CHOOSE in model.model_fields:
+        if entry.manifest is not None:
+            what = "manifest: the parameter choose makes it when a trial is submitted; remove one of them"
+            wrong.append((("data", "manifest"), what))
+        return (
+            chosen_data(entry.to, mode=entry.stage, space_bytes=entry.space, timeout_s=entry.timeout),
+            wrong,
+        )
+    if entry.manifest is None:
+        what = (
+            "manifest: is missing; name the file of chosen frames, or choose them with the parameter choose"
+        )
+        return None, [*wrong, (("data",), what)]
     try:
         found = staged_data(
             directory / entry.manifest,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from assay import payload_files
-from assay.records import NodeProgram, StagedData, Task, TaskFile
+from assay.records import FRAMES_FILE, NodeProgram, StagedData, Task, TaskFile
 from assay.workloads.program import content
 
 PROGRAM = "assay_payloads.datasets.staging"
@@ -32,15 +32,17 @@ def staging_task(
 def with_data(task: Task, data: StagedData) -> Task:
     """The task, with the frames brought near first. Raises InputError if the manifest can't be read."""
     name = PurePath(data.directory).name
-    argv = ["{python}", "-m", PROGRAM, FRAMES, data.cache, "--cache", "--expected", name]
+    frames = FRAMES if data.manifest else FRAMES_FILE  # the latter comes when the job is submitted
+    argv = ["{python}", "-m", PROGRAM, frames, data.cache, "--cache", "--expected", name]
     argv += [] if data.space_bytes is None else ["--space", str(data.space_bytes)]
     argv += ["--through"] if data.mode == "through" else []
     known = {file.name for file in task.files}
     programs = payload_files.files(PROGRAM).items()
     files = [TaskFile(path, source) for path, source in programs if path not in known]
+    named = [TaskFile(FRAMES, content(data.manifest))] if data.manifest else []
     return replace(
         task,
         env={"ASSAY_DATA": data.directory, "ASSAY_MANIFEST": data.list_path, **task.env},
-        files=(*task.files, *files, TaskFile(FRAMES, content(data.manifest))),
+        files=(*task.files, *files, *named),
         before=NodeProgram(STREAM, tuple(argv), data.timeout_s, (data.hold,)),
     )

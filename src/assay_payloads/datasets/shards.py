@@ -23,26 +23,26 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Lock
 
-from assay_payloads.datasets.manifest import ChosenFrame, Manifest
+from assay_payloads.datasets.manifest import WITH_ENTRIES, ChosenFrame, Manifest
 from assay_payloads.datasets.places import PlaceError
 from assay_payloads.datasets.staged_files import (
     BLOCK_BYTES,
-    CLASS_LIST,
     THREADS,
+    MissingError,
     Sources,
     Staging,
     StagingError,
     blocks_of,
     copied,
+    failed,
     found_at_source,
     part_of,
     write_whole,
 )
 from assay_payloads.datasets.staging import alone
+from assay_payloads.datasets.tar_end import END_BYTES, TAR_BLOCK
 
 INDEX, JOURNAL = "shards.jsonl", ".shards.jsonl"
-TAR_BLOCK = 512
-END_BYTES = 2 * TAR_BLOCK  # of zeros
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,23 @@ def stage_shards(
 ) -> Staging:
     """Write a manifest's frames as shards of at most so many bytes, or of one frame.
 
-    A shard that is there, made of the same files, is not made again. Raises as `staging.stage` does.
+    A shard that is there, made of the same files, is not made again. Raises as `staging.stage` does, and
+    MissingError for a layout whose labels are no files.
     """
     begin = time.monotonic()
+    if manifest.layout in WITH_ENTRIES:
+        raise MissingError(
+            f"{manifest.root}: labels of layout {manifest.layout} are entries of other files, not files that "
+            "fit into shards; stage it without --shards"
+        )
     found = found_at_source(manifest, str(target), source)
     shards = list(shards_of(manifest, found, shard_bytes))
     size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=str(target))
+    done = Staging(len(found.states), size, directory=str(target), resized=found.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
-            for name in CLASS_LIST.get(manifest.layout, ()):
+            for name in found.beside:
                 copied(found.place, name, target / name, found.states[name])
                 done.copied_files, done.copied_bytes = (
                     done.copied_files + 1,
@@ -91,9 +97,7 @@ def stage_shards(
     except PlaceError as error:
         raise StagingError(str(error)) from None
     except OSError as error:
-        raise StagingError(
-            f"{error.filename or target}: can't be written: {error.strerror or error}"
-        ) from None
+        raise failed(target, error) from None
     done.seconds = time.monotonic() - begin
     return done
 

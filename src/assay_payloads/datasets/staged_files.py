@@ -5,15 +5,17 @@ A file is whole as soon as it has its name: it is copied under another one, read
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from assay_payloads.datasets.manifest import Manifest
+from assay_payloads.datasets.manifest import Manifest, file_of
 from assay_payloads.datasets.places import (
     AbsentError,
     DataPlace,
@@ -24,10 +26,15 @@ from assay_payloads.datasets.places import (
     place,
 )
 
-CLASS_LIST = {"a2d2": ("class_list.json",)}  # what a layout has beside its frames
+# What a layout has beside its frames, and what it may have.
+REQUIRED = {"a2d2": ("class_list.json",)}
+OPTIONAL = {"webdataset": ("class_list.json", "classes.txt")}
 BLOCK_BYTES = 1 << 20
 SMALL_BYTES = 8 << 20
 THREADS = 8  # most of their time they wait for storage
+
+
+RESUME = "free some, or name another place, and run the same command again: what was copied whole stays"
 
 
 class StagingError(Exception):
@@ -44,6 +51,7 @@ class Staging:
 
     directory  where the frames are
     evicted    sets that a cache dropped for them
+    resized    files of another size than the manifest states
     """
 
     files: int = 0
@@ -54,18 +62,25 @@ class Staging:
     seconds: float = 0.0
     directory: str = ""
     evicted: tuple[str, ...] = ()
+    resized: int = 0
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The data set's place, and what each file is there that is staged."""
+    """The data set's place, and what each file is there that is staged.
+
+    beside   those of them that belong to no frame, such as the list of classes
+    resized  how many have another size than the manifest states
+    """
 
     place: DataPlace
     states: Mapping[str, StoredFile]
+    beside: tuple[str, ...] = ()
+    resized: int = 0
 
 
 def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sources:
-    """Every file to stage.
+    """Every file to stage: of frames that are entries of a shard or of annotations, the whole shard or file.
 
     target  where it is staged; not the data set's own place
 
@@ -77,8 +92,11 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
         target = target if is_remote(target) else str(Path(target).resolve())
     if address == target:
         raise MissingError(f"{target} is the data set's own place; name another")
-    names = [*CLASS_LIST.get(manifest.layout, ())]
-    names += [name for frame in manifest.frames for name in (frame.label, frame.image)]
+    beside, may_lack = (of.get(manifest.layout, ()) for of in (REQUIRED, OPTIONAL))
+    names = [*beside, *may_lack]
+    names += [
+        file_of(manifest.layout, name) for frame in manifest.frames for name in (frame.label, frame.image)
+    ]
     names = list(dict.fromkeys(names))
     try:
         root = place(address)
@@ -89,12 +107,15 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
     except PlaceError as error:
         raise StagingError(str(error)) from None
     found = {name: state for name, state in zip(names, states) if state is not None}  # noqa: B905 - 3.9
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in found and name not in may_lack]
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         what = "is it the data set that the manifest is of?"
         raise MissingError(f"{root.address} has no {missing[0]}{more}; {what}")
-    return Sources(root, found)
+    stated = {frame.label: frame.label_bytes for frame in manifest.frames}
+    stated |= {frame.image: frame.image_bytes for frame in manifest.frames}
+    resized = sum(name in found and found[name].size != size for name, size in stated.items())
+    return Sources(root, found, tuple(name for name in (*beside, *may_lack) if name in found), resized)
 
 
 def _state(root: DataPlace, name: str) -> StoredFile | None:
@@ -165,6 +186,19 @@ def blocks_of(source: DataPlace, name: str, state: StoredFile) -> Iterator[bytes
     with source.opened(name) as read:
         while block := read.read(BLOCK_BYTES):
             yield block
+
+
+def check_room(target: Path, wanted: int) -> None:
+    """Raise StagingError unless the disk of a directory has room for these bytes."""
+    free = shutil.disk_usage(target).free
+    if wanted > free:
+        raise StagingError(f"{target}: No space left for {wanted:,} bytes: {free:,} are free; {RESUME}")
+
+
+def failed(target: Path, error: OSError) -> StagingError:
+    """What to raise if a directory can't be written."""
+    full = f"; {RESUME}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return StagingError(f"{error.filename or target}: can't be written: {error.strerror or error}{full}")
 
 
 def part_of(path: Path) -> Path:
