@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.data import CATALOG
 from assay.cli.options import RUNS
 from assay.errors import HostError, InputError
 
@@ -33,6 +34,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
     multiple=True,
     metavar="NAME",
     help="Also answer for this host name, such as a proxy's; repeatable.",
+)
+@CATALOG
+@click.option(
+    "--mlperf",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Show the scores of the MLPerf logs below this directory; repeatable.",
 )
 @click.option(
     "--tokens",
@@ -67,6 +76,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def command(
     listen: str,
     names: tuple[str, ...],
+    catalog: Path,
+    folders: tuple[Path, ...],
     tokens_file: Path | None,
     allow: tuple[str, ...],
     suites: Path | None,
@@ -119,7 +130,7 @@ def command(
     certificate = Certificate(tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
     serve(
         listen,
-        Site(runs_dir),
+        Site(runs_dir, catalog=catalog, folders=folders),
         names=names,
         rules=rules,
         certificate=certificate,

@@ -20,21 +20,28 @@ from assay.queue.directory import NAME as QUEUE
 from assay.web import (
     command_api,
     compare_pages,
+    data_pages,
     doubt_pages,
     json_api,
+    json_questions,
     list_pages,
     live,
     login_pages,
+    manual_pages,
     push_api,
     queue_api,
     queue_pages,
+    score_pages,
     session_pages,
+    stack_pages,
+    study_pages,
 )
 from assay.web.access import Access, AccessRules
 from assay.web.audit import Audit
 from assay.web.command_api import Commands
 from assay.web.etags import ETags
 from assay.web.guard import ACTING, READING, Guard, own_names
+from assay.web.queries import list_question
 from assay.web.rendering import CACHED_S, page, static_file
 from assay.web.site import Site
 
@@ -71,11 +78,22 @@ def make_app(
             compare_pages.comparison,
             doubt_pages.doubts,
             doubt_pages.doubt,
+            study_pages.scaling_curves,
+            study_pages.fabric_curves,
+            study_pages.metric_history,
+            stack_pages.stacks,
+            stack_pages.stack,
+            data_pages.data_set,
+            score_pages.folders,
+            score_pages.scores,
+            manual_pages.manual,
+            manual_pages.manual_page,
             live.live,
             live.events,
             about_api,
             static,
             json_api.ROUTES,
+            json_questions.ROUTES,
             command_api.command,
             openapi,
             healthy,
@@ -85,6 +103,7 @@ def make_app(
         ],
         dependencies={
             "site": Provide(lambda: site, sync_to_thread=False),
+            "question": Provide(list_question, sync_to_thread=False),
             "watchers": Provide(lambda: watchers, sync_to_thread=False),
             "rules": Provide(lambda: rules, sync_to_thread=False),
             "audit": Provide(lambda: audit, sync_to_thread=False),
