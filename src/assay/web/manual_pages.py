@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,15 @@ def _rendered(name: str) -> tuple[str, str]:
             elif child.type == "image":
                 child.attrSet("src", _target(name, str(child.attrGet("src") or "")))
     html: str = parser.renderer.render(tokens, parser.options, {})
-    return title, html.replace("<pre>", '<pre tabindex="0">').replace(
-        "<table>", '<div class="scroll" role="region" tabindex="0" aria-label="Table"><table>'
-    ).replace("</table>", "</table></div>")
+    html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
+    numbers = count(1)
+    return title, re.sub(
+        "<table>",
+        lambda _: (
+            f'<div class="scroll" role="region" tabindex="0" aria-label="Table {next(numbers)}"><table>'
+        ),
+        html,
+    )
 
 
 def _target(page_name: str, link: str) -> str:
