@@ -239,6 +239,8 @@ _ENDS = {
 
 
 def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
+    from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
+
     search = line.search
     if search.ended != "found":
         yield f"{line.what}: {_ENDS[search.ended]}"
@@ -255,7 +257,7 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
     for name, why in line.unbuildable[:_MOST_NAMES]:
         yield f"  not built: {name}: {why[:200]}"
     for doubt in line.ends.doubts if line.ends else ():
-        if doubt.code == "different-software":
+        if doubt.code == DIFFERENT_SOFTWARE.code:
             continue  # which is what is bisected
         yield f"  doubt {doubt.code}: {doubt.evidence}"
     if line.then:

@@ -82,8 +82,15 @@ def command(
         file = container_files.locked_containerfile(
             lock, workload=workload or "command", base=base, mpi=mpi, settings=_settings(settings)
         )
-    elif workload is None or settings:
-        raise click.UsageError("name a WORKLOAD, or a lock with --from; only --from takes --env")
+    elif settings:
+        raise click.UsageError("only --from takes --env; name a lock with --from, or omit --env")
+    elif workload is None:
+        raise click.MissingParameter(
+            "Name it, or a lock with --from.",
+            click.get_current_context(),
+            param_hint="'WORKLOAD'",
+            param_type="argument",
+        )
     else:
         file = container_files.containerfile(
             workload, base=base or "ubuntu24.04", accelerator=accelerator, framework=framework, mpi=mpi
