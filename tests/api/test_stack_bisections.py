@@ -96,6 +96,7 @@ def test_the_package_and_then_the_version_that_made_it_slower_are_named(folder: 
     assert again.sessions == found.sessions, "what is done is read, not run again"
 
 
+@pytest.mark.long
 def test_a_crash_is_bisected_where_a_mixture_cannot_be_resolved(folder: Path) -> None:
     _wheel(folder, "beta", "2.0", "import os; SHARE = 1", ("alpha>=2",))
     _wheel(folder, "gamma", "2.0", "SHARE = 1", ("delta>=2",))

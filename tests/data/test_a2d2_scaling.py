@@ -27,6 +27,7 @@ def playbook(tmp_path: Path) -> Path:
     return shutil.copytree(PLAYBOOK, tmp_path / "a2d2-scaling")
 
 
+@pytest.mark.long
 def test_both_sizes_train_on_the_same_manifest(playbook: Path) -> None:
     counted_frames.catalog(playbook / "a2d2.duckdb", range(40))
     text = (playbook / "suite.yaml").read_text()

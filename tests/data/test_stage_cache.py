@@ -140,6 +140,7 @@ def test_two_nodes_that_share_a_directory_copy_each_file_once(sources: list[Path
     assert sum(one.present_files for one in done) == 2 * FRAMES + 1
 
 
+@pytest.mark.long
 def test_killed_at_ten_random_moments_the_space_holds_and_the_set_is_whole(tmp_path: Path) -> None:
     manifests = []
     for seed in range(2):

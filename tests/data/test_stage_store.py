@@ -87,6 +87,7 @@ def test_what_was_copied_before_an_interruption_is_not_copied_again(
     assert done.copied_files + done.present_files == 2 * FRAMES + 1
 
 
+@pytest.mark.long
 def test_one_request_in_ten_that_fails_is_repeated(
     near: str, s3: S3Server, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,7 +199,9 @@ def test_two_processes_at_once_work_on_no_directory(made: Path, validated: dict[
         pass
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+)
 def test_counts_are_the_same_for_any_number_of_workers(
     made: Path, validated: dict[str, Any], workers: int
 ) -> None:

@@ -45,7 +45,7 @@ def named(seconds: np.ndarray, at: int) -> list[int]:
     ("ranks", "options"),
     [
         (2, {}),
-        (8, {"noise": 0.3}),
+        pytest.param(8, {"noise": 0.3}, marks=pytest.mark.long),
         pytest.param(8, {"tail": 3.0}, marks=pytest.mark.long),
         pytest.param(8, {"memory": 0.8}, marks=pytest.mark.long),
         pytest.param(64, {"tail": 3.0, "memory": 0.6}, marks=pytest.mark.long),

@@ -183,6 +183,7 @@ def said(words: list[str | Path], terminal: Mapping[str, str]) -> tuple[int, str
     return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode("latin-1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminal", long_but(1, ENCODINGS), ids=["latin-1", "ascii", "C"])
 def test_what_the_terminal_can_not_show_is_replaced_and_ends_no_command(
     terminal: dict[str, str], tmp_path: Path

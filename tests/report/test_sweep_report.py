@@ -81,6 +81,7 @@ def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [24, 1_000])
 def test_a_page_of_a_thousand_nodes_has_a_few_thousand_cells_and_every_slow_one(count: int) -> None:
     made = sweep(count)

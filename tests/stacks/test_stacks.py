@@ -80,6 +80,7 @@ def test_another_process_prints_the_same_bytes() -> None:
     assert runs[0].stdout == runs[1].stdout == printed(*words).encode()
 
 
+@pytest.mark.long
 def test_every_workload_and_every_base_lint_clean_and_name_every_version(tmp_path: Path) -> None:
     choices = [[workload, "--base", "debian13", "--accelerator", "cpu"] for workload in WORKLOADS]
     choices += [

@@ -118,7 +118,9 @@ class TrainingContract(ABC):
         assert scored.exit_code == 0, scored.output
         [run] = json.loads(scored.output)["sets"][0]["runs"]
         assert run["minutes"] == reading.training.minutes
-        broken = self.run(tmp_path / "broken", params | dict(self.learnt_nothing))
+        [epochs] = [m.value for m in reading.measurements if m.metric == "epochs_to_target"]
+        as_long = {"max_epochs": epochs}  # as the one that learns took
+        broken = self.run(tmp_path / "broken", params | as_long | dict(self.learnt_nothing))
         assert "was not reached: aborted" in broken.problems[0]
         assert "time_to_train" not in {m.metric for m in broken.measurements}
 

@@ -171,6 +171,7 @@ def test_what_is_too_long_is_refused(site: ServedSite) -> None:
     assert site.ask("/nothing", "DELETE", who="alice").status == 405
 
 
+@pytest.mark.long
 def test_several_wait_in_order_and_one_is_stopped_before_and_one_while_it_runs(site: ServedSite) -> None:
     first, second, third = (start(site, f"{name}.yaml").json["id"] for name in ("slow", "slow", "quick"))
     in_state(site, first, "running")
@@ -234,6 +235,7 @@ def test_in_a_browser_an_operator_signs_in_and_starts_a_suite(browser: Browser, 
     assert said == []
 
 
+@pytest.mark.long
 def test_a_killed_server_and_a_killed_run_lose_nothing(place: Path) -> None:
     runs = place / "killed"
     options = ("--tokens", str(place / "tokens"), "--allow", "run", "--suites", str(place / "suites"))

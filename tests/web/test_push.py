@@ -248,6 +248,7 @@ def test_no_word_of_an_answered_command_opens_a_file_that_it_names(place: Path) 
     assert opened == []
 
 
+@pytest.mark.long
 def test_by_https_only_who_knows_the_certificate_asks(place: Path) -> None:
     certificate, key = place / "cert.pem", place / "key.pem"
     made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"

@@ -146,6 +146,7 @@ def test_every_link_of_the_documentation_leads_to_a_page(site: Served) -> None:
     assert [link for link in sorted(links) if site.ask(link).status != 200] == []
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_in_a_browser_the_pages_fit_and_axe_finds_nothing(browser: Browser, site: Served) -> None:
     said: list[str] = []

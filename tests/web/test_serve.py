@@ -199,6 +199,7 @@ PAGES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_in_a_browser_nothing_hostile_runs_and_axe_finds_nothing(
     browser: Browser, served: HostileSite

@@ -63,6 +63,7 @@ def statuses(site: ServedSite) -> list[int]:
         return [answer.status for answer in threads.map(site.ask, PAGES)]
 
 
+@pytest.mark.long
 def test_pages_answer_while_the_index_is_rebuilt_replaced_or_damaged(site: ServedSite) -> None:
     index = site.runs / "index.duckdb"
     other = site.runs.parent / "other" / "runs"
@@ -165,6 +166,7 @@ def test_sessions_of_a_machine_whose_clock_is_wrong_are_shown(site: ServedSite) 
     shutil.rmtree(site.runs / "future")
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_while_it_is_watched_is_reported_as_stopped(site: ServedSite) -> None:
     suite = site.runs.parent / "watched.yaml"
     suite.write_text(WATCHED)

@@ -12,6 +12,7 @@ import pytest
 from assay.analyse.goodput.checkpoints import checkpoint_interval, daly_s, waste, young_s
 from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, by_size, failure_rate, of_nodes
 from assay.analyse.goodput.shares import goodput
+from conftest import long_rows_but
 
 HOUR_S = 3600.0
 
@@ -22,7 +23,9 @@ def attempt(
     return JobAttempt("j", nodes or ("n1",), begin, end, outcome, **parts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("mean_h", "jobs"), [(20.0, 30), (5.0, 30), (100.0, 30), (2.0, 300)])
+@pytest.mark.parametrize(
+    ("mean_h", "jobs"), long_rows_but(1, [(20.0, 30), (5.0, 30), (100.0, 30), (2.0, 300)])
+)
 def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: float, jobs: int) -> None:
     """Jobs of random length, cut by the end of a week: 95 % of intervals have the truth, at least."""
     rng, runs, hits = np.random.default_rng(5), 1000, 0

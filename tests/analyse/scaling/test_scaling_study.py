@@ -296,6 +296,7 @@ def test_perfect_curves_seldom_have_an_impossible_step_and_a_slow_size_mostly_sh
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_perfect_curves_seldom_raise_a_doubt() -> None:
     rng = np.random.default_rng(3)
     raised = 0

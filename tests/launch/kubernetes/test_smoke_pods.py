@@ -129,6 +129,7 @@ def test_memory_that_may_not_be_locked_is_told_with_its_limit(tmp_path: Path) ->
     assert str(facts["memory.lock_refused"]).endswith("the limit is 65536"), facts
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_machine_without_a_gpu_says_so_in_torchs_words(tmp_path: Path) -> None:

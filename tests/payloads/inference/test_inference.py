@@ -418,6 +418,7 @@ def test_the_flops_of_bert_are_those_of_its_layers() -> None:
         assert INFERENCE.reader.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
 @pytest.mark.slow

@@ -64,6 +64,7 @@ def test_a_training_on_one_synthetic_batch_gives_its_figures(name: str, tmp_path
     assert reading.facts["data"] == "synthetic"
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.parametrize("name", long_but(1, ["ncf", *(name for name in SMALL if name != "ncf")]))
 def test_the_command_runs_it_and_shows_the_figures(
