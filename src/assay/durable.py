@@ -214,6 +214,31 @@ def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def is_left(path: Path) -> bool:
+    """Whether a process of this machine was the lock's last holder, and has ended."""
+    if not path.is_file() or is_locked(path):
+        return False
+    try:
+        return bool(json.loads(path.read_bytes())["host"] == socket.gethostname())
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _take(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,3 +103,58 @@ def run(
         stderr=stderr.decode(errors="replace"),
         duration_s=time.monotonic() - began,
     )
+
+
+def follow(
+    argv: Sequence[str],
+    on_line: Callable[[str], None],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+) -> CompletedCommand:
+    """Run `argv` as `run` does and pass on each line of its output when it comes.
+
+    Both streams are one: `stdout` of the answer has all of it, `stderr` is empty.
+
+    Raises ProgramMissingError if there is no such program, CommandTimeoutError after `timeout_s`.
+    """
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **env} if env else None,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise ProgramMissingError(
+            f"{error.filename}: {error.strerror}; install it or put it on PATH"
+        ) from error
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    limit = threading.Timer(timeout_s, end)
+    limit.start()
+    lines = []
+    with process:
+        try:
+            for line in process.stdout or ():
+                lines.append(line)
+                on_line(line.rstrip("\n"))
+            process.wait()
+        except BaseException:
+            end()
+            raise
+        finally:
+            limit.cancel()
+    if late.is_set():
+        raise CommandTimeoutError(f"{argv[0]}: not finished within {timeout_s:g} s")
+    return CompletedCommand(tuple(argv), process.returncode, "".join(lines), "", time.monotonic() - began)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from assay import api
-from assay.analyse.feeding import checkpoint_costs, feedings, read_sample_bytes
+from assay.analyse.feeding import checkpoint_costs, different_trainings, feedings, read_sample_bytes
 from assay.api.evidence import run_set
 from assay.errors import InputError
 from assay.read import metrics
@@ -132,26 +132,44 @@ def test_a_demand_that_others_slowed_down_promises_less_or_nothing_and_is_doubte
         lost = 0.1 * waited_s  # the demand may have been higher by so much
         assert one.accelerators.low == pytest.approx(quiet.accelerators.low * (1 - lost))
     else:
-        assert "above 20 % nothing is promised" in one.why
+        assert "nothing is promised above 20 %" in one.why
 
 
-def test_a_loader_of_other_batches_or_images_promises_nothing_for_a_training() -> None:
-    demand, supply = training([4000.0, 4010.0, 3990.0]), loader([12000.0, 12010.0, 11990.0])
-    own = {"batch_size": 16, "image_size": [64, 96]}
+def changed(result: Result, session: str = "", **params: object) -> Result:
+    trial = result.run.trial
+    run = replace(result.run, trial=replace(trial, params={**trial.params, **params}))
+    return replace(result, run=replace(run, session=session, id=f"{session}/{run.id}") if session else run)
 
-    def with_params(results: list[Result], **more: object) -> list[Result]:
-        trials = [replace(one.run.trial, params={**one.run.trial.params, **own, **more}) for one in results]
-        return [
-            replace(one, run=replace(one.run, trial=trial))
-            for one, trial in zip(results, trials, strict=True)
-        ]
 
-    [same] = feedings([*with_params(demand), *with_params(supply)], metrics, {})
-    assert same.at_least is not None
-    [other] = feedings([*with_params(demand, batch_size=2), *with_params(supply)], metrics, {})
-    assert other.at_least is None
-    assert "batch_size (16 loaded, 2 trained on)" in other.why
-    assert other.doubts[0].code == "different-work"
+def test_a_loader_that_reads_for_another_training_is_not_compared_and_what_differs_is_named() -> None:
+    load = [changed(result, batch_size=2, workers=9) for result in loader([12000.0] * 3)]
+    train = [changed(result, batch_size=16) for result in training([4000.0] * 3)]
+    assert feedings([*train, *load], metrics, {}) == []
+    [apart] = different_trainings([*train, *load], metrics)
+    assert apart.endswith("batch_size 2 and 16")
+    assert len(feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})) == 1
+
+
+def test_doubts_of_both_sides_are_those_of_the_answer() -> None:
+    [one] = feedings([*training([4000.0, 4010.0]), *loader([12000.0, 12010.0])], metrics, {})
+    codes = {doubt.code for doubt in one.doubts}
+    assert {"one-session", "too-few-runs"} <= codes
+    assert codes.isdisjoint({"different-parameters", "different-work"})  # they do different things by design
+
+
+def test_sessions_that_are_named_together_widen_the_interval_by_what_lies_between_them() -> None:
+    dice, found = random.Random(5), {}
+    results: list[Result] = []
+    for number, factor in enumerate((0.8, 1.0, 1.25, 0.9)):
+        session = f"2026010{number + 1}T000000Z"
+        results += [changed(one, session) for one in training(spread(dice, 4000.0, 4, 0.003))]
+        results += [changed(one, session) for one in loader(spread(dice, 12000.0 * factor, 4, 0.003))]
+        [found[number]] = feedings(results[-8:] if number == 3 else results, metrics, {})
+    [whole] = feedings(results, metrics, {})
+    assert whole.at_least is not None
+    assert found[3].at_least is not None
+    assert whole.at_least < found[3].at_least
+    assert len(whole.supply.sessions) == 4
 
 
 def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
@@ -237,6 +255,7 @@ def disk_of(path: Path) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_neighbours")
 @pytest.mark.parametrize("bytes_per_s", [20_000_000, 50_000_000])
 def test_a_disk_throttled_on_purpose_feeds_what_its_speed_allows(tmp_path: Path, bytes_per_s: int) -> None:
     require("fio", shutil.which("fio") is not None, "install fio")

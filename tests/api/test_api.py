@@ -93,7 +93,7 @@ def test_show_groups_each_systems_runs_once_whatever_is_asked_of_them(
 
     assay.show("suite", runs=runs)  # a module that is imported later would keep what counts
     grouped = groups.group
-    for module in [m for m in sys.modules.values() if getattr(m, "group", None) is grouped]:
+    for module in [m for m in [*sys.modules.values()] if getattr(m, "group", None) is grouped]:
         monkeypatch.setattr(module, "group", counting)
     found = assay.show("suite", runs=runs)
     assert found.doubts

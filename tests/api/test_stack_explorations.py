@@ -101,9 +101,9 @@ def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_tri
     argv = [sys.executable, "-m", "assay", "stack", "explore", str(spec), "--runs", str(runs), "--json"]
     argv += ["--max-stacks", "7"]
     killed = 0
-    for sign in ("journal.jsonl", "*/attempt-1/run.json"):
+    for sign in (".stacks/explorations/*/journal.jsonl", "*/*/*/attempt-1/run.json"):
         process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(runs.rglob(sign)):
+        while process.poll() is None and not list(runs.glob(sign)):
             time.sleep(0.02)
         killed += process.poll() is None
         os.kill(process.pid, signal.SIGKILL)

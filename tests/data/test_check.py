@@ -35,6 +35,7 @@ def test_every_sample_of_both_parts_is_read(tmp_path: Path) -> None:
     assert (found.damaged, found.unreadable) == (0, [])
 
 
+@pytest.mark.long
 def test_damaged_samples_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     root = made_a2d2.make(tmp_path / "a2d2", frames=20)
     first, second, third = (made_a2d2.file(root, number, "camera") for number in (3, 4, 5))
@@ -51,14 +52,16 @@ def test_damaged_samples_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_plain_answer_says_how_many_samples_cannot_be_read(tmp_path: Path) -> None:
+def test_as_text_it_says_how_many_samples_cannot_be_read(tmp_path: Path) -> None:
     root = made_a2d2.make(tmp_path / "a2d2", frames=20)
-    for number in (3, 4, 5):
-        made_a2d2.file(root, number, "camera").write_text("hello")
+    damaged = [made_a2d2.file(root, number, "camera") for number in (3, 4, 5)]
+    for path in damaged:
+        path.write_text("hello")
     options = [f"--param={name}={json.dumps(value)}" for name, value in SMALL.items()]
     done = CliRunner().invoke(assay, ["data", "check", "segmentation", str(root), *options])
     assert done.exit_code == 1
-    assert "; 3 samples can't be read" in done.stdout
+    assert "18 for training, 2 for evaluation; 3 samples can't be read\n" in done.stdout
+    assert all(str(path) in done.stdout for path in damaged)
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -318,23 +319,37 @@ def test_shards_with_classes_are_cut_or_bombs_and_the_rest_is_read(tmp_path: Pat
     assert "a header claims 8,589,934,592 bytes" in damaged["val/bomb.tar"]
 
 
-def test_a_shard_that_was_cut_between_members_or_in_a_header_is_damaged(tmp_path: Path) -> None:
-    picture(tmp_path / "a.jpg")
-    with tarfile.open(tmp_path / "whole.tar", "w") as shard:
-        for number in range(3):
-            shard.add(tmp_path / "a.jpg", f"{number}.jpg")
-            about = tarfile.TarInfo(f"{number}.cls")
-            about.size = 1
-            shard.addfile(about, io.BytesIO(b"7"))
-            last = shard.offset
-    whole = (tmp_path / "whole.tar").read_bytes()
-    (tmp_path / "a.jpg").unlink()
-    frames, damaged, _ = scanned(tmp_path)
-    assert (len(frames), damaged) == (3, {})
-    for cut in (last, last - 600, last + 100):
-        (tmp_path / "whole.tar").write_bytes(whole[:cut])
-        frames, damaged, _ = scanned(tmp_path)
-        assert "has no end: it was cut" in damaged["whole.tar"]
+def test_a_shard_that_was_cut_between_members_is_named_and_its_whole_samples_count(tmp_path: Path) -> None:
+    root = tmp_path / "shards"
+    root.mkdir()
+    with tarfile.open(root / "whole.tar", "w") as shard:
+        ends = []
+        for key in ("1", "2", "3"):
+            add(shard, f"{key}.cls", b"cat")
+            add(shard, f"{key}.jpg", encoded("JPEG"))
+            ends.append(shard.offset)
+    whole = (root / "whole.tar").read_bytes()
+    spoilt = bytearray(whole)
+    spoilt[ends[1]] ^= 1
+    for name, content in {
+        "boundary": whole[: ends[1]],
+        "midheader": whole[: ends[1] + 200],
+        "no-end": whole[: ends[2]],
+        "short-end": whole[: ends[2] + 512],  # one block of zeros: nothing is missing
+        "spoilt": bytes(spoilt),
+        "joined": whole + whole,
+    }.items():
+        (root / f"{name}.tar").write_bytes(content)
+    frames, damaged, _ = scanned(root)
+    counts = Counter(name.partition(".tar")[0] for name in frames)
+    assert counts == {
+        "whole": 3, "boundary": 2, "midheader": 2, "no-end": 3, "short-end": 3, "spoilt": 2, "joined": 3
+    }  # fmt: skip
+    cut = dict.fromkeys(("boundary", "midheader", "no-end"), "no end after its last whole member")
+    expected = {**cut, "spoilt": f"damaged header at byte {ends[1]:,}", "joined": "goes on after its end"}
+    assert damaged.keys() == {f"{name}.tar" for name in expected}
+    for name, why in expected.items():
+        assert why in damaged[f"{name}.tar"]
 
 
 def test_a_shard_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:

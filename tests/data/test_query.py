@@ -20,6 +20,8 @@ from assay.data.filters import condition
 from assay.data.manifest import ChosenFrame, made, read, write
 from assay.data.splitting import split
 from assay.errors import InputError
+from assay_payloads.datasets.manifest import ManifestError
+from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from command_line import assay as typed
 
 NAMES = ("Car", "Bicycle", "Pedestrian", "RD normal street")
@@ -108,6 +110,8 @@ def test_the_redbooks_three_queries(catalog: Path) -> None:
         ("width > 5%", 9, "no number of pixels of a class"),
         ("camera = 'cam", 10, "quotation mark has no partner"),
         ("car in 3", 8, "expected ( after `in`"),
+        ("car = 100..50", 7, "expected the lower bound first"),
+        ("car = 3%..2.5%", 7, "expected the lower bound first"),
         ("", 0, ""),
     ],
 )
@@ -166,10 +170,22 @@ def test_balanced_is_as_many_without_as_with(catalog: Path) -> None:
     assert (len(found), len(with_it)) == (2 * FRAMES // 8, FRAMES // 8)
     some = numbers(catalog, "", balance="bicycle", seed=3, limit=21)
     assert (len(some), len([one for one in some if one % 8 == 0])) == (21, 11)
-    with pytest.raises(InputError, match="a value of 2,000,000 characters; expected at most 1,000,000"):
-        api.query_data_sql("SELECT repeat('x', 2000000)", catalog=catalog)
     with pytest.raises(InputError, match="no class or column 'bike'"):
         numbers(catalog, "", balance="bike")
+
+
+@pytest.mark.parametrize("limit", [40, 41])
+def test_a_balanced_draw_and_its_parts_are_balanced(catalog: Path, limit: int) -> None:
+    found = api.query_data(catalog=catalog, balance="bicycle", limit=limit, seed=1)
+    parts = api.split_data(found, (70, 30), seed=1, catalog=catalog, balance="bicycle")
+    for part, size in ((found, limit), *zip(parts, (0.7 * limit, 0.3 * limit), strict=True)):
+        with_it = sum(int(Path(frame.label).stem) % 8 == 0 for frame in part.frames)
+        assert abs(len(part.frames) - size) <= 2
+        assert abs(with_it - len(part.frames) / 2) <= 1
+    with pytest.raises(
+        InputError, match="100 frames satisfy the condition; expected at least the limit, 101"
+    ):
+        api.query_data(catalog=catalog, balance="bicycle", limit=101)
 
 
 def test_parts_have_their_share_of_every_scene_and_no_frame_twice(catalog: Path) -> None:
@@ -262,6 +278,27 @@ def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) 
     assert {one.scene for one in rest} == {"a", "c"}
 
 
+def test_scenes_of_one_distribution_are_as_far_as_chance_puts_them(tmp_path: Path) -> None:
+    path, chance, rows = tmp_path / "c.duckdb", np.random.default_rng(5), Rows()
+    for i in range(1200):
+        scene = f"s{i % 40}"  # 30 frames each, of one distribution
+        counts = chance.multinomial(PIXELS, chance.dirichlet((1, 1, 1, 1)))
+        label = f"{scene}/label/x/{i}.png"
+        own = [label, label, scene, "x", None, 100, 100, PIXELS, 1, 1, 1, 0]
+        rows.frames.append([*own, *(int(count) for count in counts)])
+    for i in range(30):
+        label = f"other/label/x/{i}.png"
+        rows.frames.append([label, label, "other", "x", None, 100, 100, PIXELS, 1, 1, 1, 0, PIXELS, 0, 0, 0])
+    with writing(path, Path("/data"), "a2d2", CLASSES) as opened:
+        opened.add(rows)
+    first, *alike = api.scene_drift(catalog=path)
+    assert first.scene == "other"
+    assert first.distance > 3 * first.at_random
+    assert sum(one.distance > one.at_random for one in alike) <= 8  # 2 of 40 expected
+    assert min(one.at_random for one in alike) < 2 * max(one.distance for one in alike)
+    assert [one.frames for one in api.scene_drift("scene in (s1, s2)", catalog=path)] == [30, 30]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -290,7 +327,9 @@ def test_sql_ends_in_time(catalog: Path) -> None:
     with pytest.raises(InputError, match=r"longer than 0\.2 s"):
         api.query_data_sql(slow, catalog=catalog, timeout_s=0.2)
     with pytest.raises(InputError, match="more than 1,000,000 rows"):
-        api.query_data_sql("SELECT * FROM range(2000000)", catalog=catalog)
+        api.query_data_sql("SELECT * FROM range(1001000)", catalog=catalog)
+    with pytest.raises(InputError, match="more than 67,108,864 characters"):
+        api.query_data_sql("SELECT repeat('x', 68000000)", catalog=catalog)
 
 
 def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
@@ -315,6 +354,15 @@ def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
         path.write_text(damaged)
         with pytest.raises(InputError, match=said):
             read(path)
+    for more, said in (
+        ([frames[1]], r"line 7.*'s/label/c/1\.png' is in line 3, too"),
+        ([ChosenFrame("a.png", "b.png", 3, -1)], "line 7.*has -1 bytes"),
+    ):
+        write(path, made("/data", "a2d2", "all", [*frames, *more]))
+        with pytest.raises(InputError, match=said):
+            read(path)
+        with pytest.raises(ManifestError, match=said):
+            ManifestChunks(path, 2)
 
 
 def test_typed(catalog: Path, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from PIL import Image
 
 import made_a2d2
 from assay import api
-from assay.data.classes import CITYSCAPES, class_list
-from assay.errors import InputError
+from assay.data.catalog import Rows, writing
+from assay.data.classes import CITYSCAPES, Classes, class_list
+from assay.errors import HostError, InputError
 from assay_payloads.datasets import stored_png
 from assay_payloads.datasets.label_images import LabelImageError, counts
 from assay_payloads.datasets.places import place
@@ -108,6 +109,36 @@ def test_what_cannot_be_counted_is_kept_by_name_and_reason_until_it_is_mended(
     label[0].write_bytes(whole)
     assert api.scan_data(a2d2, catalog=catalog).read == 1
     assert rows(catalog, "SELECT count(*) FROM frames") == [(FRAMES - 7,)]
+
+
+def fill(path: Path, classes: Classes, added: list[str]) -> None:
+    """Add frames to a catalog until it can't be written; `added` gets those that were committed."""
+    with writing(path, Path("/data"), "a2d2", classes) as catalog:
+        while len(added) < 50_000:
+            names = [f"s/label/x/{len(added) + number}.png" for number in range(500)]
+            own = [[name, name, "s", "x", None, 9, 9, 81, 1, 1, 1, 0] for name in names]
+            counts = [[hash((name, column)) % 2**31 for column in classes.columns] for name in names]
+            catalog.add(Rows([[*a, *b] for a, b in zip(own, counts, strict=True)]))
+            added += names
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounts a small file system")
+def test_a_full_disk_is_said_and_the_next_scan_resumes(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(small)]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    columns = tuple(f"c{number}" for number in range(38))
+    classes, added = Classes(columns, columns, {}), list[str]()
+    try:
+        with pytest.raises(HostError, match=r"c\.duckdb: can't be written: .*No space left.* again"):
+            fill(small / "c.duckdb", classes, added)
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
+        with writing(small / "c.duckdb", Path("/data"), "a2d2", classes) as catalog:
+            assert catalog.known().keys() == set(added)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 def png(width: int, height: int, bits: int = 8) -> bytes:
@@ -228,6 +259,9 @@ def test_classes_become_words_each_once(tmp_path: Path) -> None:
     (tmp_path / "class_list.json").write_text(json.dumps(listed))
     found = class_list(place(str(tmp_path)), "class_list.json")
     assert found.columns == ("obstacles_trash", "obstacles_trash_2", "class_2_wheels_x", "image_2")
+    listed = {"#000001": "  Poles  1 ", "#000002": "Poles 2", "#000003": "Poles"}
+    (tmp_path / "class_list.json").write_text(json.dumps(listed))
+    assert class_list(place(str(tmp_path)), "class_list.json").names == ("Poles",)
 
 
 def test_cityscapes_labels_are_counted_by_their_ids(tmp_path: Path) -> None:

@@ -116,11 +116,26 @@ def test_a_full_disk_is_named_and_leaves_no_part(manifest: Path, tmp_path: Path)
     if mounted.returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        with pytest.raises(HostError, match="No space left"):
+        with pytest.raises(
+            HostError, match=r"No space left for [\d,]+ bytes: [\d,]+ are free; .*run the same"
+        ):
             api.stage_data(manifest, near)
+        assert list(near.rglob("*.png")) == []  # it is said before the first byte
         assert list(near.rglob("*.part")) == []
     finally:
         subprocess.run(["umount", str(near)], check=True)
+
+
+def test_files_of_another_size_than_in_the_manifest_are_counted(
+    a2d2: Path, manifest: Path, tmp_path: Path
+) -> None:
+    chosen = read(manifest)
+    for frame in chosen.frames[:2]:
+        with (a2d2 / frame.image).open("ab") as image:
+            image.write(b"more")
+    done = typed(tmp_path, "data", "stage", str(manifest), "--to", "near")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "! 2 files of another size than when the manifest was made" in done.stdout
 
 
 def test_a_disk_that_returns_other_bytes_is_named(

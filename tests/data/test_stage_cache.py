@@ -161,11 +161,14 @@ def test_killed_at_ten_random_moments_the_space_holds_and_the_set_is_whole(tmp_p
         assert on_disk(cache) <= space
 
 
-def test_an_eviction_that_was_killed_is_finished_by_the_next(sources: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("then", [slice(0, 1), slice(1, None)], ids=["the same set", "the others"])
+def test_an_eviction_that_was_killed_is_finished_by_the_next(
+    sources: list[Path], tmp_path: Path, then: slice
+) -> None:
     cache = tmp_path / "cache"
     done = api.stage_data(sources[0], cache, space_bytes=SPACE)
     Path(done.directory).rename(cache / f"{staging_cache.LEAVING}{Path(done.directory).name}")
-    for manifest in sources[1:]:
+    for manifest in sources[then]:
         api.stage_data(manifest, cache, space_bytes=SPACE)
     assert list(cache.glob(f"{staging_cache.LEAVING}*")) == []
     assert on_disk(cache) <= SPACE

@@ -44,6 +44,7 @@ def chosen(tmp_path: Path) -> Manifest:
     return frames
 
 
+@pytest.mark.long
 def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path, chosen: Manifest) -> None:
     ran = typed(tmp_path, "run", "suite.json", "--quiet")
     assert ran.returncode == 0, ran.stderr

@@ -150,6 +150,7 @@ def test_a_second_call_computes_nothing_and_gives_the_same(made: Path, validated
     assert before == {path: path.stat().st_mtime_ns for path in (made / "once" / CHUNKS).iterdir()}
 
 
+@pytest.mark.long
 def test_a_damaged_or_foreign_chunk_is_computed_again(made: Path, validated: dict[str, Any]) -> None:
     chunks = made / "once" / CHUNKS
     kept = {path.name: path.read_bytes() for path in chunks.iterdir()}
@@ -163,6 +164,7 @@ def test_a_damaged_or_foreign_chunk_is_computed_again(made: Path, validated: dic
     assert {path.name: path.read_bytes() for path in chunks.iterdir()} == kept
 
 
+@pytest.mark.long
 def test_another_network_or_other_frames_are_refused(made: Path, validated: dict[str, Any]) -> None:
     assert "chunks of 4 frames" in validate(made, "once", "--chunk-frames", "5", code=4)["stderr"]
     validated_network.checkpoint(made / "other.pt", seed=2)

@@ -259,6 +259,7 @@ def test_options_that_a_sheet_answers_itself_are_refused(tmp_path: Path) -> None
     assert isinstance(said.exception, InputError)
 
 
+@pytest.mark.long
 def test_a_column_of_times_lets_drift_be_seen_and_without_one_it_is_said_to_be_untested(
     tmp_path: Path,
 ) -> None:

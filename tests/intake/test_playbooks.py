@@ -23,7 +23,7 @@ from assay.logs.tf_cnn_benchmarks import cnn_run, is_cnn_log
 from assay.readers.printed_figures import CNN
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
-from conftest import ROOT, SUPPORT
+from conftest import ROOT, SUPPORT, long_rows_but
 
 EXAMPLES = ROOT / "examples"
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -118,7 +118,7 @@ def test_with_horovod_the_total_of_all_workers_scales_and_not_a_workers_own_line
         assert efficiency == pytest.approx(0.97, rel=0.001)
 
 
-@pytest.mark.parametrize(("shape", "pods", "gpus"), [("2x8", 2, 8), ("16x1x2", 16, 1)])
+@pytest.mark.parametrize(("shape", "pods", "gpus"), long_rows_but(1, [("2x8", 2, 8), ("16x1x2", 16, 1)]))
 def test_horovod_is_sent_as_an_mpijob_of_as_many_pods_and_gpus_as_its_shape_says(
     shape: str, pods: int, gpus: int
 ) -> None:

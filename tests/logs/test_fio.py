@@ -65,6 +65,25 @@ class TestFio(ReaderContract):
         found = read(report(job(), job()))
         assert values(found, "read_rate", index=0) == values(found, "read_rate", index=1) == [3947.05]
 
+    def test_jobs_of_one_name_and_group_have_a_sum_as_with_group_reporting(self, read: Read) -> None:
+        sides = [side(io_bytes=bytes_, total_ios=ios, runtime=2000) for bytes_, ios in ((200, 20), (100, 10))]
+        found = read(report(*(job(read=one, groupid=0) for one in sides)))
+        alone = [f for f in found.figures if f.labels == {"job": "reads"}]
+        assert {f.metric: f.value for f in alone} == {"read_bandwidth": 150.0, "read_rate": 15.0}
+        after = read(report(*(job(read=one, groupid=group) for group in (0, 1) for one in sides)))
+        assert values(after, "read_bandwidth", group=0) == values(after, "read_bandwidth", group=1) == [150.0]
+        apart = read(report(*(job(read=one, groupid=at) for at, one in enumerate(sides))))
+        assert all("index" in f.labels for f in apart.figures)
+
+    def test_clients_have_their_names_and_their_sum_is_that_of_fio(self, read: Read) -> None:
+        clients = [job(hostname="a", groupid=0), job(hostname="b", groupid=0), job("All clients", groupid=0)]
+        told = {"fio version": "fio-3.33", "client_stats": clients}
+        found = read(json.dumps(told, indent=1))
+        assert found.problems == []
+        assert values(found, "read_rate", job="reads", client="a") == [3947.05]
+        assert values(found, "read_rate", job="All clients") == [3947.05]
+        assert not any("index" in figure.labels for figure in found.figures)
+
     def test_what_was_shorter_than_a_tick_of_its_clock_has_no_rate(self, read: Read) -> None:
         found = read(report(job(read=side(runtime=0, bw_bytes=0, iops=0.0))))
         assert found.figures == []

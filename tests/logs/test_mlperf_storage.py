@@ -72,6 +72,26 @@ class TestMlperfStorage(ReaderContract):
         }
         assert (found.facts["ranks"], found.facts["nodes"], found.facts["utilization_met"]) == (8, 2, True)
 
+    def test_a_share_that_contradicts_the_flag_is_no_result(self, tmp_path: Path) -> None:
+        for model, share, flag, said in (
+            (
+                "unet3d-h100",
+                85.0,
+                "success",
+                "busy for 85.0 % of the time, below the 90 % of the rules, though",
+            ),
+            ("cosmoflow-a100", 69.0, None, "busy for 69.0 % of the time, below the 70 % of the rules"),
+            ("resnet50-h100", 95.0, "fail", "enough by the rules (90 %), but DLIO says that they were not"),
+            ("cosmoflow-h100", 71.0, "success", ""),
+            ("flux-b200", 10.0, "success", ""),  # the rules have no share for it
+        ):
+            path = tmp_path / model / "run1" / "summary.json"
+            path.parent.mkdir(parents=True)
+            changed = {"train_au_mean_percentage": share, "train_au_meet_expectation": flag}
+            path.write_text(summary(training(**changed)))
+            problems = mlperf_storage(path).problems
+            assert [said in problem for problem in problems] == [True] * bool(said)
+
     def test_a_run_that_memory_may_have_served_says_so(self, read: Read) -> None:
         found = read(summary(potential_caching=[0, 1]))
         assert found.facts["potential_caching"] is True

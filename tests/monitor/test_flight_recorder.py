@@ -32,6 +32,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_dump_of_the_real_recorder_names_the_rank_that_never_came(tmp_path: Path, forks: Forks) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

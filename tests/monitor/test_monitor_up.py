@@ -100,7 +100,7 @@ def test_an_xid_of_a_running_trial_reaches_a_webhook(running: Path) -> None:  # 
         route = {"receiver": "here", "group_wait": "0s", "group_by": ["alertname"]}
         configuration = running.parent / "alertmanager.yaml"
         configuration.write_text(json.dumps({"route": route, "receivers": [receiver]}))
-        words = ("--every", "500ms", "--hold", "0s", "--alertmanager-config", str(configuration))
+        words = ("--every", "500ms", "--hold", "500ms", "--alertmanager-config", str(configuration))
         with up(running.parent, *words) as (process, said):
             assert {"prometheus", "alertmanager", "assay exporter"} <= set(said["urls"])
             arrived, give_up = dict[str, Any](), time.monotonic() + 60

@@ -102,7 +102,11 @@ RANKS = [(name, ranks) for name in SMALL for ranks in (1, 2) if (name, ranks) !=
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("name", "ranks"), [pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 else []) for of in RANKS]
+    ("name", "ranks"),
+    [
+        pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 or of[0] == "resnet50" else [])
+        for of in RANKS
+    ],
 )
 def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
     run: Run, name: str, ranks: int

@@ -153,6 +153,7 @@ def test_nothing_that_a_log_says_runs(desk: tuple[Page, Seen]) -> None:
     assert seen.console == []
 
 
+@pytest.mark.long
 def test_a_tooltip_shows_a_hostile_name_as_text(opened: Opened, tmp_path: Path) -> None:
     plan, results = quickstart(systems=("here", EVIL), benchmarks=("resnet50",))
     path = tmp_path / "hostile.html"

@@ -73,11 +73,12 @@ def test_frames_are_near_before_the_ranks_start_and_the_next_trial_finds_them(pl
     measured = [{one.metric: one.value for one in result.reading.measurements} for result in (first, second)]
     assert [of["seen"] for of in measured] == [FRAME_BYTES, FRAME_BYTES]
     assert [of["staged_bytes"] for of in measured] == [12 * FRAME_BYTES + 2, 0]
-    assert measured[0]["staging_rate"] > 0
-    assert "staging_rate" not in measured[1]
+    assert float(str(first.reading.facts["staging.bytes_per_s"])) > 0
+    assert "staging.bytes_per_s" not in second.reading.facts
     assert second.reading.facts["staging.present_files"] == 13
     shown = typed(place, "show", "near", "--runs", str(place / "runs"))
-    assert "staging_time" in shown.stdout or "staging time" in shown.stdout
+    assert "command staging" in shown.stdout  # a busy machine widens the intervals, which cuts the name
+    assert "failed-runs-left-out" not in shown.stdout
 
 
 def test_the_dry_run_shows_where_the_frames_go(place: Path) -> None:

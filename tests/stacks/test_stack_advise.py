@@ -76,6 +76,20 @@ def test_the_older_version_is_advised_if_it_is_shown_to_be_faster(
     assert 'name = "fastmath"' in (tmp_path / "out" / "pylock.toml").read_text()
 
 
+def test_what_is_advised_becomes_a_container_file_with_the_same_lock(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    observed(tmp_path / "runs", old=1.06)
+    words = ["fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s", "-o", tmp_path / "out"]
+    done = assay_says(*words, "--containerfile")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "Containerfile").read_text()
+    pins = (tmp_path / "out" / "requirements.txt").read_text().replace(" \\\n    ", " ").split("\n")
+    assert all(f"'{pin.strip()}'" in text for pin in pins if pin)
+    assert f"--from {tmp_path / 'out' / 'pylock.toml'}" in text
+    assert assay_says("fastmath", "--containerfile").exit_code == 2  # it has no directory to go to
+
+
 def test_the_newest_version_is_kept_if_no_other_is_faster(tmp_path: Path, index: PackageIndex) -> None:
     observed(tmp_path / "runs", old=0.95)
     found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")

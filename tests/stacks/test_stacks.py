@@ -19,8 +19,8 @@ from assay.errors import InputError
 from assay.records import Task, TaskFile
 from assay.stacks import image, payload
 from assay.stacks.image import choose
-from assay.stacks.parts import ACCELERATORS, BASES, TORCH
-from assay.stacks.pins import closure, pins
+from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH
+from assay.stacks.pins import closure, framework_pins, pins
 from assay.workloads import WORKLOADS
 from conftest import ROOT, require
 
@@ -53,6 +53,8 @@ def findings(*files: Path) -> str:
         ("debian12_mpi", ["matmul", "--base", "debian12", "--mpi"]),
         ("ubi9_cuda", ["matmul", "--base", "ubi9", "--accelerator", "cuda"]),
         ("ubuntu_rocm", ["allreduce", "--accelerator", "rocm"]),
+        ("debian13_tensorflow", ["command", "--base", "debian13", "--framework", "tensorflow"]),
+        ("cuda_base_jax", ["command", "--base", "ubuntu24.04-cuda13.0", "--framework", "jax"]),
         ("own_image", ["command", "--base", f"debian13=registry.lab:5000/os/debian:13@{DIGEST}"]),
     ],
 )
@@ -80,7 +82,11 @@ def test_another_process_prints_the_same_bytes() -> None:
 
 def test_every_workload_and_every_base_lint_clean_and_name_every_version(tmp_path: Path) -> None:
     choices = [[workload, "--base", "debian13", "--accelerator", "cpu"] for workload in WORKLOADS]
-    choices += [["matmul", "--base", *pair] for pair in product(BASES, ["--accelerator"], ["cuda", "rocm"])]
+    choices += [
+        ["matmul", "--base", base, "--accelerator", accelerator]
+        for base, accelerator in product(BASES, ["cuda", "rocm"])
+        if (BASES[base].brings or accelerator).startswith(accelerator)
+    ]
     files = []
     for words in choices:
         mpi = ["--mpi"] if BASES[words[2]].mpi else []
@@ -108,7 +114,22 @@ def test_the_linter_finds_what_is_wrong(tmp_path: Path) -> None:
         (["matmul", "--base", "debian12=x y; rm"], ["--base:"]),
         (["matmul", "--accelerator", "cuda11.8"], ["--accelerator: 'cuda11.8'", "cuda13.0"]),
         (["matmul", "--framework", "torch==1.13"], ["--framework: 'torch==1.13'", "torch==2.15.0"]),
-        (["matmul", "--framework", "tensorflow"], ["--framework: 'tensorflow'"]),
+        (["matmul", "--framework", "tensorflow"], ["--framework: 'tensorflow'", "matmul imports torch"]),
+        (["command", "--framework", "caffe"], ["--framework: 'caffe'", "tensorflow", "jax"]),
+        (["command", "--framework", "jax==0.1"], ["--framework: 'jax==0.1'", "jax==0.12.0"]),
+        (
+            ["command", "--framework", "jax", "--accelerator", "rocm"],
+            ["--accelerator: rocm with jax on ubuntu24.04", "rocm7.14 needs --base ubuntu24.04-rocm7.14"],
+        ),
+        (
+            ["command", "--framework", "tensorflow", "--accelerator", "rocm"],
+            ["--accelerator: rocm with tensorflow", "tensorflow==2.21.0 has cpu, cuda12.9"],
+        ),
+        (
+            ["matmul", "--base", "ubuntu24.04-cuda13.0", "--accelerator", "cuda12.6"],
+            ["--accelerator: ubuntu24.04-cuda13.0 has the libraries of cuda13.0, which cuda12.6 does not"],
+        ),
+        (["command", "--base", "ubuntu24.04-rocm7.2", "--accelerator", "cpu"], ["which cpu does not use"]),
         (
             ["matmul", "--accelerator", "cuda12.6", "--framework", "torch==2.15.0"],
             ["--accelerator: cuda12.6 with torch==2.15.0", "torch==2.14.1 has cpu", "cuda12.6"],
@@ -125,6 +146,46 @@ def test_what_is_unknown_or_does_not_fit_is_refused_with_what_there_is(
     assert done.exception.exit_code == 4
     assert [part for part in said if part not in str(done.exception)] == []
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("base", "framework", "accelerator", "chosen", "installed"),
+    [
+        ("ubuntu24.04", "jax", None, ("jax", "0.12.0", "cpu"), "jaxlib"),
+        ("debian12", "jax", None, ("jax", "0.10.2", "cpu"), "jaxlib"),  # its Python is too old for newer ones
+        ("ubuntu24.04", "jax", "cuda", ("jax", "0.12.0", "cuda13.5"), "jax-cuda13-plugin"),
+        ("ubuntu24.04-cuda12.9", "jax", None, ("jax", "0.12.0", "cuda12.9"), "jax-cuda12-plugin"),
+        ("ubuntu24.04-rocm7.14", "jax", None, ("jax", "0.12.0", "rocm7.14"), "jax-rocm7-plugin"),
+        ("ubuntu24.04", "tensorflow", "cuda", ("tensorflow", "2.21.0", "cuda12.9"), "nvidia-cudnn-cu12"),
+        ("ubuntu24.04-cuda13.0", "torch", None, ("torch", "2.15.0", "cuda13.2"), "numpy"),
+        ("ubuntu24.04-rocm7.2", "torch", None, ("torch", "2.14.1", "rocm7.2"), "numpy"),
+    ],
+)
+def test_a_framework_is_the_newest_that_the_base_and_its_libraries_allow(
+    base: str, framework: str, accelerator: str | None, chosen: tuple[str, str, str], installed: str
+) -> None:
+    stack = choose("command", base=base, framework=framework, accelerator=accelerator)
+    assert stack.framework is not None
+    assert (stack.framework.name, stack.framework.version, stack.accelerator) == chosen
+    assert installed in {one.name for one in stack.framework.needs}
+
+
+def test_a_program_that_can_use_several_frameworks_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = (TaskFile("main.py", b"import numpy\ndef f():\n import torch\ndef g():\n import jax\n"),)
+    workload = replace(WORKLOADS["matmul"], task=lambda *_: Task(("{python}", "main.py"), files=files))
+    monkeypatch.setattr(image, "WORKLOADS", {"matmul": workload})
+    assert choose("matmul").modules == ("numpy", "torch")
+    chosen = choose("matmul", framework="jax")
+    assert chosen.modules == ("jax", "numpy")
+    assert [one.name for one in chosen.packages] == []
+
+
+def test_every_release_of_a_framework_is_locked_for_each_of_its_accelerators() -> None:
+    for name, releases in FRAMEWORKS.items():
+        for version, release in releases.items():
+            assert set(release.accelerators) <= set(ACCELERATORS)
+            for accelerator in release.accelerators if name != "torch" else ():
+                assert name in {one.name for one in framework_pins(f"{name}=={version}", accelerator)}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +278,8 @@ def test_json_says_the_parts_the_host_and_the_file() -> None:
 
 def test_the_document_and_the_help_name_every_part_that_can_be_chosen() -> None:
     document, said = (ROOT / "docs" / "how-to" / "stacks.md").read_text(), assay("--help").stdout
-    parts = [*BASES, *ACCELERATORS, *(f"torch=={version}" for version in TORCH)]
+    releases = [f"{name}=={version}" for name, all_of in FRAMEWORKS.items() for version in all_of]
+    parts = [*BASES, *ACCELERATORS, *releases]
     assert [part for part in parts if f"`{part}`" not in document] == []
     assert [base for base in BASES if base not in said] == []
-    assert f"[default: {image.DEFAULT_BASE}]" in " ".join(said.split())
+    assert f"[default: {image.DEFAULT_BASE};" in " ".join(said.split())

@@ -76,6 +76,7 @@ MODULES = (
         (
             "machineconfiguration/v1/zz_generated.crd-manifests/"
             "0000_80_machine-config_01_kubeletconfigs.crd.yaml",
+            "route/v1/zz_generated.crd-manifests/routes.crd.yaml",
         ),
     ),
     Module(

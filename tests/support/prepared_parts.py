@@ -31,6 +31,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kueue": {"quota": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "16"}},
     # dashboards are long, and have tests of their own
     "monitoring": {"labels": {"release": "prometheus"}, "user_workload": True, "dashboards": "none"},
+    "serve": {
+        "image": "registry.lab/assay:1",
+        "proxy_image": "registry.lab/oauth-proxy:1",
+        "host": "assay.apps.lab",
+        "readers": ["benchmarkers"],
+    },
     "schedule": {"suite": "quick.yaml", "image": "assay:1"},
     "chrony": {"servers": ["time1.lab", "time2.lab"]},
     "hugepages": {"size": "1Gi", "count": 32},

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,13 +14,13 @@ from click.testing import CliRunner
 from test_report_browser import CONTRASTS, axe_finds
 
 from assay.cli import assay
+from open_site import Answer, Served, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytest.importorskip("litestar")
 
-ASSAY = Path(sys.executable).with_name("assay")
 EVIL = "</script><script>window.caught=1</script><img src=x onerror=window.caught=2>"
 SECRET = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7"
 TABLE = "system,benchmark,metric,value,unit,better,run\n" + "".join(
@@ -35,33 +31,14 @@ TABLE = "system,benchmark,metric,value,unit,better,run\n" + "".join(
 
 
 @dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    text: str
-
-
-@dataclass(frozen=True)
-class Served:
+class HostileSite(Served):
     """A server of the runs in `runs`, and the run whose log is hostile."""
 
-    url: str
-    port: int
-    runs: Path
     run: str
-
-    def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        """One request, sent as written: nothing in the path is resolved before."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
-        got = connection.getresponse()
-        found = Answer(got.status, {k.lower(): v for k, v in got.headers.items()}, got.read().decode())
-        connection.close()
-        return found
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileSite]:
     directory = tmp_path_factory.mktemp("served")
     (directory / "table.csv").write_text(TABLE)
     runs = directory / "runs"
@@ -71,14 +48,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     lines = [f"step {at}" for at in range(1, 1201)]
     lines[700] = f"{EVIL} \x1b[2J\u202e token={SECRET}"
     (attempt / "logs" / "rank-0.log").write_text("\n".join(lines))
-    with subprocess.Popen(
-        [ASSAY, "serve", "--listen", "127.0.0.1:0", "--runs", str(runs)], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        url = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
-        assert url is not None
-        yield Served(url[0], int(url[1]), runs, f"table/1/{attempt.parent.name}")
-        server.terminate()
+    with serving(runs) as site:
+        yield HostileSite(site.url, site.port, runs, f"table/1/{attempt.parent.name}")
 
 
 def as_json(answer: Answer) -> Any:
@@ -86,7 +57,7 @@ def as_json(answer: Answer) -> Any:
     return json.loads(answer.text)
 
 
-def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: Served) -> None:
+def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: HostileSite) -> None:
     printed = CliRunner().invoke(assay, ["compare", "table", "--json", "--runs", str(served.runs)])
     assert as_json(served.ask("/api/v1/compare?a=table")) == json.loads(printed.output)
     page = served.ask("/compare?a=table&margin=1%25")
@@ -116,7 +87,7 @@ def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: Se
     ],
 )
 def test_every_address_answers_with_a_page_or_says_what_is_wrong(
-    served: Served, path: str, status: int, words: str
+    served: HostileSite, path: str, status: int, words: str
 ) -> None:
     answer = served.ask(path)
     assert (answer.status, words in answer.text) == (status, True), answer.text[-500:]
@@ -136,13 +107,13 @@ def test_every_address_answers_with_a_page_or_says_what_is_wrong(
         "/api/v1/log?run=table/1/.&log=session.json",
     ],
 )
-def test_no_address_leads_out_of_the_runs(served: Served, path: str) -> None:
+def test_no_address_leads_out_of_the_runs(served: HostileSite, path: str) -> None:
     answer = served.ask(path)
     assert answer.status in (404, 422), answer.text
     assert "root:" not in answer.text
 
 
-def test_a_log_that_links_to_another_file_is_refused(served: Served) -> None:
+def test_a_log_that_links_to_another_file_is_refused(served: HostileSite) -> None:
     link = served.runs / served.run / "attempt-1" / "logs" / "rank-9.log"
     link.symlink_to("/etc/passwd")
     answer = served.ask(f"/sessions/{served.run}/logs/rank-9.log")
@@ -151,14 +122,14 @@ def test_a_log_that_links_to_another_file_is_refused(served: Served) -> None:
     assert "root:" not in answer.text
 
 
-def test_a_request_for_another_host_or_to_change_something_is_refused(served: Served) -> None:
+def test_a_request_for_another_host_or_to_change_something_is_refused(served: HostileSite) -> None:
     assert served.ask("/", host="evil.example").status == 421
     assert served.ask("/", host=f"localhost:{served.port}").status == 200
     assert served.ask("/runs", method="POST").status == 405
     assert served.ask(f"/runs?q={'x' * 9000}").status == 414
 
 
-def test_each_answer_has_the_headers_that_keep_it_harmless(served: Served) -> None:
+def test_each_answer_has_the_headers_that_keep_it_harmless(served: HostileSite) -> None:
     for path in ("/", "/nothing", "/api/v1/runs"):
         headers = served.ask(path).headers
         policy = headers["content-security-policy"]
@@ -168,7 +139,7 @@ def test_each_answer_has_the_headers_that_keep_it_harmless(served: Served) -> No
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_who_has_an_answer_already_is_only_told_that_nothing_changed(served: Served) -> None:
+def test_who_has_an_answer_already_is_only_told_that_nothing_changed(served: HostileSite) -> None:
     first = served.ask("/api/v1/doubts")
     again = served.ask("/api/v1/doubts", if_none_match=first.headers["etag"])
     assert (again.status, again.text) == (304, "")
@@ -176,7 +147,7 @@ def test_who_has_an_answer_already_is_only_told_that_nothing_changed(served: Ser
     assert (head.status, head.text) == (200, "")
 
 
-def test_a_log_is_read_in_pages_searched_and_shows_no_secret(served: Served) -> None:
+def test_a_log_is_read_in_pages_searched_and_shows_no_secret(served: HostileSite) -> None:
     page = served.ask(f"/sessions/{served.run}/logs/rank-0.log?line=701")
     assert 'id="L701"' in page.text
     assert 'id="L600"' not in page.text
@@ -191,7 +162,7 @@ def test_a_log_is_read_in_pages_searched_and_shows_no_secret(served: Served) -> 
     assert as_json(served.ask(f"/api/v1/log/search?{log}&q={SECRET[:12]}"))["lines"] == []
 
 
-def test_the_description_of_the_api_names_every_question(served: Served) -> None:
+def test_the_description_of_the_api_names_every_question(served: HostileSite) -> None:
     described = as_json(served.ask("/api/v1/openapi.json"))
     assert described["openapi"].startswith("3.1")
     assert {"/api/v1/runs", "/api/v1/compare", "/api/v1/log/search"} <= described["paths"].keys()
@@ -199,7 +170,7 @@ def test_the_description_of_the_api_names_every_question(served: Served) -> None
     assert len(as_json(served.ask(following))["runs"]) == 2
 
 
-def test_an_index_that_is_deleted_or_damaged_meanwhile_is_made_again(served: Served) -> None:
+def test_an_index_that_is_deleted_or_damaged_meanwhile_is_made_again(served: HostileSite) -> None:
     index = served.runs / "index.duckdb"
     for spoil in (index.unlink, lambda: index.write_bytes(b"x" * 9000)):
         spoil()
@@ -207,7 +178,7 @@ def test_an_index_that_is_deleted_or_damaged_meanwhile_is_made_again(served: Ser
         assert served.ask("/sessions/table/1").status == 200
 
 
-def test_a_stream_of_what_runs_begins_at_once(served: Served) -> None:
+def test_a_stream_of_what_runs_begins_at_once(served: HostileSite) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
     connection.request("GET", "/live/events")
     got = connection.getresponse()
@@ -229,7 +200,9 @@ PAGES = (
 
 
 @pytest.mark.browser
-def test_in_a_browser_nothing_hostile_runs_and_axe_finds_nothing(browser: Browser, served: Served) -> None:
+def test_in_a_browser_nothing_hostile_runs_and_axe_finds_nothing(
+    browser: Browser, served: HostileSite
+) -> None:
     said: list[str] = []
     for width, scheme in ((375, "dark"), (1280, "light")):
         context = browser.new_context(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SMALL = {"size_bytes": 2**22, "jobs": 2, "seconds": 1, "ramp_seconds": 0, "checkpoint_bytes": 2**22}
-FILES = {"files": 3000, "file_bytes": 4096}
+FILES = {"files": 1000, "file_bytes": 4096}
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 
 The supply is what was read without training: samples per second of a training's own loader (`data-only`),
 or bytes per second of the workload `storage`. The demand is a training's samples per second and accelerator.
-Their ratio is the number of accelerators at which the storage becomes the limit.
+Their ratio is the number of accelerators at which the storage becomes the limit. What neighbors may have
+taken from either side widens its interval, and too much of it ends it, as in a comparison.
 """
 
 from __future__ import annotations
@@ -11,16 +12,24 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from assay.analyse import doubts
 from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.groups import Group, Metrics, group
-from assay.analyse.doubts import KINDS, Case, Side, percent, rank
-from assay.analyse.doubts import of as of_case
-from assay.analyse.statistics.ratio import one_side, ratio, why_no_ratio
+from assay.analyse.doubts import percent
+from assay.analyse.statistics.ratio import Ratio, one_side, ratio, why_no_ratio
 from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
 
 DAY_S = 86400.0
-LOADED = ("batch_size", "image_size", "patch_size", "length")  # precision and network change no loader
 _READS = ("random-read", "sequential-read")
+# what one training may have otherwise when it only reads, or only computes
+_MAY_DIFFER = frozenset(
+    (
+        *("mode", "data", "manifest", "choose", "source", "frames", "held_out"),
+        *("workers", "prefetch", "clear_caches"),
+        *("steps", "warmup", "window", "max_epochs", "max_steps", "target", "eval_every", "first_eval"),
+        *("division", "profile", "checkpoint", "checkpoint_every"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,10 @@ class Feeding:
                     of one accelerator in the same unit
     pattern         how `storage` read: `random-read`; "" for a loader
     sample_bytes    bytes of a sample that the demand rests on; None for a loader
-    accelerators    number at which the supply is used up; its bounds are None if the runs allow none, and
-                    wider if others used a side's CPUs
+    accelerators    number at which the supply is used up; its bounds allow for what others may have taken,
+                    and are None if the runs allow none
     why             why there is no interval; "" if there is one
-    doubts          of the demand and of the supply, the gravest first
+    doubts          about the runs of both sides, the gravest first
     """
 
     supply: FeedingSide
@@ -53,11 +62,12 @@ class Feeding:
 
 @dataclass(frozen=True)
 class FeedingSide:
-    """One side: where it was measured, and its mean."""
+    """One side: where and in which sessions (`suite/session`) it was measured, and its mean."""
 
     system: str
     benchmark: str
     shape: str
+    sessions: tuple[str, ...]
     rate: Estimate
 
 
@@ -95,23 +105,32 @@ class _Measured:
     def ranks(self) -> int:
         return self.first.run.trial.shape.ranks
 
+    @property
+    def results(self) -> list[Result]:
+        return [sample.result for sample in self.group.samples]
+
+    @property
+    def name(self) -> str:
+        """As doubts name it."""
+        return f"{self.system} {self.group.point.benchmark} {self.group.point.shape}"
+
     def side(self, rate: Estimate) -> FeedingSide:
         point = self.group.point
-        return FeedingSide(self.system, point.benchmark, point.shape, rate)
+        sessions = tuple(doubts.Side(self.name, self.group).sessions)
+        return FeedingSide(self.system, point.benchmark, point.shape, sessions, rate)
 
 
 def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[str, float]) -> list[Feeding]:
     """Every supply with every demand that it can be compared with.
 
-    A loader's supply is compared with trainings of its own workload, the storage's with every training
-    whose bytes per sample are known.
+    A loader's supply is compared with the same training, the storage's with every training whose bytes per
+    sample are known.
 
     sample_bytes  of a workload's samples; what loaders read is added by `read_sample_bytes`
     """
     sizes = {**read_sample_bytes(results), **sample_bytes}
     points = list(_points(results, metrics))
-    demands = [one for one in points if _mode(one) in ("synthetic", "real") and _is(one, "throughput")]
-    loaders = [one for one in points if _mode(one) == "data-only" and _is(one, "throughput")]
+    demands = _demands(points)
     storages = [
         one
         for one in points
@@ -121,9 +140,8 @@ def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[
     ]
     found = [
         _feeding(supply, demand, None)
-        for supply in loaders
-        for demand in demands
-        if supply.first.run.trial.workload == demand.first.run.trial.workload
+        for supply, demand in _loaders_with(points, demands)
+        if not _other_training(supply, demand)
     ]
     found += [
         _feeding(supply, demand, sizes[demand.first.run.trial.workload])
@@ -132,6 +150,38 @@ def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[
         if demand.first.run.trial.workload in sizes
     ]
     return [one for one in found if one is not None]
+
+
+def different_trainings(results: Sequence[Result], metrics: Metrics) -> list[str]:
+    """Loaders that read for another training than a demand of their workload, each with what differs."""
+    points = list(_points(results, metrics))
+    return [
+        f"{supply.name} does not read for {demand.name}: {what}"
+        for supply, demand in _loaders_with(points, _demands(points))
+        if (what := _other_training(supply, demand))
+    ]
+
+
+def _demands(points: Iterable[_Measured]) -> list[_Measured]:
+    return [one for one in points if _mode(one) in ("synthetic", "real") and _is(one, "throughput")]
+
+
+def _loaders_with(
+    points: Iterable[_Measured], demands: Sequence[_Measured]
+) -> Iterator[tuple[_Measured, _Measured]]:
+    """Each loader with each demand of its workload."""
+    for supply in points:
+        if _mode(supply) == "data-only" and _is(supply, "throughput"):
+            for demand in demands:
+                if supply.first.run.trial.workload == demand.first.run.trial.workload:
+                    yield supply, demand
+
+
+def _other_training(supply: _Measured, demand: _Measured) -> str:
+    """The parameters in which two trainings of a workload differ, as text; "" if they are the same."""
+    theirs, ours = (one.first.run.trial.params for one in (supply, demand))
+    differing = sorted(name for name in {*theirs, *ours} - _MAY_DIFFER if theirs.get(name) != ours.get(name))
+    return ", ".join(f"{name} {theirs.get(name)} and {ours.get(name)}" for name in differing)
 
 
 def read_sample_bytes(results: Iterable[Result]) -> dict[str, float]:
@@ -203,64 +253,44 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
     if why_no_ratio(demand.group, supply.group):
         return None
     found = ratio(demand.group, supply.group)
-    scale = demand.ranks / (1.0 if sample_bytes is None else sample_bytes)
-    doubts, lost = _doubted(demand, supply)
-    different = _different(demand, supply) if sample_bytes is None else ""
-    why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
-    times = lost_time.allowing_for(lost, found.estimate, "higher")
-    if lost_time.too_much(lost):
-        times = replace(times, low=None, high=None)
-        limit = f"above {percent(lost_time.MOST_LOST)} nothing is promised: run again on an idle machine"
-        why = f"{lost_time.words(lost, ('the demand', 'the supply'))}; {limit}"
-    if different:
-        times = replace(times, low=None, high=None)
-        why = f"loader and training differ in {different}: measure both with the same"
-        doubts = (KINDS["different-work"].doubt(f"the demand differs in {different}"), *doubts)
-    accelerators = replace(
-        times,
-        value=times.value * scale,
-        low=None if times.low is None else times.low * scale,
-        high=None if times.high is None else times.high * scale,
-        unit="",
-    )
-    asked = one_side(demand.group)
+    raised = _doubts(supply, demand, found)
+    times, why = _allowed(supply, demand, found, raised)
     each = (1.0 if sample_bytes is None else sample_bytes) / demand.ranks
-    wanted = replace(
-        asked,
-        value=asked.value * each,
-        low=None if asked.low is None else asked.low * each,
-        high=None if asked.high is None else asked.high * each,
-        unit=asked.unit if sample_bytes is None else "B/s",
-    )
+    unit = demand.group.point.unit if sample_bytes is None else "B/s"
     return Feeding(
         supply.side(one_side(supply.group)),
-        demand.side(wanted),
+        demand.side(_scaled(one_side(demand.group), each, unit)),
         str(supply.group.point.labels.get("phase", "")),
         sample_bytes,
-        accelerators,
+        _scaled(times, 1 / each, ""),
         why,
-        doubts,
+        raised,
     )
 
 
-def _different(demand: _Measured, supply: _Measured) -> str:
-    """Parameters that decide what a loader prepares, and that differ; "" if none."""
-    a, b = (one.first.run.trial.params for one in (demand, supply))
-    return ", ".join(
-        f"{name} ({b.get(name)} loaded, {a.get(name)} trained on)"
-        for name in LOADED
-        if a.get(name) != b.get(name)
-    )
+def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
+    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
+    return replace(estimate, value=estimate.value * factor, low=low, high=high, unit=unit)
 
 
-def _doubted(demand: _Measured, supply: _Measured) -> tuple[tuple[Doubt, ...], lost_time.Lost]:
-    """The doubts of both sides, and the time that others may have taken from them.
+def _doubts(supply: _Measured, demand: _Measured, found: Ratio) -> tuple[Doubt, ...]:
+    """About the runs of both; that they did different things is no doubt here."""
+    sides = (doubts.Side(demand.name, demand.group), doubts.Side(supply.name, supply.group))
+    case = doubts.Case(sides, found.estimate, None, found.interleaved, found.dropped)
+    expected = {kind.code for kind in doubts.of_subject("sides")}
+    return tuple(doubt for doubt in doubts.of(case) if doubt.code not in expected)
 
-    A demand that was measured beside others is too low, and what the storage feeds would be too much.
-    """
-    sides = [("the demand", demand.group), ("the supply", supply.group)]
-    raised = [doubt for name, own in sides for doubt in of_case(Case((Side(name, own),), one_side(own)), {})]
-    results = [[sample.result for sample in own.samples] for _, own in sides]
-    lost = lost_time.lost_to_others(results[0], results[1], DEFAULT_MARGIN, raised)
-    first = {doubt.code: doubt for doubt in reversed(raised)}
-    return tuple(sorted(first.values(), key=lambda doubt: rank(doubt.code))), lost
+
+def _allowed(
+    supply: _Measured, demand: _Measured, found: Ratio, raised: Sequence[Doubt]
+) -> tuple[Estimate, str]:
+    """Supply over demand, stretched by what each may have lost to others, or why it has no interval."""
+    if found.interval.why:
+        why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
+        return found.estimate, why
+    lost = lost_time.lost_to_others(demand.results, supply.results, DEFAULT_MARGIN, raised)
+    if lost_time.too_much(lost):
+        words = lost_time.words(lost, (demand.name, supply.name))
+        limit = f"nothing is promised above {percent(lost_time.MOST_LOST)}"
+        return replace(found.estimate, low=None, high=None), f"{words}; {limit}: run again on an idle machine"
+    return lost_time.allowing_for(lost, found.estimate, "higher"), ""

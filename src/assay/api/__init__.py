@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.api.checkups import doctor
     from assay.api.comparisons import compare, rank
-    from assay.api.container_files import containerfile
+    from assay.api.container_files import advised_containerfile, containerfile, locked_containerfile
     from assay.api.curves import scale
     from assay.api.data_choice import frames_like, most_uncertain_frames
-    from assay.api.data_jobs import data_job, submit_data
+    from assay.api.data_jobs import data_job, job_template, submit_data
     from assay.api.data_pages import query_page
     from assay.api.data_staging import stage_data, staged_sets, staging_job
     from assay.api.data_validation import validate_data
@@ -51,8 +51,11 @@ if TYPE_CHECKING:
     from assay.api.machines import openstack
     from assay.api.monitoring import monitor_metrics, monitor_server
     from assay.api.monitoring_stacks import monitoring_stack
+    from assay.api.notebooks import notebook
     from assay.api.plans import plan
     from assay.api.preparations import prepare
+    from assay.api.pushes import push
+    from assay.api.queues import enqueue, queue, start_worker, stop_queued, work_queue
     from assay.api.reports import report
     from assay.api.running import top
     from assay.api.runs import run
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     from assay.api.schemas import schema
     from assay.api.scores import score
     from assay.api.stack_advice import advise_stack
+    from assay.api.stack_builds import build_stack, render_build
     from assay.api.stack_differences import diff_stacks
     from assay.api.stack_knowledge import list_stacks, show_stack
     from assay.api.stack_sharing import export_stacks, import_stacks, trust_key
@@ -72,6 +76,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "advise_stack": "assay.api.stack_advice",
+    "advised_containerfile": "assay.api.container_files",
+    "build_stack": "assay.api.stack_builds",
     "check_data": "assay.api.datasets",
     "class_shares": "assay.api.datasets",
     "classes_together": "assay.api.datasets",
@@ -82,6 +88,7 @@ _MODULES = {
     "diff": "assay.api.differences",
     "diff_stacks": "assay.api.stack_differences",
     "doctor": "assay.api.checkups",
+    "enqueue": "assay.api.queues",
     "every_system": "assay.api.systems",
     "explain": "assay.api.explanations",
     "export": "assay.api.exports",
@@ -98,22 +105,28 @@ _MODULES = {
     "import_stacks": "assay.api.stack_sharing",
     "index": "assay.api.indexes",
     "init": "assay.api.starters",
+    "job_template": "assay.api.data_jobs",
     "list_": "assay.api.listings",
     "list_stacks": "assay.api.stack_knowledge",
+    "locked_containerfile": "assay.api.container_files",
     "make_suite": "assay.run.request",
     "monitor_metrics": "assay.api.monitoring",
     "monitor_server": "assay.api.monitoring",
     "monitoring_stack": "assay.api.monitoring_stacks",
     "most_uncertain_frames": "assay.api.data_choice",
+    "notebook": "assay.api.notebooks",
     "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
+    "push": "assay.api.pushes",
     "query_data": "assay.api.datasets",
     "query_data_sql": "assay.api.datasets",
     "query_page": "assay.api.data_pages",
+    "queue": "assay.api.queues",
     "rank": "assay.api.comparisons",
     "rbac": "assay.api.grants",
     "read_suite": "assay.run.request",
+    "render_build": "assay.api.stack_builds",
     "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
@@ -127,23 +140,28 @@ _MODULES = {
     "smoke": "assay.api.grants",
     "frames_without_scene": "assay.api.datasets",
     "split_data": "assay.api.datasets",
-    "submit_data": "assay.api.data_jobs",
-    "submit": "assay.api.submissions",
     "stage_data": "assay.api.data_staging",
     "staged_sets": "assay.api.data_staging",
     "staging_job": "assay.api.data_staging",
+    "start_worker": "assay.api.queues",
+    "stop_queued": "assay.api.queues",
+    "submit": "assay.api.submissions",
+    "submit_data": "assay.api.data_jobs",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
     "top": "assay.api.running",
-    "validate_data": "assay.api.data_validation",
     "trust_key": "assay.api.stack_sharing",
+    "validate_data": "assay.api.data_validation",
     "watch": "assay.api.watching",
     "watch_job": "assay.api.watching",
     "watch_logs": "assay.api.watching",
     "watch_nccl": "assay.api.watching",
+    "work_queue": "assay.api.queues",
 }
 __all__ = [
     "advise_stack",
+    "advised_containerfile",
+    "build_stack",
     "check_data",
     "class_shares",
     "classes_together",
@@ -154,6 +172,7 @@ __all__ = [
     "diff",
     "diff_stacks",
     "doctor",
+    "enqueue",
     "every_system",
     "explain",
     "export",
@@ -171,22 +190,28 @@ __all__ = [
     "import_stacks",
     "index",
     "init",
+    "job_template",
     "list_",
     "list_stacks",
+    "locked_containerfile",
     "make_suite",
     "monitor_metrics",
     "monitor_server",
     "monitoring_stack",
     "most_uncertain_frames",
+    "notebook",
     "openstack",
     "plan",
     "prepare",
+    "push",
     "query_data",
     "query_data_sql",
     "query_page",
+    "queue",
     "rank",
     "rbac",
     "read_suite",
+    "render_build",
     "report",
     "run",
     "scale",
@@ -202,6 +227,8 @@ __all__ = [
     "stage_data",
     "staged_sets",
     "staging_job",
+    "start_worker",
+    "stop_queued",
     "submit",
     "submit_data",
     "sweep",
@@ -213,6 +240,7 @@ __all__ = [
     "watch_job",
     "watch_logs",
     "watch_nccl",
+    "work_queue",
 ]
 
 logging.getLogger("assay").addHandler(logging.NullHandler())

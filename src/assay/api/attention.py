@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from assay.api.browsing import browse
 from assay.api.evidence import runs_directory
-from assay.errors import AssayError
+from assay.errors import AssayError, InputError
 from assay.units import all_of, counted
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from assay.report.contents.contents import Contents
     from assay.report.page.sweep import SweepReport
 
-AttentionKind = Literal["failed", "requirement", "slower", "node", "undecided", "damaged"]
+AttentionKind = Literal[
+    "failed", "requirement", "slower", "node", "regression", "stale-baseline", "undecided", "damaged"
+]
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
+MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
 _SEEN_ROWS = 400  # of the newest sets, among which these suites are
 _MOST_KEPT = 256  # sessions whose judgment is kept while they don't change
 
@@ -39,7 +42,9 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     """What is off in the newest session of each of the newest suites, the newest first.
 
     Failed requirements, slower sides, slow nodes of a sweep, failed runs, and sessions that can't be read, as
-    `assay report` and `assay show` find them. A session that has not changed is not judged again.
+    `assay report` and `assay show` find them; steps for the worse in primary metrics, as `assay history`
+    finds them, in suites of at most 5,000 runs; baselines that were not measured again. A session that has
+    not changed is not judged again.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
@@ -90,7 +95,55 @@ def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Ite
     except AssayError as error:  # what it says is what has to be looked at
         yield AttentionItem(name, "damaged", str(error))
         return
-    yield from _of_contents(name, about) if isinstance(about, Contents) else _of_sweep(name, about)
+    if not isinstance(about, Contents):
+        yield from _of_sweep(name, about)
+        return
+    yield from _of_contents(name, about)
+    yield from _stale_baseline(runs_dir, name, rows)
+    for metric in dict.fromkeys(about.primary.values()):
+        yield from _regressions(runs_dir, name, metric)
+
+
+def _stale_baseline(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[AttentionItem]:
+    """If the suite names a baseline that has no result in its newest session."""
+    from assay.api.evidence import run_set
+    from assay.report.sentences.history import when
+    from assay.store import Filter
+
+    plan = run_set(runs_dir, name).plan
+    if plan is None or plan.baseline is None:
+        return
+    if any(row["finished"] for row in rows if row["system"] == plan.baseline):
+        return
+    earlier = browse(Filter(suite=rows[0]["suite"], system=plan.baseline), limit=_SEEN_ROWS, runs=runs_dir)
+    newest = next((row for row in earlier.rows if row["finished"]), None)
+    last = (
+        "it was never measured"
+        if newest is None
+        else (f"its newest result is of {when(newest['created_at'])} UTC, in {newest['session']}")
+    )
+    yield AttentionItem(name, "stale-baseline", f"The baseline {plan.baseline} has no result here; {last}.")
+
+
+def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionItem]:
+    """The newest step of each history of a metric, if it is for the worse."""
+    from assay.api.histories import history
+    from assay.report.sentences import history as words
+    from assay.store import Filter
+
+    suite = name.partition("/")[0]
+    if browse(Filter(suite=suite), trials=True, limit=1, runs=runs_dir).total > MOST_RUNS:
+        return
+    try:
+        found = history(metric, suite=suite, runs=runs_dir)
+    except InputError:  # no run reports it
+        return
+    for one in found:
+        step = one.history.steps[-1] if one.history.steps else None
+        if step is not None and step.better is False:
+            where = f"On {one.history.system}, {words.place(one.history)}"
+            change = f"{words.size(step)}, {words.way(step)}, {words.at(one.history, step)}"
+            yield AttentionItem(name, "regression", f"{where} changed by {change}.")
 
 
 def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:

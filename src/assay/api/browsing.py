@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from assay.store import Filter, SortOrder
 
 MOST_ROWS = 1000  # of a page
+_MAKING_S = 60.0  # that an index may take to be made, and what is new meanwhile may be missing in it
 RUN_COLUMNS = ("created_at", "reference", "state", "duration_s", "benchmark")
 SET_COLUMNS = ("created_at", "reference", "finished", "failed", "open")
 
@@ -90,13 +91,36 @@ def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence
     return answered(directory, lambda: store.chosen_from(directory))
 
 
-def refresh(*, runs: str | PathLike[str] | None = None) -> None:
-    """Take what changed since the index was made into it, and log differences.
+def metric_names(*, runs: str | PathLike[str] | None = None) -> Sequence[str]:
+    """Every metric that a run reports, sorted: what `history` can be asked about.
 
-    Raises InputError if there are no runs, or for runs that no file describes.
+    Raises InputError if there are no runs.
     """
-    from assay.api.evidence import up_to_date
+    from assay import store
+    from assay.run.answered import answered
 
     directory = runs_directory(runs)
     ready(directory)
-    up_to_date(directory, None)
+    return answered(directory, lambda: store.metric_names(directory))
+
+
+def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> None:
+    """Take what changed since the index was made into it, and log differences.
+
+    whole  look at every run; else only at sessions that are new, have not ended or got a new trial, which
+           takes a hundredth of the time
+
+    Raises InputError if there are no runs, or for runs that no file describes.
+    """
+    from assay import store
+    from assay.api.evidence import bring_up_to_date
+
+    directory = runs_directory(runs)
+    ready(directory)
+    has_ended = {} if whole else store.indexed_sessions(directory)
+    made_at = store.index_path(directory).stat().st_mtime - _MAKING_S
+
+    def concerned(session: str) -> bool:
+        return not has_ended.get(session, False) or (directory / session).stat().st_mtime >= made_at
+
+    bring_up_to_date(directory, concerned)

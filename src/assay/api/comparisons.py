@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
     from assay.analyse.rankings.ranking import Ranking
     from assay.records import Comparison, Point, Result, Verdict
+    from assay.report.charts.chart import Chart
 
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
 
@@ -78,6 +79,14 @@ class Comparisons:
         table = [terminal.verdicts(self.primary)] if self.primary or not judged else []
         below = split_terminal.splits(self.time_to_train, (), self.convergence)
         return terminal.plain(Group(*first, *table, below))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The ratios of the primary comparisons with the margin, for a notebook; empty if there are none."""
+        from assay.report.charts.forest import forest
+
+        drawn = [c for c in self.primary if c.along is None and c.ratio.value == c.ratio.value]  # no NaN
+        return (forest(drawn),) if drawn else ()
 
     def _repr_html_(self) -> str:
         from assay.report import notebook

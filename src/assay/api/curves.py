@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from assay.analyse.scaling.machines import By
     from assay.analyse.scaling.study import Study
     from assay.records import Scaling
+    from assay.report.charts.chart import Chart
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ class ScalingCurves:
         from assay.report.terminal import verdicts as terminal
 
         return terminal.plain(scaling_terminal.studies(self.studies))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The speed-up of all curves with the ideal, for a notebook; empty if there are none."""
+        from assay.report.charts.scaling import scaling
+
+        return (scaling(self.curves, ()),) if self.curves else ()
 
     def _repr_html_(self) -> str:
         from assay.report import notebook

@@ -37,6 +37,14 @@ class DataJob:
     plan: SuitePlan
 
 
+def job_template(template: str | PathLike[str]) -> JobTemplate:
+    """What may be chosen, and within which bounds. Raises InputError with everything wrong with the file."""
+    from assay.suite.job_template import read_template
+    from assay.workloads import PARAMS
+
+    return read_template(Path(template), PARAMS)
+
+
 def data_job(
     template: str | PathLike[str],
     *,
@@ -62,10 +70,8 @@ def data_job(
     """
     from assay.api.plans import plan
     from assay.suite.filled_template import JobRequest, fill
-    from assay.suite.job_template import read_template
-    from assay.workloads import PARAMS
 
-    read = read_template(Path(template), PARAMS)
+    read = job_template(template)
     request = JobRequest(labels or {}, params or {}, system, shape, limit, seed)
     filled, problems = fill(read, request)
     conditions = None if problems else [choice.value for choice in filled.labels]

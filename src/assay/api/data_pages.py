@@ -35,18 +35,30 @@ def query_page(manifest: Manifest, page: str | PathLike[str]) -> int:
     from assay.report.page.frames import html
     from assay.units import human
 
-    _check_pillow()
-    root = Path(manifest.root)
-    if not root.is_dir():
-        raise InputError(f"{root}: is not a directory on this machine; pictures are made where the data is")
-    frames = manifest.frames
-    step = max(1, -(-len(frames) // MOST_PICTURES))
-    pictures = [_overlaid(root, frame) for frame in frames[::step]]
+    pictures, why = frame_pictures(manifest)
+    if why:
+        raise InputError(why)
     about = [("Data set", manifest.root), ("Digest", manifest.digest[:12])]
     about.append(("Size", human(float(manifest.bytes), "B")))
-    text = html(manifest.query, len(frames), pictures, about)
+    text = html(manifest.query, len(manifest.frames), pictures, about)
     deliver(Path(page), text.encode(), option="--page")
     return len(pictures)
+
+
+def frame_pictures(manifest: Manifest, most: int = MOST_PICTURES) -> tuple[list[FramePictures], str]:
+    """Pictures of at most so many frames, evenly spread over the manifest; and why there are none, or ""."""
+    from pathlib import Path
+
+    try:
+        _check_pillow()
+    except InputError as error:
+        return [], str(error)
+    root = Path(manifest.root)
+    if not root.is_dir():
+        return [], f"{root}: is not a directory on this machine; pictures are made where the data is"
+    frames = manifest.frames
+    step = max(1, -(-len(frames) // most))
+    return [_overlaid(root, frame) for frame in frames[::step]], ""
 
 
 def validation_page(

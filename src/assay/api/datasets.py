@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.data.checking import DataCheck
-    from assay.data.manifest import Manifest
+    from assay.data.manifest import ChosenFrame, Manifest
     from assay.data.queries import ClassShare, SceneDrift, SqlAnswer
     from assay.data.scanning import Scan
 
@@ -87,15 +87,19 @@ def split_data(
     *,
     seed: int = 0,
     catalog: str | PathLike[str] | None = None,
+    balance: str | None = None,
 ) -> list[Manifest]:
     """Parts of a manifest with these percentages of each scene, at random; each frame is in one part.
 
     catalog  that the frames were chosen from, which has their scenes; None: a label's first folder is its
              scene, as in A2D2
+    balance  a class of the catalog: each part has these percentages of the frames with it, and of the others
 
     Frames without a scene are split together. Raises InputError unless the percentages are above 0 and every
     part gets a frame.
     """
+    from itertools import chain
+
     from assay.data.manifest import made
     from assay.data.splitting import split
 
@@ -103,7 +107,8 @@ def split_data(
     if not percents or any(not 0 < percent <= 100 for percent in percents):
         raise InputError(f"the parts {stated}: expected percentages above 0, like 80/10/10")
     scenes = _scenes(manifest, catalog)
-    parts = split(manifest.frames, scenes, percents, seed)
+    of_sides = [split(side, scenes, percents, seed) for side in _sides(manifest, catalog, balance)]
+    parts = [sorted(chain(*part), key=lambda frame: frame.label) for part in zip(*of_sides, strict=True)]
     if empty := [number for number, part in enumerate(parts, 1) if not part]:
         raise InputError(
             f"part {empty[0]} of {stated} would have none of the {len(manifest.frames):,} frames; choose "
@@ -122,6 +127,16 @@ def frames_without_scene(manifest: Manifest, *, catalog: str | PathLike[str]) ->
     Raises InputError if there is no such catalog.
     """
     return sum(1 for scene in _scenes(manifest, catalog).values() if not scene)
+
+
+def _sides(
+    manifest: Manifest, catalog: str | PathLike[str] | None, balance: str | None
+) -> list[list[ChosenFrame]]:
+    """The frames with a class and those without it; all of them if there is no class."""
+    if balance is None or catalog is None:
+        return [list(manifest.frames)]
+    found = {frame.label for frame in query_data(f"{balance} > 0", catalog=catalog).frames}
+    return [[one for one in manifest.frames if (one.label in found) == side] for side in (True, False)]
 
 
 def _scenes(manifest: Manifest, catalog: str | PathLike[str] | None) -> dict[str, str]:

@@ -95,6 +95,22 @@ class RunDetails:
                     by_code[doubt.code] = (kept, times + 1)
         return tuple(sorted(by_code.values(), key=lambda at: doubts.rank(at[0].code)))
 
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        rows = [_row(system, here) for system in self.systems for here in system.points]
+        return notebook.points(rows, [doubt for doubt, _ in self.doubts])
+
+
+def _row(system: SystemFigures, here: PointFigures) -> tuple[str, str, str, str, str]:
+    from assay.report import figures
+    from assay.units import human
+
+    point, e = here.group.point, here.estimate
+    span = "" if e.low is None or e.high is None else f" ({human(e.low, e.unit)} to {human(e.high, e.unit)})"
+    value = f"{human(e.value, e.unit)}{span}, n = {e.n}"
+    return system.name, point.benchmark, figures.where(point), figures.metric(point.metric), value
+
 
 def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -> RunDetails:
     """One session, imported set, `suite:system` or trial, like `assay show RUN`.

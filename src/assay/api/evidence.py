@@ -85,11 +85,22 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
 
     Raises InputError for runs that no file describes.
     """
-    from assay import read, store
-    from assay.run.index_stamps import outdated
 
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
+
+    bring_up_to_date(runs_dir, concerned)
+
+
+def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
+    """Make sure that the index matches the directories of these sessions, and log differences.
+
+    concerned  whether a session matters, by `suite/session`
+
+    Raises InputError for runs that no file describes.
+    """
+    from assay import read, store
+    from assay.run.index_stamps import outdated
 
     warn_of_lost_files(runs_dir, concerned)
     changed = outdated(runs_dir, concerned, read.is_current)
@@ -111,8 +122,8 @@ def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None
     """
     from assay.rundir import session as rundir
 
-    for session in rundir.sessions(runs_dir):
-        if concerned(session.id) and (problem := session.loss) is not None:
+    for session in rundir.sessions(runs_dir, concerned):
+        if (problem := session.loss) is not None:
             _log.warning("%s", problem)
 
 
@@ -136,7 +147,7 @@ def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | Non
     what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
     _log.info("%s changed since the index was made; reading what changed", what)
     try:
-        return update_index(runs_dir)
+        return update_index(runs_dir, {run.rpartition("/")[0] for run in changed})
     except (HostError, BusyError) as error:
         _log.warning("%s; using the index as it is", error)
         return None

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.api.evidence import each, run_sets, runs_directory
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 from assay.units import seconds, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
+    from pathlib import Path
 
     from assay.analyse.feeding import CheckpointCost, Feeding
+    from assay.records import Result
 
 
 NOTHING = (
@@ -21,6 +23,7 @@ NOTHING = (
     "runs of a training in mode synthetic or real; for storage without a data-only run, state the bytes of a "
     "sample"
 )
+SAME = "run both with the same parameters; only mode, data and how it is read may differ"
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,14 @@ class FeedingResult:
 
     feedings     every supply with every demand that it can be compared with
     checkpoints  what saving checkpoints costs a day; empty unless asked for
+    apart        loaders that read for another training than a demand, with what differs
+    unread       older sessions of the suites that were named, as `suite/session`: only the newest was read
     """
 
     feedings: tuple[Feeding, ...]
     checkpoints: tuple[CheckpointCost, ...]
+    apart: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def feeds(
@@ -61,7 +68,8 @@ def feeds(
     for name, value in (("sample bytes", stated), ("checkpoint every", every_s)):
         if value is not None and not value > 0:
             raise InputError(f"{name}: found {value:g}; expected more than 0")
-    found = run_sets(runs_directory(runs), dict.fromkeys(each(run, *more)))
+    directory = runs_directory(runs)
+    found = run_sets(directory, dict.fromkeys(each(run, *more)))
     results = list({r.run.id: r for one in found for r in one.results}.values())
     metrics = found[0].metrics()
     workloads = {r.run.trial.workload for r in results}
@@ -70,6 +78,22 @@ def feeds(
     checkpoints = [] if every_s is None else feeding.checkpoint_costs(results, metrics, every_s)
     if every_s is not None and not checkpoints:
         raise InputError("no checkpoint was saved: run the workload storage with its phase checkpoint-save")
+    apart = feeding.different_trainings(results, metrics)
     if not feedings and not checkpoints:
-        raise InputError(NOTHING)
-    return FeedingResult(tuple(feedings), tuple(checkpoints))
+        raise InputError([Problem("", what) for what in (*apart, SAME)] if apart else NOTHING)
+    return FeedingResult(
+        tuple(feedings), tuple(checkpoints), tuple(apart), tuple(_unread(directory, results))
+    )
+
+
+def _unread(directory: Path, results: Sequence[Result]) -> Iterator[str]:
+    """Sessions older than the oldest that was read of their suite's."""
+    from assay.rundir import session as rundir
+
+    read: dict[str, set[str]] = {}
+    for result in results:
+        read.setdefault(result.run.suite, set()).add(result.run.session)
+    for suite, sessions in read.items():
+        for one in rundir.all_of(directory, suite):
+            if one.name not in sessions:
+                yield one.id

@@ -49,6 +49,15 @@ class GateResult:
     margin: float
     sides: tuple[GateSide, ...] = ()
 
+    def _repr_html_(self) -> str:
+        from assay.report import figures, notebook
+
+        lacking = [
+            (f"{p.benchmark} {figures.metric(p.metric)}, {figures.where(p)}", why) for p, why in self.missing
+        ]
+        answer = f"{self.answer} at a margin of {figures.percent(self.margin)}"
+        return notebook.gate(answer, self.judged, [*lacking, *(("undecided", str(one)) for one in self.open)])
+
 
 def gate(
     a: str,

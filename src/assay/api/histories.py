@@ -56,7 +56,12 @@ def history(
     results = answered(directory, reported)
     if earliest is not None:
         results = _begun_since(results, earliest)
-    return tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))
+    found = tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))
+    if not found:
+        raise InputError(
+            f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
+        )
+    return found
 
 
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:

@@ -26,6 +26,14 @@ class RunListing:
     rows: list[dict[str, Any]]
     changed: list[str]
 
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        columns = ("reference", "finished", "failed", "open", "benchmarks")
+        if self.rows and "reference" not in self.rows[0]:
+            columns = ("id", "state", "benchmark", "system", "cause")
+        return notebook.rows("Runs", self.rows, columns)
+
 
 def list_(
     only: Filter | None = None,
@@ -59,12 +67,12 @@ def _rows(
     runs_dir: Path, only: Filter, limit: int, *, trials: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     from assay.run.index_stamps import outdated
-    from assay.store import known, listed_runs, listed_sets
+    from assay.store import indexed_sessions, listed_runs, listed_sets
 
     listed = listed_runs if trials else listed_sets
     rows = listed(runs_dir, only, limit)
     shown = {f"{row['suite']}/{row['session']}" for row in rows}
-    indexed = {run.rpartition("/")[0] for run in known(runs_dir)}
+    indexed = indexed_sessions(runs_dir)
     changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
     if catch_up(runs_dir, changed):
         return listed(runs_dir, only, limit), []

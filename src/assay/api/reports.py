@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
+    from assay.report.charts.chart import Chart
     from assay.report.contents.contents import Contents, Recipe, ReportedFact
     from assay.report.contents.run_times import RunTime
     from assay.report.page.sweep import SweepReport
@@ -68,6 +69,14 @@ class Report:
         if not isinstance(self.about, Contents):
             return self
         return replace(self, about=_with_logs(self.about, page, self.runs_dir))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The charts of its page, for a notebook; a sweep's are in the page only."""
+        from assay.report.charts import charts
+        from assay.report.contents.contents import Contents
+
+        return charts(self.about) if isinstance(self.about, Contents) else ()
 
     def _repr_html_(self) -> str:
         return self.text()

@@ -106,7 +106,8 @@ def explore(
     The same call resumes a stopped exploration, and a larger budget continues one that ended.
 
     Raises InputError for what can't be explored as written (with uv's reason), BusyError if another Assay
-    process works on this exploration, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
+    process works on this exploration, HostError if this machine or the index can't continue, InterruptedRun
+    after Ctrl-C.
     """
     from assay.durable import locked, make_directory
     from assay.run.progress import Silence
@@ -150,7 +151,7 @@ class _Exploration:
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
         self.workshop: Workshop = Workshop(self.folder, self.spec.content.build_timeout)
         self.space: Space = self._space()
-        self.measuring: Measuring = Measuring(self.spec, self.runs_dir, self.progress, self.command_line)
+        self.measuring: Measuring = Measuring(self.spec.work, self.runs_dir, self.progress, self.command_line)
         self._build_incumbent()
         ended: Ended | None = None
         number = 0
@@ -205,7 +206,7 @@ class _Exploration:
             )
             proposed = self.journal.lines[-1]
         names = [self._take_in(values) for values in proposed["choices"]]
-        running = [name for name in names if self._make(name)]
+        running = [name for at, name in enumerate(names) if self._make(name, len(names) - at)]
         self._rungs(number, running)
         return None
 
@@ -262,8 +263,11 @@ class _Exploration:
                 f"{reason}\n{self.spec.where('incumbent')}: the incumbent {failure.kind}: see above"
             )
 
-    def _make(self, name: str) -> bool:
-        """Whether the candidate can be measured; it is built then."""
+    def _make(self, name: str, left: int) -> bool:
+        """Whether the candidate can be measured; it is built then.
+
+        left  builds of the batch from this one on
+        """
         from assay.stacks.exploring.environments import BuildFailure
 
         candidate = self.candidates[name]
@@ -281,7 +285,7 @@ class _Exploration:
         if not isinstance(place, BuildFailure) and not same_as:
             self.environments[name] = place
             if done is None or self._is_needed(name):
-                self.say(f"{name}: {candidate.choice}: building")
+                self.say(f"{name}: {candidate.choice}: building{self._build_time_left(left)}")
                 failure = self.workshop.build(recipe, place)
         if done is None:
             self._record(candidate, recipe, place, failure)
@@ -298,6 +302,16 @@ class _Exploration:
             self.spent_s += done["seconds"]
         self._note_made(name, done)
         return not (done["same_as"] or done["failure"])
+
+    def _build_time_left(self, left: int) -> str:
+        """How long this many builds may take, by those so far; "" before the first has ended."""
+        from assay.units import counted, human_seconds
+
+        took = [line["seconds"] for line in self.journal.of("made") if not line["same_as"]]
+        if not took:
+            return ""
+        time_left = human_seconds(left * sum(took) / len(took))
+        return f", about {time_left} for {counted(left, 'build')}"
 
     def _is_needed(self, name: str) -> bool:
         """Whether more trials of it will run."""

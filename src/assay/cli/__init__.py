@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
 import click
+from click.core import ParameterSource
 
 from assay import __version__
 from assay.errors import (
@@ -38,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("cluster", "Grant runs on Kubernetes or OpenShift the rights they need."),
     "plan": ("plan", "Show the trials of a suite and exactly what each would submit."),
     "run": ("run", "Run a suite and show progress; run it again to resume."),
+    "queue": ("queue", "Run suites one after the other, whatever becomes of this terminal."),
     "top": ("top", "Show what is running now: nodes, GPUs and ranks, what is off first."),
     "monitor": ("monitor", "Serve metrics to Prometheus, with alert rules and dashboards."),
     "watch": ("watch", "Watch a running job: CPU, memory, disk, network and GPUs, live."),
@@ -57,7 +59,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stack": ("stack", "Show which software runs how fast where; write container files."),
     "explain": ("explain", "Explain what a doubt means and what to do about it."),
     "report": ("report", "Write a self-contained report page to share."),
+    "notebook": ("notebook", "Write a Jupyter notebook that reproduces a report."),
     "serve": ("serve", "Show runs and verdicts in a browser, and answer as JSON."),
+    "push": ("push", "Send runs to a server, which takes them like import."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),
     "index": ("index", "Rebuild the index of run directories."),
     "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),
@@ -89,6 +93,12 @@ class LazyGroup(click.Group):
             near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else "`assay --help` lists them."
             ctx.fail(f"No such command {args[0]!r}; {hint}")
+        if ctx.params.get("server") and args and not {"-h", "--help"} & set(args):
+            from assay.cli.remote_commands import COMMANDS as REMOTE
+
+            # $ASSAY_SERVER is for the commands that a server answers; the others work here
+            if args[0] in REMOTE or ctx.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+                return args[0], _elsewhere(ctx, args), []
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,12 +107,35 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
+def _elsewhere(context: click.Context, words: list[str]) -> click.Command:
+    """A command that asks the server instead of running here."""
+    from assay.cli.remote_commands import forward
+
+    options = context.params
+    return click.Command(
+        words[0],
+        callback=lambda: forward(options["server"], options["token_file"], options["ca_file"], words),
+    )
+
+
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="assay")
+@click.option(
+    "--server",
+    metavar="URL",
+    envvar="ASSAY_SERVER",
+    help="Ask this server's runs instead: compare, show, list, history, gate and others that only read.",
+)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), help="For --server: your token. [default: $ASSAY_TOKEN]"
+)
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="For --server: certificates that vouch for it."
+)
 @click.pass_context
-def assay(context: click.Context) -> None:
+def assay(context: click.Context, /, **_server: object) -> None:
     """Is this cluster as fast as it should be, how far does it scale, and where is time lost?
 
     \b

@@ -51,13 +51,17 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
         if as_json:
             echo_json(drift_document(drifts))
         else:
-            table = _table("scene", "frames", "distance", "differs most in", "share there", "of all")
+            table = _table(
+                "scene", "frames", "distance", "at random", "differs most in", "share there", "of all"
+            )
             for each in drifts:
                 there, of_all = f"{each.share:.2%}", f"{each.of_all:.2%}"
-                table.add(
-                    [each.scene, f"{each.frames:,}", f"{each.distance:.3f}", each.class_, there, of_all]
-                )
+                apart = [f"{each.distance:.3f}", f"{each.at_random:.3f}"]
+                table.add([each.scene, f"{each.frames:,}", *apart, each.class_, there, of_all])
             table.show()
+            click.echo(
+                "At random: 19 of 20 random sets of as many frames are at most this far from all frames"
+            )
         return
     from assay.api.datasets import class_shares
 
@@ -88,7 +92,7 @@ def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -
 
 
 def _table(*columns: str) -> DataTable:
-    from assay.cli.data_table import Column, DataTable
+    from assay.cli.data_table import DataTable, TableColumn
 
     words = {columns[0], "in a condition", "differs most in"}
-    return DataTable([Column(name, number=name not in words) for name in columns])
+    return DataTable([TableColumn(name, number=name not in words) for name in columns])

@@ -58,6 +58,19 @@ def command(
             click.echo(line)
     for cost in found.checkpoints:
         click.echo(_cost(cost))
+    for what in found.apart:
+        click.echo(f"not compared: {what}")
+    if found.unread:
+        rest = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
+        click.echo(f"not read: {found.unread[-1]}{rest}; name sessions to let the interval cover all of them")
+    if any(one.doubts for one in found.feedings):
+        from rich.console import Console
+
+        from assay.report.terminal.verdicts import doubts_of_feedings
+
+        console = Console(highlight=False)
+        console.print("\nDoubts:")
+        console.print(doubts_of_feedings(found.feedings))
 
 
 def _feeding(one: Feeding) -> Iterator[str]:
@@ -67,17 +80,18 @@ def _feeding(one: Feeding) -> Iterator[str]:
     what = f"{supply.system} {supply.benchmark} {supply.shape}{f', {one.pattern}' if one.pattern else ''}"
     number = significant(fed.value, 3)
     if fed.low is None or fed.high is None:
-        yield f"{what} feeds about {number} accelerators like {demand.system}'s; no interval: {one.why}"
+        like = f"accelerators like {demand.system}'s"
+        yield f"{what} feeds about {number} {like}; nothing is promised: {one.why}"
     else:
         between = f"{significant(fed.low, 3)} to {significant(fed.high, 3)}"
         least = counted(one.at_least or 0, "accelerator")
         yield f"{what} feeds at least {least} like {demand.system}'s: {number} ({between})"
     of = f" of {human(one.sample_bytes, 'B')} each" if one.sample_bytes is not None else ""
+    sessions = ", ".join(sorted({*supply.sessions, *demand.sessions}))
     yield (
         f"  supply {human(supply.rate.value, supply.rate.unit)}; demand of one accelerator in "
-        f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{of}"
+        f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{of}; from {sessions}"
     )
-    yield from (f"  ! {doubt.code}: {doubt.evidence}" for doubt in one.doubts)
 
 
 def _cost(cost: CheckpointCost) -> str:

@@ -98,7 +98,7 @@ def command(
     parts = (
         [found]
         if split is None or not found.frames
-        else split_data(found, _percents(split), seed=seed, catalog=catalog)
+        else split_data(found, _percents(split), seed=seed, catalog=catalog, balance=balance)
     )
     files = _written(found, parts, manifest, page)
     if as_json:
@@ -201,7 +201,7 @@ def _show(found: Manifest, parts: list[Manifest], files: list[Path]) -> None:
 
 
 def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
-    from assay.cli.data_table import Column, DataTable
+    from assay.cli.data_table import DataTable, TableColumn
 
     if as_json:
         from assay.documents.datasets import answer_document
@@ -213,7 +213,7 @@ def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
         for at in range(len(answer.columns))
     ]
     table = DataTable(
-        [Column(name, number=number) for name, number in zip(answer.columns, kinds, strict=True)]
+        [TableColumn(name, number=number) for name, number in zip(answer.columns, kinds, strict=True)]
     )
     for row in answer.rows:
         table.add("" if value is None else str(value) for value in row)

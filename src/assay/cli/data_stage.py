@@ -112,6 +112,9 @@ def command(
     copied = f"{counted(done.copied_files, 'file')} copied, {much} in {human_seconds(done.seconds)}{rate}"
     where = f" in {done.directory}" if space is not None else ""
     click.echo(f"{copied}; {done.present_files:,} of {done.files:,} were there{where}")
+    if done.resized:
+        files = f"{counted(done.resized, 'file')} of another size than when the manifest was made"
+        click.echo(f"! {files}: choose the frames again with `assay data query`")
     for name in done.evicted:
         click.echo(f"removed set {name}, the least recently used")
 

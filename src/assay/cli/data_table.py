@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 WIDEST = 1_000_000  # characters of a line that no terminal shows
+LONGEST_CELL = 10_000  # characters; longer ones are in --json
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column's heading, and whether it has numbers."""
 
     name: str
@@ -19,7 +20,7 @@ class Column(NamedTuple):
 class DataTable:
     """Rows of text, which come from files of others."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
         from rich.table import Table
 
         self._table = Table(box=None, pad_edge=False, header_style="dim")
@@ -33,7 +34,7 @@ class DataTable:
 
     def add(self, row: Iterable[str]) -> None:
         """Add a row."""
-        self._table.add_row(*map(visible, row))
+        self._table.add_row(*(visible(_short(cell)) for cell in row))
 
     def show(self) -> None:
         """Print it: as wide as the terminal, or as wide as it is where there is none."""
@@ -41,6 +42,10 @@ class DataTable:
 
         width = None if sys.stdout.isatty() else WIDEST
         Console(highlight=False, markup=False, width=width).print(self._table)
+
+
+def _short(cell: str) -> str:
+    return cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}… ({len(cell):,} characters)"
 
 
 def visible(text: str) -> str:

@@ -83,10 +83,9 @@ def command(
         runs=runs_dir,
     )
     if as_json:
-        from assay.records import to_plain
+        from assay.documents.curves import document
 
-        plain = to_plain(found.studies)
-        echo_json({"schema": "assay.scale/1", "curves": [s.pop("curve") for s in plain], "studies": plain})
+        echo_json(document(found))
         return
     from rich.console import Console
 

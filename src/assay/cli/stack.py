@@ -15,7 +15,9 @@ COMMANDS = {
     "import": ("stack_import", "Take in a bundle that others signed."),
     "trust": ("stack_trust", "Trust a key, or show the keys."),
     "explore": ("stack_explore", "Build and measure many stacks; find which is faster."),
-    "containerfile": ("stack_containerfile", "Print a container file for a workload."),
+    "bisect": ("stack_bisect", "Find the change that made a stack slower, or made it fail."),
+    "containerfile": ("stack_containerfile", "Print a container file for a workload or a lock."),
+    "build": ("stack_build", "Build a container file, test the image, push it."),
 }
 
 

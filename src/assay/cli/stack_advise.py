@@ -65,6 +65,14 @@ _MOST_SHOWN = 8
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory for pylock.toml and requirements.txt. [default: requirements.txt on standard output]",
 )
+@click.option(
+    "--containerfile",
+    is_flag=True,
+    help="Also write a Containerfile with exactly this lock; `assay stack build` builds it.",
+)
+@click.option(
+    "--base", metavar="NAME", help="Base of the Containerfile. [default: the first one with this Python]"
+)
 @options.RUNS
 @options.JSON
 def command(
@@ -78,6 +86,8 @@ def command(
     max_age_s: float,
     margin: float | None,
     output: Path | None,
+    containerfile: bool,
+    base: str | None,
     runs_dir: Path,
     as_json: bool,
 ) -> None:
@@ -98,6 +108,7 @@ def command(
     Examples:
       assay stack advise 'torch>=2.8' numpy -o locked
       assay stack advise pyproject.toml --goal security --advisories all.zip -o locked
+      assay stack advise pyproject.toml --python 3.12 -o locked --containerfile
 
     \b
     Exit codes: 0 advised; 1 advised, although it has a known failure or vulnerability; 3 nothing was
@@ -106,6 +117,8 @@ def command(
     from assay.api.stack_advice import advise_stack
     from assay.cli.stack_progress import reading
 
+    if (containerfile and output is None) or (base and not containerfile):
+        raise click.UsageError("--containerfile needs -o DIRECTORY, and --base needs --containerfile")
     with reading() as progress:
         found = advise_stack(
             spec,
@@ -121,7 +134,8 @@ def command(
             progress=progress,
         )
     if output is not None:
-        _write(found, output)
+        file = _containerfile(found, output, base) if containerfile else None
+        _write(found, output, file)
     if as_json:
         from assay.documents.stack_advice import document
 
@@ -142,10 +156,18 @@ def _exit_code(found: StackAdvice) -> int:
     return EXIT_UNDECIDED if found.goal in ("performance", "stable") and not found.decided else EXIT_OK
 
 
-def _write(found: StackAdvice, directory: Path) -> None:
+def _containerfile(found: StackAdvice, directory: Path, base: str | None) -> str:
+    from assay.api.container_files import advised_containerfile
+
+    return advised_containerfile(found, str(directory / _FILES[0]), base=base).text
+
+
+def _write(found: StackAdvice, directory: Path, containerfile: str | None) -> None:
     from assay.durable import deliver, make_directory
 
     make_directory(directory)
+    if containerfile is not None:
+        deliver(directory / "Containerfile", containerfile.encode(), option="-o")
     for name, text in zip(_FILES, (found.lock.pylock, found.requirements), strict=True):
         deliver(directory / name, text.encode(), option="-o")
 

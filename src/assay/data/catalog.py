@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.data.classes import UNKNOWN, Classes
 from assay.data.frames import KINDS, Column
-from assay.errors import InputError
+from assay.errors import HostError, InputError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -173,11 +173,12 @@ def writing(
 ) -> Iterator[Catalog]:
     """A catalog to be written, made if it isn't there, brought to this version if it is of an older one.
 
-    Raises InputError if it is of another data set or version, or another scan writes it.
+    Raises InputError if it is of another data set or version, or another scan writes it; HostError if it
+    can't be written, as on a full disk.
     """
     new = not path.exists()
     about = About(str(root), layout, classes.names, classes.columns, tuple(extra))
-    with _connected(path, read_only=False, closed=False) as connection:
+    with _written(path), _connected(path, read_only=False, closed=False) as connection:
         if new or not _tables(connection):
             _create(connection, about)
         _upgrade(connection)
@@ -193,6 +194,19 @@ def writing(
                     "name another catalog with --catalog"
                 )
         yield Catalog(connection, found)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.OperationalError, duckdb.FatalException) as error:
+        raise HostError(
+            f"{path}: can't be written: {_first_line(error)}; what was committed is kept: fix the cause and "
+            "run the same command again"
+        ) from None
 
 
 @contextmanager

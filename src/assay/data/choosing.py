@@ -18,7 +18,8 @@ def manifest_of(choice: FrameChoice) -> Manifest:
     """
     words = [choice.where or "all frames"]
     words += [] if choice.balance is None else [f"as many without {choice.balance} as with it"]
-    words += [] if choice.limit is None else [f"{choice.limit} of them at random"]
+    of_them = "of them" if choice.balance is None else "in all"
+    words += [] if choice.limit is None else [f"{choice.limit} {of_them} at random"]
     words += [f"seed {choice.seed}"] if len(words) > 1 else []
     with reading(Path(choice.catalog)) as catalog:
         frames = chosen(catalog, choice.where, limit=choice.limit, seed=choice.seed, balance=choice.balance)

@@ -66,7 +66,7 @@ def class_list(place: DataPlace, name: str) -> Classes:
     problems += [Problem(path, f"{colour} is there twice; remove one") for colour in twice]
     if problems:
         raise InputError(problems)
-    single = {int(colour[1:], 16): re.sub(r" \d+$", "", class_.strip()) for colour, class_ in pairs}
+    single = {int(colour[1:], 16): re.sub(r"\s+\d+$", "", class_.strip()) for colour, class_ in pairs}
     names = tuple(dict.fromkeys(single.values()))
     return Classes(names, words(names), {colour: names.index(name) for colour, name in single.items()})
 

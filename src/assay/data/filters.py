@@ -125,6 +125,9 @@ class _Parser:
             self._next -= 1
             raise self._error("expected a range only after = and the name of a class or number")
         (side, least), (other, most) = self._value(name, low), self._value(name, high)
+        if side == other and float(least) > float(most):
+            self._next -= 1
+            raise self._error("no value is in the range: expected the lower bound first")
         return Condition(f"({side} >= ? AND {other} <= ?)", (least, most))
 
     def _column(self) -> str:

@@ -16,7 +16,8 @@ from assay.data.manifest import ChosenFrame
 from assay.errors import InputError
 
 MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
-LONGEST_CELL: Final = 1_000_000  # characters: formatting takes time that no limit ends
+MOST_TEXT: Final = 64 << 20  # characters of its texts
+ROWS_AT_ONCE: Final = 2048
 SLOWEST_S: Final = 60.0
 
 
@@ -40,13 +41,15 @@ class ClassShare:
 class SceneDrift:
     """How far the classes of a scene are from those of all frames.
 
-    distance  Jensen-Shannon distance of the shares, 0 (alike) to 1
-    class_    whose share differs most; share, of_all: there and over all frames
+    distance   Jensen-Shannon distance of the shares, 0 (alike) to 1
+    at_random  the distance that 19 of 20 random sets of as many frames don't exceed
+    class_     whose share differs most; share, of_all: there and over all frames
     """
 
     scene: str
     frames: int
     distance: float
+    at_random: float
     class_: str
     share: float
     of_all: float
@@ -71,7 +74,7 @@ def chosen(
     """Frames that satisfy a condition, sorted by their label.
 
     limit    take so many at random; the same ones for the same seed
-    balance  a class: take as many frames without it as with it, at random from the larger part
+    balance  a class: take as many frames without it as with it, at random; of an odd limit, one more with it
 
     Raises InputError for a wrong condition or class, or if fewer frames are left than the limit.
     """
@@ -80,14 +83,11 @@ def chosen(
         return _frames(catalog, rest) if limit is None else _some(catalog, rest, limit, seed)
     with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
     without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
-    fewer = min(len(with_it), len(without))
-    more = fewer
-    if limit is not None:
-        _check_limit(limit, 2 * fewer)
-        fewer, more = limit // 2, limit - limit // 2
-    return sorted(
-        [*_drawn(with_it, more, seed), *_drawn(without, fewer, seed)], key=lambda frame: frame.label
-    )
+    most = 2 * min(len(with_it), len(without))
+    count = most if limit is None else limit
+    _check_limit(count, most)
+    drawn = [*_drawn(with_it, count - count // 2, seed), *_drawn(without, count // 2, seed)]
+    return sorted(drawn, key=lambda frame: frame.label)
 
 
 def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
@@ -136,6 +136,8 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     """The scenes, the one that differs most from all frames first."""
     import numpy as np
 
+    from assay.data.chance_drift import by_chance
+
     rest = _where(catalog, where)
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'sum("{c}")' for c in columns)
@@ -148,17 +150,22 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     pixels = np.array([row[2:] for row in rows], dtype=float)
     of_all = pixels.sum(axis=0) / pixels.sum()
     found = []
-    for row, own in zip(rows, pixels / pixels.sum(axis=1, keepdims=True), strict=True):
+    at_random = by_chance(catalog, rest, [row[1] for row in rows])
+    shares_of = pixels / pixels.sum(axis=1, keepdims=True)
+    for row, own, limit in zip(rows, shares_of, at_random, strict=True):
         most = int(np.argmax(abs(own - of_all)))
         mean = (own + of_all) / 2
         distance = float(np.sqrt(max(0.0, (_bits(own, mean) + _bits(of_all, mean)) / 2)))
         name = (*catalog.about.names, "(unknown colors)")[most]
-        found.append(SceneDrift(row[0], row[1], distance, name, float(own[most]), float(of_all[most])))
+        there = float(own[most]), float(of_all[most])
+        found.append(SceneDrift(row[0], row[1], distance, limit, name, *there))
     return sorted(found, key=lambda one: -one.distance)
 
 
 def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
-    """The answer to one query. Raises InputError for a wrong one, one that takes too long, or too many rows.
+    """The answer to one query.
+
+    Raises InputError for a wrong one, one that takes too long, or too many rows or too much text.
 
     The catalog is open for reading only, and DuckDB reaches no other file.
     """
@@ -169,7 +176,7 @@ def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
             result = catalog.connection.execute(text)
             if result is None:  # DuckDB's answer to no statement at all
                 raise InputError("the query is empty")
-            rows = result.fetchmany(MOST_ROWS + 1)
+            rows = _bounded(result)
             columns = tuple(name for name, *_ in result.description or ())
     except duckdb.InterruptException:
         raise InputError(
@@ -177,15 +184,25 @@ def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
         ) from None
     except (duckdb.Error, RuntimeError) as error:
         raise InputError(f"the query failed: {error}") from None
-    longest = max((len(one) for row in rows for one in row if isinstance(one, str | bytes)), default=0)
-    if longest > LONGEST_CELL:
-        raise InputError(
-            f"the answer has a value of {longest:,} characters; expected at most {LONGEST_CELL:,}: ask for a "
-            "part of it"
-        )
-    if len(rows) > MOST_ROWS:
-        raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
     return SqlAnswer(columns, tuple(rows))
+
+
+def _bounded(result: Any) -> list[tuple[Any, ...]]:
+    """All rows of a result. Raises InputError if they are too many, or have too much text."""
+    rows: list[tuple[Any, ...]] = []
+    text = 0
+    while some := result.fetchmany(ROWS_AT_ONCE):
+        rows += some
+        plain = (int, float, type(None))
+        text += sum(len(str(cell)) for row in some for cell in row if not isinstance(cell, plain))
+        if len(rows) > MOST_ROWS:
+            raise InputError(f"the answer has more than {MOST_ROWS:,} rows; add a LIMIT")
+        if text > MOST_TEXT:
+            raise InputError(
+                f"the answer has more than {MOST_TEXT:,} characters; choose fewer rows or columns, or cut "
+                "texts: left(COLUMN, 100)"
+            )
+    return rows
 
 
 @contextmanager

@@ -146,11 +146,11 @@ def representative(
 
 def distance(pixels: Any, goal: Any) -> float:
     """Jensen-Shannon distance of pixels per class from shares, 0 to 1."""
-    return float(_distances(pixels[None], goal)[0])
+    return float(distances(pixels[None], goal)[0])
 
 
-def _distances(pixels: Any, goal: Any) -> Any:
-    """The distance of each row of pixels."""
+def distances(pixels: Any, goal: Any) -> Any:
+    """The distance of each row of pixels from shares, as `distance` has it."""
     import numpy as np
 
     own = pixels / pixels.sum(axis=1, keepdims=True)
@@ -168,7 +168,7 @@ def _built(pixels: Any, goal: Any, limit: int, chance: Any) -> list[int]:
     left, sums, chosen = np.arange(len(pixels)), np.zeros(pixels.shape[1]), []
     for _ in range(limit):
         tried = np.arange(len(left)) if len(left) <= TRIED else chance.choice(len(left), TRIED, replace=False)
-        best = tried[int(np.argmin(_distances(sums + pixels[left[tried]], goal)))]
+        best = tried[int(np.argmin(distances(sums + pixels[left[tried]], goal)))]
         chosen.append(int(left[best]))
         sums = sums + pixels[left[best]]
         left[best] = left[-1]

@@ -35,6 +35,7 @@ from assay.errors import InputError, Problem
 from assay_payloads.datasets.label_images import counts
 from assay_payloads.datasets.manifest import ENTRY, inside
 from assay_payloads.datasets.places import DataPlace
+from assay_payloads.datasets.tar_end import wrong_end
 
 SHARD: Final = ".tar"
 IMAGE_KINDS: Final = ("jpg", "jpeg", "webp", "camera.png", "image.png", "img.png", "png")
@@ -130,17 +131,11 @@ def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sampl
                 else:
                     _take(samples, file, member)
                 opened.members = []  # a shard may have millions
-            if not _ends(file, opened.offset):
-                wrong.append((shard, "has no end: it was cut, and samples may be missing; copy it again"))
+            if why := wrong_end(file, opened.offset):  # what is whole before it counts all the same
+                wrong.append((shard, why))
     except (tarfile.TarError, OSError, ValueError, EOFError) as error:
         wrong.append((shard, f"is not a whole tar file: {error or 'it is cut'}"))
     return samples, wrong
-
-
-def _ends(file: IO[bytes], at: int) -> bool:
-    """Whether a tar file's end, a block of zeros, is where its last member ends."""
-    file.seek(at)
-    return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
 
 
 def _refused(member: tarfile.TarInfo, size: int) -> str:

@@ -18,7 +18,7 @@ def scenes_of(catalog: Catalog, frames: Sequence[ChosenFrame]) -> dict[str, str]
     """The scene of each frame by its label; "" if its data set states none."""
     wanted, layout = {frame.label for frame in frames}, catalog.about.layout
     rows = catalog.connection.execute("SELECT label, scene FROM frames")
-    found = {}
+    found: dict[str, str] = {}
     while some := rows.fetchmany(100_000):
         found.update(
             (label, "" if _is_split(layout, label, scene) else scene)

@@ -13,4 +13,6 @@ def document(found: FeedingResult) -> dict[str, Any]:
     return {
         "feedings": [{**asdict(one), "at_least": one.at_least} for one in found.feedings],
         "checkpoints": [asdict(one) for one in found.checkpoints],
+        "apart": list(found.apart),
+        "unread": list(found.unread),
     }

@@ -73,6 +73,40 @@ def merge(path: Path, root: Path) -> list[MergeResult]:
     return [_take(source, root) for source in checked]
 
 
+@dataclass(frozen=True)
+class SessionContent:
+    """What a session consists of.
+
+    files   names of the layout's files, sorted
+    digest  of their content, the same wherever the session is
+    """
+
+    files: tuple[str, ...]
+    digest: str
+
+
+def content_of(session: Session) -> SessionContent:
+    """What would be imported of a session. Raises InputError if it can't be: it is damaged, or still runs."""
+    files, _ = _files(session.path)
+    _refuse_open_runs(session)
+    return SessionContent(files, _content(session, files))
+
+
+def is_layout_name(name: str) -> bool:
+    """Whether a file of this name belongs to a session."""
+    return ".." not in name.split("/") and _LAYOUT.fullmatch(name) is not None
+
+
+def is_present(name: str, digest: str, root: Path) -> bool:
+    """Whether `suite/session` is here already. Raises InputError if it is, with other content."""
+    here = Session(root / name)
+    if not here.path.exists():
+        return False
+    if _content(here, _files(here.path)[0]) != digest:
+        raise InputError(f"{name} already exists here with other content; rename one of the two directories")
+    return True
+
+
 def _sessions(path: Path) -> list[Session]:
     patterns = ("session.json", "*/session.json", "*/*/session.json")
     found = next((sorted(path.glob(p)) for p in patterns if any(path.glob(p))), [])

@@ -1,6 +1,8 @@
 """What fio writes as JSON (`--output-format=json` or `json+`): one document, perhaps after warnings.
 
-Each job has a section per direction. A job with an `error` has no result, and neither has the report: a file
+Each job has a section per direction. Jobs of one name and group run at the same time: what they did together
+is theirs under the name alone, as with `group_reporting`. With `--client`, jobs have the client's name, and
+fio's own sum the name "All clients". A job with an `error` has no result, and neither has the report: a file
 system that filled up while one of four jobs wrote was not measured by the other three.
 
 Source: axboe/fio, stat.c (show_thread_status_json, add_ddir_status_json), 3.1 to 3.42.
@@ -11,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,23 +48,25 @@ def report(text: str) -> LogFigures:
     try:
         told = document(text[max(start, 0) : text.rfind("}") + 1])
         found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
-        jobs = told["jobs"]
+        jobs = told["client_stats"] if "client_stats" in told else told["jobs"]
         options = {**told.get("global options", {}), **(jobs[0].get("job options", {}) if jobs else {})}
         found.facts |= {f"fio_{key}": str(options[key]) for key in _FACTS if key in options}
-        alike = Counter(str(job["jobname"]) for job in jobs)
+        alike = Counter(_named(job) for job in jobs)
         at = max(start, 0)
         for index, job in enumerate(jobs):
-            name = str(job["jobname"])
+            named = _named(job)
+            name = named[0]
             at = max(text.find('"jobname"', at + 1), 0)
             line = text.count("\n", 0, at) + 1
-            labels: dict[str, Scalar] = {"job": name}
-            if alike[name] > 1:
+            labels = _labels(named)
+            if alike[named] > 1:
                 labels["index"] = index
             if job["error"]:
                 found.problems.append(f"line {line}: job {name}: {_words(job['error'])}")
             found.figures += [
                 figure for side in ("read", "write") for figure in _figures(side, job[side], labels, line)
             ]
+        found.figures += _together(jobs, line_of(text, '"jobname"'))
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
@@ -70,6 +74,49 @@ def report(text: str) -> LogFigures:
     if found.problems:
         found.figures.clear()
     return found.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
+
+
+def _named(job: Mapping[str, Any]) -> tuple[str, str]:
+    """A job's name, and that of its client; "" if this machine ran it, or it is the sum of all clients."""
+    return str(job["jobname"]), str(job.get("hostname", ""))
+
+
+def _labels(named: tuple[str, str]) -> dict[str, Scalar]:
+    name, client = named
+    return {"job": name, "client": client} if client else {"job": name}
+
+
+def _together(jobs: Sequence[Mapping[str, Any]], line: int) -> Iterator[LogFigure]:
+    """What jobs of one name and group did together, as fio adds them up with `group_reporting`.
+
+    A name that is in several groups, which ran one after another, has the group as a label.
+    """
+    groups: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = {}
+    for job in jobs:
+        groups.setdefault(_named(job), {}).setdefault(job.get("groupid", 0), []).append(job)
+    for named, of_name in groups.items():
+        for group, own in of_name.items():
+            labels = {**_labels(named), **({"group": group} if len(of_name) > 1 else {})}
+            for side in ("read", "write"):
+                if len(own) > 1:
+                    yield from _sums(side, [job[side] for job in own], labels, line)
+
+
+def _sums(
+    side: str, told: Sequence[Mapping[str, Any]], labels: dict[str, Scalar], line: int
+) -> Iterator[LogFigure]:
+    """Bandwidth and rate of jobs that ran at the same time; nothing if one of them states less than that."""
+    milliseconds = max(number(job["runtime"]) or 0 for job in told)
+    for metric, key, unit in (
+        (f"{side}_bandwidth", "io_bytes", "B/s"),
+        (f"{side}_rate", "total_ios", "operations/s"),
+    ):
+        amounts = [number(job[key]) for job in told]
+        if milliseconds > 0 and None not in amounts and any(amounts):
+            value = sum(filter(None, amounts)) * 1000 / milliseconds
+            yield LogFigure(metric, value, labels, {}, line, unit)
+    if milliseconds > 0:
+        yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")
 
 
 def _words(error: object) -> str:

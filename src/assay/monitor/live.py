@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from assay.durable import is_left
 from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.mllog import EventScanner
@@ -28,6 +29,9 @@ LATE_PERIODS = 5.0  # without a sample, from which on a node counts as silent
 FAR_SHARE = 0.25  # from the median of all GPUs: one of them is off
 IDLE_PERCENT = 5.0  # of a GPU's use while others work
 STUCK_POWER_SHARE = 0.5  # of the highest power seen at full use: busy without work, like a stuck collective
+
+
+_UNFOLLOWED = "its Assay process was killed; the same command resumes it"
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class LiveRun:
     """A running trial; what is off comes first everywhere.
 
     done, trials  settled trials of the session, and all of them
-    stopped       why the job may have stopped, "" if it takes steps
+    stopped       why the job may have stopped, or that nobody follows it; "" if it takes steps
     """
 
     run: Run
@@ -124,12 +128,14 @@ def _matches(session: Session, reference: str) -> bool:
 
 def _of_session(session: Session, at: float) -> Iterator[LiveRun]:
     plan = session.plan()
+    is_unfollowed = is_left(session.path / "lock")
     last = session.last_attempts()
     runs = {name: attempt.run() for name, attempt in last.items()}
     done = sum(run.state.final for run in runs.values())
     for name, run in runs.items():
         if run.state is RunState.RUNNING:
-            yield _of_attempt(last[name], run, session.id, done, len(plan.trials), at)
+            found = _of_attempt(last[name], run, session.id, done, len(plan.trials), at)
+            yield replace(found, stopped=found.stopped or _UNFOLLOWED) if is_unfollowed else found
 
 
 def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int, at: float) -> LiveRun:
@@ -145,7 +151,7 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
         if name.startswith("rank-") and path.stem.removeprefix("rank-").isdecimal()
     ]
     judged, stopped = _judged_ranks(ranks, at)
-    running_s = at - (run.started_at or run.created_at)
+    running_s = max(0.0, at - (run.started_at or run.created_at))  # clocks of machines differ
     return LiveRun(
         run,
         session,

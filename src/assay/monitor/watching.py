@@ -90,6 +90,8 @@ class Watching:
 def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Watching]:
     """Sample a process and everything below it until it ends, or for a time; nothing of it is changed.
 
+    The time counts from the first sample: on a busy machine, the sampler's start takes long.
+
     It yields the same object after each sample of the node. Raises InputError if there is no such process.
     """
     if not SHORTEST_S <= period_s <= LONGEST_S:
@@ -97,9 +99,11 @@ def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Wat
     if not Path("/proc", str(pid)).is_dir():
         raise InputError(f"there is no process {pid} on this machine; `ps -ef` lists the processes")
     watching = Watching(pid)
-    end = None if for_s is None else time.monotonic() + for_s
+    end = None
     with _sampler(pid, period_s) as lines:
         for found in watching.telemetry.read(lines):
+            if end is None and for_s is not None:
+                end = time.monotonic() + for_s
             watching.take(found)
             if isinstance(found, TelemetrySample) and found.gpu is None:
                 yield watching

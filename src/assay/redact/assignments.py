@@ -77,6 +77,8 @@ def _is_secret(name: str, value: str, match: re.Match[str]) -> bool:
     """Whether the value is a secret: not a number, a placeholder, or, in running text, a word."""
     if len(value) < 4 or _NO_VALUE.fullmatch(value) or is_setting(name, value):
         return False
+    if match["sign"] == ":" and "\n" in match["space"] and value.endswith(":"):
+        return False  # YAML's next key: `pushSecret:` and below it `name: …`
     if match["pair"] or (match["sign"] == "=" and not match["space"] and name.isupper()):
         return True
     if match["name_quote"] and match["quoted"]:

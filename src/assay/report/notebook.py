@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.analyse.mlperf.convergence import Convergence
@@ -19,7 +23,14 @@ from assay.report.sentences.recommendation import advised
 from assay.report.sentences.sentences import headline, questions
 from assay.report.tables import Table, TableBody, TableRow, comparison, gathered, scaling
 
+if TYPE_CHECKING:
+    from assay.analyse.comparison.gate import GateVerdict
+    from assay.report.charts.chart import Chart
+    from assay.report.sentences.history import AnnotatedHistory
+
 _MINUTES = ".3f"
+_VARIABLE = re.compile(r"var\((--[a-z0-9-]+)\)")
+WIDTH = 640  # pixels of a chart, which has no page to fill
 
 
 def comparisons(
@@ -105,3 +116,95 @@ def _doubts(found: Iterable[Doubt]) -> str:
         for d in by_code.values()
     )
     return f"<p>Doubts:</p><ul>{''.join(items)}</ul>"
+
+
+def gate(answer: str, judged: Sequence[GateVerdict], missing: Sequence[tuple[str, str]]) -> str:
+    """The answer, then each comparison with its own, and what one side lacks."""
+    columns = ("benchmark", "metric", "on", "ratio", "answer", "reason")
+    rows = [
+        TableRow(
+            (
+                one.comparison.point.benchmark,
+                figures.metric(one.comparison.point.metric),
+                figures.where(one.comparison.point),
+                figures.compared(one.comparison),
+                one.answer,
+                one.reason,
+            )
+        )
+        for one in judged
+    ]
+    table = Table("Compared with the baseline", columns, (TableBody("", tuple(rows)),), frozenset())
+    lacking = "".join(f"<li>{escape(place)}: {escape(why)}</li>" for place, why in missing)
+    doubts = _doubts(doubt for one in judged for doubt in one.comparison.doubts)
+    return f"{_lead(answer)}{_table(table)}<ul>{lacking}</ul>{doubts}"
+
+
+def history(found: AnnotatedHistory) -> str:
+    """Each session's value, and each step with what else changed there."""
+    from assay.report.sentences import history as words
+    from assay.units import human
+
+    told = found.history
+    rows = tuple(
+        TableRow(
+            (
+                one.session,
+                figures.NONE if not one.dated else words.when(one.at),
+                human(one.value, told.point.unit),
+            )
+        )
+        for one in told.entries
+    )
+    table = Table("Sessions", ("session", "when (UTC)", "value"), (TableBody("", rows),), frozenset())
+    steps = "".join(
+        f"<li>{escape(f'{words.size(step)} {words.at(told, step)}')}: {_changed(changes)}</li>"
+        for step, changes in zip(told.steps, found.changes, strict=True)
+    )
+    return f"{_lead(f'{words.place(told)}: {words.found(told)}')}<ul>{steps}</ul>{_table(table)}"
+
+
+def _changed(changes: Sequence[object]) -> str:
+    return escape("; ".join(map(str, changes)) or "nothing else is known to have changed")
+
+
+def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows of the index, with the columns that people read."""
+    body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in found)
+    return _table(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
+
+
+def points(found: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Doubt]) -> str:
+    """System, benchmark, place, metric and value with its interval; then the doubts."""
+    columns = ("system", "benchmark", "on", "metric", "value")
+    table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, found))),), frozenset())
+    return _table(table) + _doubts(doubts)
+
+
+def drawn(chart: Chart) -> dict[str, Any]:
+    """A chart in every form that a notebook may show."""
+    spec = {**json.loads(_VARIABLE.sub(_colour, json.dumps(chart.spec))), "width": WIDTH}
+    spec["config"] = {**spec.get("config", {}), "background": "white"}
+    version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
+    kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
+    html = f"<figure><figcaption>{escape(chart.caption)}</figcaption><p>{escape(chart.words)}</p></figure>"
+    return {kind: spec, "text/html": html, "text/plain": f"{chart.caption}: {chart.words}"}
+
+
+def _colour(variable: re.Match[str]) -> str:
+    return _colours()[variable[1]]
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """The colors of the page in the light."""
+    from assay.report.page.document import page_text
+
+    light, _, _ = page_text("page.css").partition("}")
+    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", light))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return figures.NONE
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

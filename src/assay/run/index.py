@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from assay import read
@@ -13,22 +13,31 @@ from assay.run.index_stamps import DAMAGED
 from assay.rundir import session as rundir
 
 
-def update_index(root: Path, *, rebuild: bool = False) -> tuple[Problem, ...]:
+def update_index(
+    root: Path, sessions: Collection[str] | None = None, *, rebuild: bool = False
+) -> tuple[Problem, ...]:
     """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
+
+    sessions  look at no others, by `suite/session`; None: at all. An index that is rebuilt has all
 
     Returns what could not be read. A damaged run stops nothing: it counts as failed for that reason and is
     read again each time. Only a run of which no file says what it was is left out. An index that is damaged
     inside is rebuilt from scratch, which is logged.
     Raises HostError and BusyError as `store.update` does.
     """
-    return answered(root, lambda: _updated(root, rebuild=rebuild))
+    return answered(root, lambda: _updated(root, sessions, rebuild=rebuild))
 
 
-def _updated(root: Path, *, rebuild: bool) -> tuple[Problem, ...]:
+def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> tuple[Problem, ...]:
     from assay import store
 
-    known = {} if rebuild else store.known(root)
-    found = {a.run_id: (s, a) for s in rundir.sessions(root) for a in s.last_attempts().values()}
+    wanted = None if rebuild or store.trouble(root) else sessions
+    known = {} if rebuild else store.known(root, wanted)
+    found = {
+        a.run_id: (s, a)
+        for s in rundir.sessions(root, lambda name: wanted is None or name in wanted)
+        for a in s.last_attempts().values()
+    }
     stamps: dict[str, str] = {}
     problems: list[Problem] = []
     lost: set[str] = set()

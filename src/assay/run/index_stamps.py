@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,18 +23,19 @@ def outdated(
     """
     from assay import store
 
-    indexed = store.known(root).items()  # a run without a stamp has no directory
-    known = {run: stamp for run, stamp in indexed if stamp and concerned(run.rpartition("/")[0])}
+    kept = [session for session in store.indexed_sessions(root) if concerned(session)]
+    indexed = store.known(root, kept).items()
+    known = {run: stamp for run, stamp in indexed if stamp}  # a run without a stamp has no directory
     there = {
-        attempt.run_id: f"{attempt.stamp()}-"
-        for session in rundir.sessions(root)
-        if concerned(session.id)
-        for attempt in session.last_attempts().values()
+        f"{session.id}/{trial}": f"{attempt.stamp()}-"
+        for session in rundir.sessions(root, concerned)
+        for trial, attempt in session.last_attempts().items()
     }
+    is_unchanged = cache(is_current)
     return sorted(
         run
         for run in known.keys() | there.keys()
         if run not in there
         or not known.get(run, "").startswith(there[run])
-        or not ((reader := known[run].removeprefix(there[run])) == DAMAGED or is_current(reader))
+        or not ((reader := known[run].removeprefix(there[run])) == DAMAGED or is_unchanged(reader))
     )

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,6 +48,7 @@ from assay.records import (
 from assay.rundir.files import SCHEMA, AttemptPlan, CachedReading, Header, read_record, record_json, safe_name
 
 _OWN_FILES = ("session.json", "plan.json")
+_ATTEMPT = re.compile(r"attempt-([1-9]\d*)")
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(\.\d+)?")  # as `create` generates it
 
 
@@ -102,7 +103,7 @@ class Attempt:
     def stamp(self) -> str:
         """Changes when the attempt does: size and time of its record, which is always written last."""
         try:
-            about = (self.path / "run.json").stat()
+            about = os.stat(f"{self.path}/run.json")  # noqa: PTH116 - of 100,000 runs one after the other
         except OSError:  # the problem is reported when the record is read
             return f"{self.number}-gone"
         return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
@@ -254,17 +255,23 @@ class Session:
 
     def attempts(self) -> Iterator[Attempt]:
         """Every attempt at every trial, trials by name, attempts in their order."""
-        for trial in sorted(self.path.iterdir()):
-            if trial.is_dir() and trial.name != "jobs":
-                yield from self.attempts_at(trial.name)
+        for trial in self._trials():
+            yield from self.attempts_at(trial)
+
+    def _trials(self) -> list[str]:
+        return [name for name in _directories(self.path) if name != "jobs"]
 
     def attempts_at(self, trial_id: str) -> list[Attempt]:
         """The attempts at one trial in their order."""
         directory = self.path / trial_id
-        if not directory.is_dir():
+        return [Attempt(directory / f"attempt-{number}") for number in self._attempt_numbers(trial_id)]
+
+    def _attempt_numbers(self, trial_id: str) -> list[int]:
+        try:
+            names = os.listdir(f"{self.path}/{trial_id}")  # noqa: PTH208 - of 100,000 trials
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        found = [Attempt(p) for p in directory.iterdir() if re.fullmatch(r"attempt-[1-9]\d*", p.name)]
-        return sorted(found, key=lambda attempt: attempt.number)
+        return sorted(int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name)))
 
     def counting(self, trial_id: str) -> list[Attempt]:
         """The attempts at one trial, without those whose failure is to be repeated."""
@@ -273,7 +280,8 @@ class Session:
 
     def last_attempts(self) -> dict[str, Attempt]:
         """The newest attempt at each trial that has one: the one that counts."""
-        return {attempt.path.parent.name: attempt for attempt in self.attempts()}
+        last = {trial: numbers[-1] for trial in self._trials() if (numbers := self._attempt_numbers(trial))}
+        return {trial: Attempt(self.path / trial / f"attempt-{number}") for trial, number in last.items()}
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the session, so that only one Assay process works on it. Raises BusyError."""
@@ -450,20 +458,33 @@ def reopen(session: Session, repeated: Mapping[str, int]) -> None:
     session.__dict__.pop("header", None)
 
 
-def sessions(root: Path) -> Iterator[Session]:
-    """Every session below the runs directory, by suite, oldest first; including those with missing files."""
-    yield from _sessions_at(root.glob("*/*/"))
+def sessions(root: Path, concerned: Callable[[str], bool] = lambda _session: True) -> Iterator[Session]:
+    """Every session below the runs directory, by suite, oldest first; including those with missing files.
+
+    concerned  whether a session is wanted, by `suite/session`; the others are not looked at
+    """
+    for suite in _directories(root):
+        yield from _sessions_at(root / suite, concerned)
 
 
 def all_of(root: Path, suite: str) -> list[Session]:
     """One suite's sessions, oldest first; including those with missing files."""
-    return list(_sessions_at((root / suite).glob("*/")))
+    return list(_sessions_at(root / suite, lambda _session: True))
 
 
-def _sessions_at(paths: Iterable[Path]) -> Iterator[Session]:
-    for path in sorted(paths):
-        if not path.name.startswith(".") and _is_session(path):
-            yield Session(path)
+def _sessions_at(suite: Path, concerned: Callable[[str], bool]) -> Iterator[Session]:
+    for name in _directories(suite):
+        if concerned(f"{suite.name}/{name}") and _is_session(suite / name):
+            yield Session(suite / name)
+
+
+def _directories(path: Path) -> list[str]:
+    """The sorted names of the directories in it, without hidden ones; empty if it does not exist."""
+    try:
+        with os.scandir(path) as entries:  # says what is a directory without a look at each
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except FileNotFoundError:
+        return []
 
 
 def sessions_of(root: Path, suite: str) -> list[Session]:

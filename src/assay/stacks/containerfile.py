@@ -8,10 +8,11 @@ write is a way to become root.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from assay.stacks.image import BaseImage, Framework, ImageContents
+from assay.stacks.image import BaseImage, Framework, ImageContents, ImageLock
 
 VENV: Final = "/opt/assay"
 HOME: Final = "/var/lib/assay"
@@ -20,6 +21,7 @@ SSH_PORT: Final = 2222
 
 _OWN_LAYER: Final = "# hadolint ignore=DL3059\n"  # it prefers a single RUN, which images could not share
 _PIP: Final = "pip install --no-cache-dir --only-binary=:all:"
+_IMPORT: Final = 'python3 -c "import '
 _SSH_CLIENT: Final = (  # workers' names and keys are new for each job
     "Host *",
     f"  Port {SSH_PORT}",
@@ -65,10 +67,13 @@ def host(stack: ImageContents) -> str | None:
 
 def description(stack: ImageContents) -> str:
     """The parts, in one line."""
-    torch = "no framework" if stack.framework is None else f"torch {stack.framework.version}"
+    of = stack.framework
+    framework = "no framework" if of is None else f"{of.name} {of.version}"
+    if stack.lock is not None:
+        framework = f"{len(stack.lock.requirements)} locked packages"
     with_mpi = ", Open MPI, and sshd" if stack.mpi else ""
     base = f"{stack.system.name} with Python {stack.system.base.python}"
-    return f"{base}, {stack.accelerator}, {torch}{with_mpi}"
+    return f"{base}, {stack.accelerator}, {framework}{with_mpi}"
 
 
 def _heading(stack: ImageContents, command: str) -> str:
@@ -111,21 +116,40 @@ def _user() -> list[str]:
 def _python(stack: ImageContents) -> Iterator[str]:
     """A virtual environment, the framework's layer, then the workload's: images share the larger one."""
     venv = f"{stack.system.base.command} -m venv {VENV}"
+    if stack.lock is not None:
+        yield from _locked(stack.lock, venv)
+        return
     if stack.framework is None:
         yield _run([venv])
     else:
         if stack.framework.index is not None:  # a mirror: --build-arg TORCH_INDEX=…
             yield f"ARG TORCH_INDEX={stack.framework.index}"
-        yield _run([venv, *_torch(stack.framework)])
+        yield _run([venv, *_framework(stack.framework)])
     if stack.packages:
         yield _OWN_LAYER + _run([_listed(f"{_PIP} --no-deps", [str(one) for one in stack.packages])])
 
 
-def _torch(framework: Framework) -> Iterator[str]:
+def _framework(framework: Framework) -> Iterator[str]:
     """Its dependencies from the usual index; torch's own index provides the accelerator's libraries."""
     yield _listed(f"{_PIP} --no-deps", [str(one) for one in framework.needs])
-    index = ' --index-url="$TORCH_INDEX"' if framework.index is not None else ""
-    yield _listed(_PIP + index, framework.wheels)
+    if framework.wheels:
+        index = ' --index-url="$TORCH_INDEX"' if framework.index is not None else ""
+        yield _listed(_PIP + index, framework.wheels)
+
+
+def _locked(lock: ImageLock, venv: str) -> Iterator[str]:
+    """What the lock has, with its hashes; the file needs nothing beside it, so any builder can take it."""
+    if lock.indexes:  # pip reads this variable: a mirror, or one with credentials, is a --build-arg
+        yield f'ARG PIP_EXTRA_INDEX_URL="{" ".join(lock.indexes)}"'
+    at = "/tmp/requirements.txt"  # noqa: S108  (in the image, where nobody else is)
+    yield _run(
+        [
+            venv,
+            _written(at, [str(one) for one in lock.requirements]),
+            f"{_PIP} --no-deps --require-hashes --requirement {at}",
+            f"rm {at}",
+        ]
+    )
 
 
 def _ssh() -> str:
@@ -153,14 +177,22 @@ def _labels(stack: ImageContents) -> str:
 def _environment(stack: ImageContents) -> Iterator[str]:
     if stack.runtime.env:
         yield _pairs("ENV", stack.runtime.env)
+    if stack.settings:
+        yield _pairs("ENV", stack.settings)
     # a user ID without an entry in /etc/passwd has neither; torch, for one, needs both
     yield _pairs("ENV", {"HOME": HOME, "USER": "assay"})
 
 
 def _check(stack: ImageContents) -> str:
     """As the image's user: an incompatible part fails the build, not a trial."""
-    imports = [f'python3 -c "import {", ".join(stack.modules)}"'] if stack.modules else []
+    imports = [f'{_IMPORT}{", ".join(stack.modules)}"'] if stack.modules else []
     return _run(["pip check", *imports])
+
+
+def checked_modules(text: str) -> tuple[str, ...]:
+    """The modules that a container file checks in the end; () if it checks none."""
+    found = re.findall(re.escape(_IMPORT) + r"([\w., ]+)\"", text)
+    return tuple(found[-1].split(", ")) if found else ()
 
 
 def _run(commands: Sequence[str]) -> str:
@@ -176,4 +208,9 @@ def _written(path: str, lines: Sequence[str]) -> str:
 
 
 def _pairs(instruction: str, pairs: Mapping[str, str]) -> str:
-    return f"{instruction} " + " \\\n    ".join(f'{name}="{value}"' for name, value in pairs.items())
+    return f"{instruction} " + " \\\n    ".join(f'{name}="{_quoted(value)}"' for name, value in pairs.items())
+
+
+def _quoted(value: str) -> str:
+    """As it is between quotation marks: a builder would replace variables, and end at a quotation mark."""
+    return re.sub(r'(["\\$])', r"\\\1", value)

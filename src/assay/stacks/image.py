@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from assay.errors import InputError, Problem
 from assay.stacks import payload
-from assay.stacks.parts import ACCELERATORS, BASES, TORCH, WHEEL_INDEX, ComputePlatform, Distribution
-from assay.stacks.pins import PinnedPackage, closure
+from assay.stacks.parts import (
+    ACCELERATORS,
+    BASES,
+    FRAMEWORKS,
+    TORCH,
+    WHEEL_INDEX,
+    ComputePlatform,
+    Distribution,
+    PublishedRelease,
+    compatible,
+    compute_platform,
+)
+from assay.stacks.pins import PinnedPackage, closure, framework_pins
 from assay.workloads import WORKLOADS
 
 DEFAULT_BASE: Final = "ubuntu24.04"
-_FRAMEWORK: Final = ("torch", "torchvision")
+_TORCHS: Final = ("torch", "torchvision")
 _BESIDE_TORCH: Final = "numpy"  # torch works without it, but warns in every log
 _BASE = re.compile(
     r"(?P<name>[\w.-]+)(?:=(?P<image>[a-z0-9][\w./:-]*))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-_RELEASE = re.compile(r"torch(?:==(?P<version>[\w.]+))?")
+_RELEASE = re.compile(r"(?P<name>[a-z]+)(?:==(?P<version>[\w.]+))?")
 
 
 @dataclass(frozen=True)
 class Framework:
-    """Torch as it is installed.
+    """A framework as it is installed.
 
-    version  of torch
-    wheels   torch, torchvision if something imports it, and what PyPI's wheel leaves open, with versions
-    needs    packages that they need for any accelerator
-    index    index of these wheels; None for the index that pip is configured with
+    name     torch, tensorflow or jax
+    version  of it
+    wheels   of torch: itself, torchvision if something imports it, and what PyPI's wheel leaves open, with
+             versions; their other dependencies are installed with them
+    needs    packages with exact versions: of torch, those for any accelerator; of another, all that it is
+    index    index of `wheels`; None for the index that pip is configured with
     """
 
+    name: str
     version: str
     wheels: tuple[str, ...]
     needs: tuple[PinnedPackage, ...]
     index: str | None
+
+
+@dataclass(frozen=True)
+class LockedRequirement:
+    """A package of a lock, and the files of it that may be installed."""
+
+    name: str
+    version: str
+    sha256: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.name}=={self.version}", *(f"--hash=sha256:{one}" for one in self.sha256)])
+
+
+@dataclass(frozen=True)
+class ImageLock:
+    """All packages of Python, as somebody locked them.
+
+    indexes  where they are, besides the index that pip is configured with
+    """
+
+    requirements: tuple[LockedRequirement, ...]
+    indexes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +103,8 @@ class ImageContents:
     accelerator  its name in `ACCELERATORS`
     packages     of Python, in addition to the framework's own
     modules      must be importable in the end
+    lock         a lock that has everything, instead of framework and packages; None if there is none
+    settings     variables of the environment
     """
 
     workload: str
@@ -75,18 +114,20 @@ class ImageContents:
     packages: tuple[PinnedPackage, ...]
     modules: tuple[str, ...]
     mpi: bool
+    lock: ImageLock | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runtime(self) -> ComputePlatform:
         """What the accelerator needs from the host and the container runtime."""
-        return ACCELERATORS[self.accelerator]
+        return compute_platform(self.accelerator)
 
 
 def choose(
     workload: str,
     *,
     base: str = DEFAULT_BASE,
-    accelerator: str = "cpu",
+    accelerator: str | None = None,
     framework: str | None = None,
     mpi: bool = False,
 ) -> ImageContents:
@@ -94,29 +135,45 @@ def choose(
 
     base         a name in `BASES`, with a digest (`NAME@sha256:…`) or with an image that is like it
                  (`NAME=IMAGE[@sha256:…]`)
-    accelerator  a name in `ACCELERATORS`, or `cuda` or `rocm`: the first one for which torch is built
-    framework    `torch` or `torch==VERSION`; default: the newest compatible one if the workload
-                 imports torch, otherwise none
+    accelerator  a name in `ACCELERATORS`, or `cuda` or `rocm`: the first one for which the framework is
+                 built; None: the one whose libraries the base has, else `cpu`
+    framework    `torch`, `tensorflow` or `jax`, or one with `==VERSION`; default: the newest compatible one
+                 of those that the workload imports, torch first; none if it imports none
 
     Raises InputError for a choice that is unknown or incompatible with the others.
     """
+    imported = imports_of(workload)
+    system = base_image(base, mpi=mpi)
+    accelerator = accelerator or _brought_family(system) or "cpu"
+    alternatives = [name for name in FRAMEWORKS if name in imported]
+    release = _release(framework or (alternatives[0] if alternatives else None), workload, alternatives)
+    if release is None:
+        needed = closure(payload.packages(imported))
+        _need_new_python(system, needed)
+        accelerator = _without_framework(system, accelerator, workload)
+        return ImageContents(workload, system, accelerator, None, needed, imported, mpi)
+    name, version = release
+    modules = tuple(sorted({*imported, name} - (set(FRAMEWORKS) - {name})))
+    needed = closure(
+        payload.packages(tuple(one for one in modules if one == "torch" or one not in FRAMEWORKS))
+    )
+    _need_new_python(system, needed)
+    version, accelerator = _fitting(system, accelerator, name, version)
+    chosen = _framework(name, version, accelerator, needed)
+    installed = {one.name for one in chosen.needs} | set(_TORCHS)
+    packages = tuple(one for one in needed if one.name not in installed)
+    return ImageContents(workload, system, accelerator, chosen, packages, modules, mpi)
+
+
+def imports_of(workload: str) -> tuple[str, ...]:
+    """Modules that the programs of a workload import. Raises InputError if there is no such workload."""
     if workload not in WORKLOADS:
         raise _unknown("WORKLOAD", workload, "workload", WORKLOADS)
-    imported = payload.imports(WORKLOADS[workload])
-    modules = imported if framework is None else tuple(sorted({*imported, "torch"}))
-    needed = closure(payload.packages(modules))
-    system = _system(base, mpi=mpi)
-    _need_new_python(system, needed)
-    if not any(one.name == "torch" for one in needed):
-        _need_no_libraries(accelerator, workload)
-        return ImageContents(workload, system, accelerator, None, needed, modules, mpi)
-    release, accelerator = _fitting(system, accelerator, framework or "torch")
-    torch = _framework(release, accelerator, needed)
-    packages = tuple(one for one in needed if one.name not in _FRAMEWORK and one not in torch.needs)
-    return ImageContents(workload, system, accelerator, torch, packages, modules, mpi)
+    return payload.imports(WORKLOADS[workload])
 
 
-def _system(written: str, *, mpi: bool) -> BaseImage:
+def base_image(written: str, *, mpi: bool) -> BaseImage:
+    """The base as the user writes it. Raises InputError if it is unknown, or has no MPI if that is wanted."""
     match = _BASE.fullmatch(written)
     if match is None:
         known = ", ".join(BASES)
@@ -132,60 +189,118 @@ def _system(written: str, *, mpi: bool) -> BaseImage:
     return BaseImage(name, BASES[name], match["image"] or BASES[name].image, match["digest"])
 
 
-def _need_no_libraries(accelerator: str, workload: str) -> None:
-    if accelerator != "cpu":
+def need_base_for(system: BaseImage, accelerator: str) -> None:
+    """Raise InputError if the base has the libraries of another accelerator."""
+    brought = system.base.brings
+    if brought is not None and not compatible(accelerator, brought):
         raise _refused(
-            "--accelerator",
-            f"the libraries of {accelerator} come with torch, which {workload} does not import: "
-            "add --framework torch, or remove --accelerator",
+            "--accelerator", f"{system.name} has the libraries of {brought}, which {accelerator} does not use"
         )
 
 
-def _fitting(system: BaseImage, accelerator: str, framework: str) -> tuple[str, str]:
-    """The requested release of torch, or the newest compatible one; and its accelerator."""
+def _brought_family(system: BaseImage) -> str | None:
+    return None if system.base.brings is None else system.base.brings.rstrip("0123456789.")
+
+
+def _without_framework(system: BaseImage, accelerator: str, workload: str) -> str:
+    """The accelerator of an image without a framework: the one whose libraries the base has, or none."""
+    brought = system.base.brings
+    if brought is not None and accelerator in (brought, _brought_family(system)):
+        return brought
+    if accelerator != "cpu":
+        with_it = ", ".join(name for name, one in BASES.items() if one.brings)
+        raise _refused(
+            "--accelerator",
+            f"the libraries of {accelerator} come with a framework, which {workload} does not import: "
+            f"add --framework torch, choose a base that has them ({with_it}), or remove --accelerator",
+        )
+    need_base_for(system, accelerator)
+    return accelerator
+
+
+def _release(
+    framework: str | None, workload: str, alternatives: Sequence[str]
+) -> tuple[str, str | None] | None:
+    """Name and version of the requested framework; None if none is wanted."""
+    if framework is None:
+        return None
+    match = _RELEASE.fullmatch(framework)
+    if match is None or match["name"] not in FRAMEWORKS:
+        raise _unknown("--framework", framework, "framework", FRAMEWORKS)
+    name, version = match["name"], match["version"]
+    if version is not None and version not in FRAMEWORKS[name]:
+        raise _unknown("--framework", framework, "framework", [f"{name}=={one}" for one in FRAMEWORKS[name]])
+    if alternatives and name not in alternatives:
+        raise _refused("--framework", f"{framework!r} does not fit: {workload} imports {alternatives[0]}")
+    return name, version
+
+
+def _fitting(system: BaseImage, accelerator: str, name: str, version: str | None) -> tuple[str, str]:
+    """The requested release, or the newest compatible one; and its accelerator."""
     if accelerator not in (*ACCELERATORS, "cuda", "rocm"):
         raise _unknown("--accelerator", accelerator, "accelerator", ("cuda", "rocm", *ACCELERATORS))
-    match = _RELEASE.fullmatch(framework)
-    if match is None or match["version"] not in (None, *TORCH):
-        raise _unknown("--framework", framework, "framework", [f"torch=={version}" for version in TORCH])
-    candidates = [match["version"]] if match["version"] else list(TORCH)
-    for version in candidates:
-        for kind in TORCH[version].accelerators:
-            if accelerator in (kind, kind.rstrip("0123456789.")) and _runs(system, version):
-                return version, kind
+    releases = FRAMEWORKS[name]
+    need_base_for(system, _concrete(system, accelerator))
+    for candidate in [version] if version else releases:
+        for kind in releases[candidate].accelerators:
+            if accelerator in (kind, kind.rstrip("0123456789.")) and _runs(system, name, candidate, kind):
+                return candidate, kind
     raise _refused(
         "--accelerator",
-        f"{accelerator} with {framework} on {system.name}: no such wheel exists; " + _wheels(),
+        f"{accelerator} with {f'{name}=={version}' if version else name} on {system.name}: no such wheel "
+        f"exists; {_wheels(name)}",
     )
 
 
-def _runs(system: BaseImage, version: str) -> bool:
-    return system.base.python in TORCH[version].pythons
+def _concrete(system: BaseImage, accelerator: str) -> str:
+    """The version that the base has, if only the family was requested."""
+    brought = system.base.brings
+    return brought if brought is not None and accelerator == _brought_family(system) else accelerator
 
 
-def _wheels() -> str:
+def _runs(system: BaseImage, name: str, version: str, accelerator: str) -> bool:
+    release, brought = FRAMEWORKS[name][version], system.base.brings
+    if system.base.python not in release.pythons:
+        return False
+    if isinstance(release, PublishedRelease) and accelerator not in release.own:
+        return accelerator == brought
+    return brought is None or compatible(accelerator, brought)
+
+
+def _wheels(name: str) -> str:
     """The available wheels, for people."""
-    return "; ".join(
-        f"torch=={version} has {', '.join(one.accelerators)} for Python {one.pythons[0]} to {one.pythons[-1]}"
-        for version, one in TORCH.items()
-    )
+    lines = []
+    for version, one in FRAMEWORKS[name].items():
+        kinds = ", ".join(one.accelerators)
+        lines.append(f"{name}=={version} has {kinds} for Python {one.pythons[0]} to {one.pythons[-1]}")
+        if isinstance(one, PublishedRelease):
+            lines += [_needs_base(kind) for kind in one.accelerators if kind not in one.own]
+    return "; ".join(lines)
 
 
-def _framework(version: str, accelerator: str, needed: Sequence[PinnedPackage]) -> Framework:
+def _needs_base(accelerator: str) -> str:
+    bases = ", ".join(name for name, one in BASES.items() if one.brings == accelerator)
+    return f"{accelerator} needs --base {bases}, which has its libraries"
+
+
+def _framework(name: str, version: str, accelerator: str, needed: Sequence[PinnedPackage]) -> Framework:
+    if name != "torch":
+        return Framework(name, version, (), framework_pins(f"{name}=={version}", accelerator), None)
     release = TORCH[version]
     own_index = accelerator != release.pypi
     build = ACCELERATORS[accelerator].wheels
     suffix = f"+{build}" if own_index else ""
     wheels = [f"torch=={version}{suffix}"]
-    wanted = [one.name for one in needed if one.name in _FRAMEWORK]
+    wanted = [one.name for one in needed if one.name in _TORCHS]
     if "torchvision" in wanted:
         wheels.append(f"torchvision=={release.vision}{suffix}")
     if not own_index:
         wheels += release.open
     return Framework(
+        name="torch",
         version=version,
         wheels=tuple(wheels),
-        needs=tuple(one for one in closure([*wanted, _BESIDE_TORCH]) if one.name not in _FRAMEWORK),
+        needs=tuple(one for one in closure([*wanted, _BESIDE_TORCH]) if one.name not in _TORCHS),
         index=WHEEL_INDEX + build if own_index else None,
     )
 

@@ -6,8 +6,9 @@ so it rejects them rather than guesses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 
@@ -21,6 +22,7 @@ class Distribution:
     packages  installed for it; the upstream version is pinned, the distribution's fixes are accepted
     command   name of that interpreter
     mpi       the same for Open MPI, ssh, and sshd; empty if its repositories don't have them
+    brings    accelerator whose libraries the image has; None if none
     """
 
     image: str
@@ -29,7 +31,16 @@ class Distribution:
     packages: tuple[str, ...]
     command: str = "python3"
     mpi: tuple[str, ...] = ()
+    brings: str | None = None
 
+
+_NOBLE: Final = Distribution(
+    image="docker.io/library/ubuntu:noble-20260905",
+    family="apt",
+    python="3.12",
+    packages=("python3=3.12.*", "python3-venv=3.12.*"),
+    mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.6p1-*", "openssh-server=1:9.6p1-*"),
+)
 
 # Tags that don't move, except for point releases of Debian. Versions: each distribution's package lists.
 BASES: Final[Mapping[str, Distribution]] = {
@@ -47,19 +58,26 @@ BASES: Final[Mapping[str, Distribution]] = {
         packages=("python3=3.13.*", "python3-venv=3.13.*"),
         mpi=("openmpi-bin=5.0.*", "openssh-client=1:10.0p1-*", "openssh-server=1:10.0p1-*"),
     ),
-    "ubuntu24.04": Distribution(
-        image="docker.io/library/ubuntu:noble-20260905",
-        family="apt",
-        python="3.12",
-        packages=("python3=3.12.*", "python3-venv=3.12.*"),
-        mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.6p1-*", "openssh-server=1:9.6p1-*"),
-    ),
+    "ubuntu24.04": _NOBLE,
     "ubi9": Distribution(  # Open MPI is in RHEL's repositories, but not in those without a subscription
         image="registry.access.redhat.com/ubi9/ubi:9.8-1787634763",
         family="dnf",
         python="3.12",
         packages=("python3.12-3.12.*",),
         command="python3.12",
+    ),
+    # The vendors' own images, for programs that need the libraries outside of Python.
+    "ubuntu24.04-cuda12.9": replace(
+        _NOBLE, image="docker.io/nvidia/cuda:12.9.1-cudnn-runtime-ubuntu24.04", brings="cuda12.9"
+    ),
+    "ubuntu24.04-cuda13.0": replace(
+        _NOBLE, image="docker.io/nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04", brings="cuda13.0"
+    ),
+    "ubuntu24.04-rocm7.2": replace(
+        _NOBLE, image="docker.io/rocm/dev-ubuntu-24.04:7.2.4-complete", brings="rocm7.2"
+    ),
+    "ubuntu24.04-rocm7.14": replace(
+        _NOBLE, image="docker.io/rocm/dev-ubuntu-24.04:7.14.0-full", brings="rocm7.14"
     ),
 }
 
@@ -78,30 +96,53 @@ class ComputePlatform:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def _nvidia(cuda: str, driver: str, oldest: str) -> ComputePlatform:
-    """CUDA of one minor version. It runs on any driver of its major version, starting with `oldest`.
+def _nvidia(cuda: str) -> ComputePlatform:
+    """CUDA of one minor version. It runs on any driver of its major version, starting with the oldest.
 
     NVIDIA_VISIBLE_DEVICES is left to whoever starts the container: in an image, it gives GPUs to pods that
     did not request one.
     """
+    major = cuda.partition(".")[0]
     return ComputePlatform(
         wheels=f"cu{cuda.replace('.', '')}",
-        driver=f"NVIDIA {driver} or newer",
+        driver=f"NVIDIA {_OLDEST_DRIVER[major]} or newer",
         env={
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-            "NVIDIA_REQUIRE_CUDA": f"cuda>={oldest}",
+            "NVIDIA_REQUIRE_CUDA": f"cuda>={major}.0",
         },
     )
 
 
-# Drivers: CUDA Toolkit release notes, "minimum required driver version for CUDA minor version compatibility".
+def _amd(rocm: str) -> ComputePlatform:
+    return ComputePlatform(f"rocm{rocm}", f"amdgpu, as ROCm {rocm} supports it")
+
+
+# CUDA Toolkit release notes, "minimum required driver version for CUDA minor version compatibility".
+_OLDEST_DRIVER: Final = {"12": "525.60.13", "13": "580.65.06"}
+_ACCELERATOR: Final = re.compile(r"(?P<family>cuda|rocm)(?P<version>\d+\.\d+)")
 ACCELERATORS: Final[Mapping[str, ComputePlatform]] = {
     "cpu": ComputePlatform("cpu"),
-    "cuda12.6": _nvidia("12.6", "525.60.13", oldest="12.0"),
-    "cuda13.0": _nvidia("13.0", "580.65.06", oldest="13.0"),
-    "cuda13.2": _nvidia("13.2", "580.65.06", oldest="13.0"),
-    "rocm7.2": ComputePlatform("rocm7.2", "amdgpu, as ROCm 7.2 supports it"),
+    **{f"cuda{version}": _nvidia(version) for version in ("12.6", "12.9", "13.0", "13.2", "13.5")},
+    **{f"rocm{version}": _amd(version) for version in ("7.2", "7.14")},
 }
+
+
+def compute_platform(accelerator: str) -> ComputePlatform:
+    """What an accelerator needs, also for a version that no release below has wheels for, such as cuda12.8.
+
+    Raises KeyError for one whose driver is not known.
+    """
+    if accelerator in ACCELERATORS or (match := _ACCELERATOR.fullmatch(accelerator)) is None:
+        return ACCELERATORS[accelerator]
+    return (_nvidia if match["family"] == "cuda" else _amd)(match["version"])
+
+
+def compatible(accelerator: str, brought: str) -> bool:
+    """Whether software for an accelerator runs next to these libraries: same vendor, same major version."""
+    a, b = _ACCELERATOR.fullmatch(accelerator), _ACCELERATOR.fullmatch(brought)
+    if a is None or b is None or a["family"] != b["family"]:
+        return False
+    return a["version"].partition(".")[0] == b["version"].partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -146,6 +187,51 @@ TORCH: Final[Mapping[str, Torch]] = {
         pypi="cuda13.0",
         open=("cuda-bindings==13.5.0",),
     ),
+}
+
+
+@dataclass(frozen=True)
+class PublishedRelease:
+    """A release of a framework all of whose wheels are on PyPI; frameworks.json has what each installs.
+
+    extras  accelerator → what to install for it, without the version
+    own     accelerators whose libraries come with these wheels; the others' must be in the base
+    """
+
+    pythons: tuple[str, ...]
+    extras: Mapping[str, str]
+    own: tuple[str, ...]
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Those for which it has wheels."""
+        return tuple(self.extras)
+
+
+# TensorFlow's own wheels for ROCm end with 2.14, so there is none. JAX 0.12.0 is built for ROCm 7.14.
+TENSORFLOW: Final[Mapping[str, PublishedRelease]] = {
+    "2.21.0": PublishedRelease(
+        ("3.11", "3.12", "3.13"),
+        {"cpu": "tensorflow", "cuda12.9": "tensorflow[and-cuda]"},
+        own=("cpu", "cuda12.9"),
+    ),
+}
+JAX: Final[Mapping[str, PublishedRelease]] = {
+    "0.12.0": PublishedRelease(
+        ("3.12", "3.13"),
+        {"cpu": "jax", "cuda13.5": "jax[cuda13]", "cuda12.9": "jax[cuda12]", "rocm7.14": "jax[rocm7-local]"},
+        own=("cpu", "cuda13.5", "cuda12.9"),
+    ),
+    "0.10.2": PublishedRelease(
+        ("3.11", "3.12", "3.13"),
+        {"cpu": "jax", "cuda13.5": "jax[cuda13]", "cuda12.9": "jax[cuda12]"},
+        own=("cpu", "cuda13.5", "cuda12.9"),
+    ),
+}
+FRAMEWORKS: Final[Mapping[str, Mapping[str, Torch | PublishedRelease]]] = {
+    "torch": TORCH,
+    "tensorflow": TENSORFLOW,
+    "jax": JAX,
 }
 
 WHEEL_INDEX: Final = "https://download.pytorch.org/whl/"

@@ -41,3 +41,8 @@ def own_key(runs_dir: Path) -> Path:
 def explorations(runs_dir: Path) -> Path:
     """What explorations tried and built, a folder each; their measurements are in sessions."""
     return runs_dir / _FOLDER / "explorations"
+
+
+def bisections(runs_dir: Path) -> Path:
+    """What bisections built, a folder each; their measurements are in sessions."""
+    return runs_dir / _FOLDER / "bisections"

@@ -90,9 +90,7 @@ def newest_below(
             find_links=find_links,
             offline=offline,
         )
-    except UvError as error:
-        if _UNREACHABLE.search(error.words):
-            raise
+    except UvError:
         return None
     match = re.search(rf"^{re.escape(name)}==(\S+)", text, re.MULTILINE | re.IGNORECASE)
     return match[1] if match else None
@@ -107,8 +105,12 @@ def resolve(
     exclude_newer: str | None = None,
     find_links: Sequence[Path] = (),
     offline: bool = False,
+    preferred: Path | None = None,
 ) -> str:
-    """A requirements.txt with exact versions. Raises UvError with uv's reason."""
+    """A requirements.txt with exact versions. Raises UvError with uv's reason.
+
+    preferred  a requirements.txt whose versions are taken where nothing else is required; it is overwritten
+    """
     argv = [
         "pip",
         "compile",
@@ -122,6 +124,7 @@ def resolve(
     ]
     argv += [] if dependencies else ["--no-deps"]
     argv += ["--generate-hashes"] if hashes else []
+    argv += [] if preferred is None else ["--output-file", str(preferred)]
     argv += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
     argv += _places(find_links, offline)
     return _run(argv, _RESOLVE_TIMEOUT_S, stdin="\n".join(requirements) + "\n").stdout
@@ -161,6 +164,11 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: str = "") -> CompletedCom
             raise HostError(
                 f"the disk is full: {words.splitlines()[-1].strip()}. Free some space "
                 "(`uv cache clean` removes downloaded packages) and run the same command again to resume"
+            )
+        if _UNREACHABLE.search(words):  # says nothing about the stack
+            raise HostError(
+                f"{words}\nthe package index can't be reached: check the network, or UV_DEFAULT_INDEX, and "
+                "run the same command again to resume"
             )
         raise UvError(words)
     return answer

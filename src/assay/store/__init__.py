@@ -17,9 +17,10 @@ from assay.store.query import (
     export,
     listed_runs,
     listed_sets,
+    metric_names,
 )
 from assay.store.references import durations, find, parse, reporting, session_stamps
-from assay.store.writer import Update, known, update
+from assay.store.writer import Update, indexed_sessions, known, update
 
 __all__ = [
     "DamagedIndexError",
@@ -33,9 +34,11 @@ __all__ = [
     "export",
     "find",
     "index_path",
+    "indexed_sessions",
     "known",
     "listed_runs",
     "listed_sets",
+    "metric_names",
     "parse",
     "reading_at",
     "reporting",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from assay.errors import HostError
@@ -50,8 +53,7 @@ def trouble(root: Path) -> str | None:
     path = index_path(root)
     if not path.is_file():
         return "the index does not exist"
-    status = path.stat()
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+    stamp = file_stamp(path)
     if stamp in _seen_whole:
         return None
     why = _trouble_of(path)
@@ -60,8 +62,16 @@ def trouble(root: Path) -> str | None:
     return why
 
 
+FileStamp = tuple[int, int, int, int]
+
 # Index files that had no problem: opening one takes 10 ms, and a command checks several times.
-_seen_whole: set[tuple[int, int, int, int]] = set()
+_seen_whole: set[FileStamp] = set()
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """Changes when the file is replaced or written to. Raises OSError if there is none."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _trouble_of(path: Path) -> str | None:
@@ -91,11 +101,46 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
 
     Raises HostError if there is none, DamagedIndexError if it is damaged.
     """
+    import duckdb
+
     path = index_path(root)
-    if not path.is_file():
-        raise HostError(f"{path}: there is no index; create it with `assay index`")
-    with reading_at(path) as connection:
-        yield connection
+    try:
+        stamp = file_stamp(path)
+    except OSError as error:
+        raise HostError(f"{path}: there is no index; create it with `assay index`") from error
+    try:
+        with closing(_shared(path, stamp)) as connection:
+            yield connection
+    except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
+        with _opening:
+            _opened.clear()
+        raise DamagedIndexError(path, error) from error
+
+
+@dataclass(frozen=True)
+class _OpenIndex:
+    """An index file that this process has open, for further connections to it."""
+
+    stamp: FileStamp
+    pid: int
+    connection: DuckDBPyConnection
+
+
+# The file that was read last, kept open: to open it takes several times as long as to list runs.
+_opened: dict[Path, _OpenIndex] = {}
+_opening = Lock()
+
+
+def _shared(path: Path, stamp: FileStamp) -> DuckDBPyConnection:
+    """A separate connection to the file as it is now, which may be open already."""
+    with _opening:
+        known, pid = _opened.get(path), os.getpid()
+        if known is None or (known.stamp, known.pid) != (stamp, pid):
+            _opened.clear()
+            known = _opened[path] = _OpenIndex(stamp, pid, _attached(path, read_only=True))
+        connection = known.connection.cursor()
+    _configure(connection)
+    return connection
 
 
 @contextmanager
@@ -145,12 +190,16 @@ def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:
 
     connection = duckdb.connect(":memory:")
     try:
-        connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
         mode = "READ_ONLY" if read_only else "READ_WRITE"
         quoted = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{quoted}' AS index_file (TYPE duckdb, {mode})")
-        connection.execute("USE index_file")
+        _configure(connection)
     except duckdb.Error:
         connection.close()
         raise
     return connection
+
+
+def _configure(connection: DuckDBPyConnection) -> None:
+    connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
+    connection.execute("USE index_file")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from assay.durable import delivering
 from assay.errors import HostError
-from assay.store.layout import reading
+from assay.store.layout import FileStamp, file_stamp, index_path, reading
 
 Format = Literal["csv", "parquet", "json"]
 
@@ -17,6 +18,7 @@ _RUN_COLUMNS = (
     "id", "suite", "session", "trial", "benchmark", "workload", "system", "shape", "block", "attempt",
     "state", "cause", "created_at", "duration_s",
 )  # fmt: skip
+_SEARCHED = ("system", "benchmark", "cause", "id")  # those with few values first: they decide faster
 _COUNTS = "state = 'finished' AND cause = ''"  # what counts as a replicate in the analysis
 
 
@@ -85,10 +87,13 @@ class Filter:
             "benchmark = ?": self.benchmark,
             "state = ?": self.state,
             "created_at >= ?": self.since,
-            "contains(lower(concat_ws(' ', id, system, benchmark, cause)), lower(?))": self.words,
         }
         asked = {test: value for test, value in wanted.items() if value is not None}
-        return " AND ".join(["true", *asked]), list(asked.values())
+        tests, values = ["true", *asked], list(asked.values())
+        if self.words is not None:
+            tests.append(f"({' OR '.join(f'contains(lower({column}), ?)' for column in _SEARCHED)})")
+            values += [self.words.lower()] * len(_SEARCHED)
+        return " AND ".join(tests), values
 
 
 def listed_runs(
@@ -115,11 +120,28 @@ def counted(root: Path, only: Filter, *, sets: bool) -> int:
 
 def chosen_from(root: Path) -> dict[str, list[str]]:
     """What a filter can choose from: the sorted names of suites, systems, workloads and benchmarks."""
+    return _chosen_from(root, file_stamp(index_path(root)))
+
+
+@lru_cache(maxsize=4)
+def _chosen_from(root: Path, stamp: FileStamp) -> dict[str, list[str]]:  # noqa: ARG001 - what it depends on
     columns = ("suite", "system", "workload", "benchmark", "state")
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
     with reading(root) as index:
         [row] = index.execute(f"SELECT {lists} FROM runs").fetchall()  # noqa: S608 - our own columns
     return {column: [*(names or ())] for column, names in zip(columns, row, strict=True)}
+
+
+def metric_names(root: Path) -> tuple[str, ...]:
+    """Every metric that a run reports, sorted."""
+    return _metric_names(root, file_stamp(index_path(root)))
+
+
+@lru_cache(maxsize=4)
+def _metric_names(root: Path, stamp: FileStamp) -> tuple[str, ...]:  # noqa: ARG001 - what it depends on
+    with reading(root) as index:
+        rows = index.execute("SELECT DISTINCT metric FROM measurements ORDER BY metric").fetchall()
+    return tuple(name for (name,) in rows)
 
 
 def _direction(order: SortOrder) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -49,7 +50,7 @@ def find(root: Path, reference: str) -> list[Result]:
     with reading(root) as index:
         found = parse(reference)
         rows = [] if found is None else _rows(index, found)
-        if not rows and reference and Path(reference).is_dir():
+        if not rows and reference and os.path.isdir(reference):  # noqa: PTH112 - False for what is no path
             found = _from_path(root, reference)
             rows = [] if found is None else _rows(index, found)
         if not rows:

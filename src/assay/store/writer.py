@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -38,12 +38,30 @@ class Update:
     rebuilt: str
 
 
-def known(root: Path) -> dict[str, str]:
-    """Stamp of every indexed run by its id; empty if there is no readable index."""
+def known(root: Path, sessions: Collection[str] | None = None) -> dict[str, str]:
+    """Stamp of every indexed run by its id; empty if there is no readable index.
+
+    sessions  only runs of these, by `suite/session`; None: all
+    """
     if trouble(root) is not None:
         return {}
+    query, values = "SELECT id, stamp FROM runs", []
+    if sessions is not None:
+        query += " WHERE suite || '/' || session IN (SELECT unnest(?::VARCHAR[]))"
+        values = [list(sessions)]
     with reading(root) as connection:
-        return dict(connection.execute("SELECT id, stamp FROM runs").fetchall())
+        return dict(connection.execute(query, values).fetchall())
+
+
+def indexed_sessions(root: Path) -> dict[str, bool]:
+    """Every indexed session by `suite/session`, and whether all its runs have ended; empty if no index."""
+    if trouble(root) is not None:
+        return {}
+    query = """
+        SELECT suite || '/' || session, bool_and(state IN ('finished', 'failed')) FROM runs
+        GROUP BY suite, session"""
+    with reading(root) as connection:
+        return dict(connection.execute(query).fetchall())
 
 
 def update(

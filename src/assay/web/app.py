@@ -6,7 +6,6 @@ import logging
 import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
@@ -17,24 +16,57 @@ from litestar.types import ASGIApp
 
 from assay import __version__
 from assay.errors import AssayError, BusyError, InputError
-from assay.web import compare_pages, doubt_pages, json_api, list_pages, live, session_pages
+from assay.queue.directory import NAME as QUEUE
+from assay.web import (
+    command_api,
+    compare_pages,
+    data_pages,
+    doubt_pages,
+    json_api,
+    json_questions,
+    list_pages,
+    live,
+    login_pages,
+    manual_pages,
+    push_api,
+    queue_api,
+    queue_pages,
+    score_pages,
+    session_pages,
+    stack_pages,
+    study_pages,
+)
+from assay.web.access import Access, AccessRules
+from assay.web.audit import Audit
+from assay.web.command_api import Commands
 from assay.web.etags import ETags
-from assay.web.guard import Guard, own_names
+from assay.web.guard import ACTING, READING, Guard, own_names
+from assay.web.queries import list_question
 from assay.web.rendering import CACHED_S, page, static_file
 from assay.web.site import Site
 
 _log = logging.getLogger("assay")
-_DESCRIPTION = "Answers of Assay as the documents that `--json` prints. Nothing here changes anything."
+_DESCRIPTION = "Answers of Assay as the documents that `--json` prints."
+_OPEN = AccessRules()
 
 
-def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> ASGIApp:
-    """The application for one runs directory.
+def make_app(
+    site: Site,
+    host: str = "127.0.0.1",
+    names: Iterable[str] = (),
+    rules: AccessRules = _OPEN,
+    commands: Commands | None = None,
+) -> ASGIApp:
+    """The application for one site.
 
-    host   that the server listens on
-    names  further host names that it is reached by, such as a proxy's
+    host      that the server listens on
+    names     further host names that it is reached by, such as a proxy's
+    rules     who may do what; by default, everybody may read
+    commands  answers `assay --server`; None: it isn't answered
     """
-    site = Site(runs)
+    audit = Audit(site.runs / QUEUE)
     watchers = live.Watchers(site)
+    gate: list[Access] = []
     app = Litestar(
         route_handlers=[
             list_pages.home,
@@ -46,16 +78,37 @@ def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> 
             compare_pages.comparison,
             doubt_pages.doubts,
             doubt_pages.doubt,
+            study_pages.scaling_curves,
+            study_pages.fabric_curves,
+            study_pages.metric_history,
+            stack_pages.stacks,
+            stack_pages.stack,
+            data_pages.data_set,
+            score_pages.folders,
+            score_pages.scores,
+            manual_pages.manual,
+            manual_pages.manual_page,
             live.live,
             live.events,
             about_api,
             static,
             json_api.ROUTES,
+            json_questions.ROUTES,
+            command_api.command,
             openapi,
+            healthy,
+            *((login_pages.login, login_pages.sign_in, login_pages.sign_out) if rules.are_asked else ()),
+            *((queue_api.ROUTES, *_QUEUE_PAGES) if "run" in rules.allowed else ()),
+            *((push_api.ROUTES,) if "push" in rules.allowed else ()),
         ],
         dependencies={
             "site": Provide(lambda: site, sync_to_thread=False),
+            "question": Provide(list_question, sync_to_thread=False),
             "watchers": Provide(lambda: watchers, sync_to_thread=False),
+            "rules": Provide(lambda: rules, sync_to_thread=False),
+            "audit": Provide(lambda: audit, sync_to_thread=False),
+            "gate": Provide(lambda: gate[0], sync_to_thread=False),
+            "commands": Provide(lambda: commands, sync_to_thread=False),
         },
         exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
         openapi_config=OpenAPIConfig(
@@ -63,14 +116,37 @@ def make_app(runs: Path, host: str = "127.0.0.1", names: Iterable[str] = ()) -> 
         ),
         logging_config=None,
     )
-    return Guard(ETags(app), own_names(host, names))
+    gate.append(Access(ETags(app), rules, audit))
+    return Guard(gate[0], own_names(host, names), ACTING if rules.are_asked else READING)
+
+
+_QUEUE_PAGES = (
+    queue_pages.start,
+    queue_pages.add,
+    queue_pages.stop,
+    queue_pages.repeat,
+    queue_pages.queued,
+    queue_pages.queued_run,
+    queue_pages.audited,
+)
+
+
+@get("/healthz", sync_to_thread=False, include_in_schema=False)
+def healthy() -> str:
+    """That the server answers, for what watches it; says nothing else."""
+    return "ok"
 
 
 @get("/api", sync_to_thread=True, include_in_schema=False)
 def about_api(request: Request[Any, Any, Any]) -> Response[str]:
     """What the JSON API answers."""
     paths = request.app.openapi_schema.to_schema()["paths"]
-    operations = [(path, one["get"]["summary"]) for path, one in paths.items()]
+    operations = [
+        (f"{method.upper()} {path}" if method != "get" else path, operation["summary"])
+        for path, one in paths.items()
+        for method, operation in one.items()
+        if method in ("get", "post", "put")
+    ]
     return page("api.html", here="/api", title="JSON API", operations=operations)
 
 

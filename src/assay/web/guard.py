@@ -11,6 +11,8 @@ from litestar.types import ASGIApp, Message, Receive, Send
 
 LONGEST_ADDRESS = 8192  # bytes of path and query
 MOST_STREAMS = 100  # open at once, over all browsers
+READING = frozenset({"GET", "HEAD"})
+ACTING = READING | {"POST", "PUT"}
 
 _POLICY = "; ".join(
     (
@@ -27,7 +29,7 @@ _POLICY = "; ".join(
 HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -47,8 +49,8 @@ def own_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
 class Guard:
     """The application behind these checks, as an ASGI application."""
 
-    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
-        self._app, self._names = app, names
+    def __init__(self, app: ASGIApp, names: frozenset[str], methods: frozenset[str]) -> None:
+        self._app, self._names, self._methods = app, names, methods
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Refuse the request, or answer it with the headers of every page."""
@@ -77,8 +79,8 @@ class Guard:
         if not self._is_own(host):
             words = f"This server does not answer for the host {host!r}; --host NAME allows a name."
             return 421, words
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, "This server only answers questions: GET and HEAD."
+        if scope["method"] not in self._methods:
+            return 405, f"This server takes {', '.join(sorted(self._methods))}."
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
             return 414, f"The address is longer than {LONGEST_ADDRESS} bytes."
         return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
 
 from litestar import MediaType, Response, Router, get
+from litestar.openapi import ResponseSpec
 from litestar.params import Parameter
 
 from assay import redact
 from assay.api.attention import attention
-from assay.api.browsing import browse
 from assay.api.comparisons import compare, rank
 from assay.api.details import show
 from assay.api.explanations import explain
@@ -21,74 +22,71 @@ from assay.documents import attention as attention_documents
 from assay.documents import comparisons, details, explanations, running
 from assay.documents import run_logs as log_documents
 from assay.report.sentences import ranking as ranking_words
-from assay.web.queries import (
-    Attempt,
-    Limit,
-    Line,
-    Name,
-    Names,
-    PageNumber,
-    Required,
-    StateName,
-    chosen,
-    ordered,
-    some,
-)
-from assay.web.rendering import with_query
+from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.site import Site
 
-Document = Response[str]
+Document = Response[dict[str, Any]]
 Words = Annotated[str, Parameter(min_length=1, max_length=LONGEST_WORDS)]
 
 
-def _answer(document: Any) -> Document:
+def answer(document: Any) -> Document:
+    """A document without secrets."""
     text = redact.text(json.dumps(document, ensure_ascii=True, allow_nan=False))
-    return Response(text, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
+    encoded = cast("dict[str, Any]", text)  # a text is sent as it is; the description shows what it holds
+    return Response(encoded, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
 
 
-@get("/runs", sync_to_thread=True, summary="Sets or runs, like `assay list --json`")
-def list_runs(
-    site: Site,
-    suite: Name = None,
-    system: Name = None,
-    workload: Name = None,
-    benchmark: Name = None,
-    of_state: StateName = None,
-    since: Name = None,
-    q: Name = None,
-    sort: Name = None,
-    trials: bool = False,
-    number: PageNumber = 1,
-    limit: Limit = 50,
-) -> Document:
+@dataclass(frozen=True)
+class ProblemDocument:
+    """Why there is no answer, RFC 9457."""
+
+    title: str
+    status: int
+    detail: str
+
+
+PROBLEMS: dict[int, ResponseSpec] = {
+    status: ResponseSpec(
+        ProblemDocument, generate_examples=False, description=words, media_type="application/problem+json"
+    )
+    for status, words in (
+        (400, "A parameter is not of its type."),
+        (404, "There is no such run, log or folder."),
+        (422, "The question can't be answered as asked."),
+        (503, "The machine can't answer now."),
+    )
+}
+
+
+def answering(path: str, summary: str) -> get:
+    """A handler of the API: what it answers, and how it says that it can't."""
+    return get(path, sync_to_thread=True, summary=summary, responses=PROBLEMS)
+
+
+@answering("/runs", "Sets or runs, like `assay list --json`")
+def list_runs(site: Site, question: ListQuestion) -> Document:
     """One page; `next` is the address of the following one, null at the end."""
     site.refresh()
-    only = chosen(suite, system, workload, benchmark, of_state, since, q)
-    found = browse(only, order=ordered(sort), number=number, limit=limit, trials=trials, runs=site.runs)
-    asked = {
-        "suite": suite, "system": system, "workload": workload, "benchmark": benchmark, "state": of_state,
-        "since": since, "q": q, "sort": sort, "trials": "true" if trials else None, "limit": limit,
-    }  # fmt: skip
-    following = with_query("/api/v1/runs", **asked, number=found.number + 1)
-    return _answer(
+    found = question.rows(site.runs)
+    return answer(
         {
             "schema": "assay.list/1",
-            "runs" if trials else "sets": [dict(row) for row in found.rows],
+            "runs" if question.trials else "sets": [dict(row) for row in found.rows],
             "total": found.total,
             "page": found.number,
             "pages": found.pages,
-            "next": following if found.number < found.pages else None,
+            "next": question.at("/api/v1/runs", found.number + 1) if found.number < found.pages else None,
         }
     )
 
 
-@get("/show", sync_to_thread=True, summary="A session, a set or a trial, like `assay show --json`")
+@answering("/show", "A session, a set or a trial, like `assay show --json`")
 def show_run(site: Site, run: Required) -> Document:
     """Its runs, figures with intervals, doubts and provenance."""
-    return _answer(details.document(show(run, runs=site.runs)))
+    return answer(details.document(show(run, runs=site.runs)))
 
 
-@get("/compare", sync_to_thread=True, summary="B compared with A, like `assay compare --json`")
+@answering("/compare", "B compared with A, like `assay compare --json`")
 def compare_runs(
     site: Site,
     a: Required,
@@ -107,65 +105,65 @@ def compare_runs(
         and not layouts
         and (ranked := rank(a, metric=metric_, runs=site.runs))
     ):
-        return _answer({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
+        return answer({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
     found = compare(
         a, second, margin=some(margin), metric=metric_, baseline=first, layouts=layouts,
         reference=tuple(reference or ()), runs=site.runs,
     )  # fmt: skip
-    return _answer(comparisons.document(found))
+    return answer(comparisons.document(found))
 
 
-@get("/report", sync_to_thread=True, summary="Answers of a report, like `assay report --json`")
+@answering("/report", "Answers of a report, like `assay report --json`")
 def report_runs(
     site: Site,
-    run: Annotated[list[str], Parameter(min_items=1, max_items=20)],
+    run: RequiredNames,
     margin: Name = None,
     baseline: Name = None,
 ) -> Document:
     """Verdicts as sentences, with their doubts."""
     made = report(run, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs)
-    return _answer({"schema": "assay.report/1", **made.plain()})
+    return answer({"schema": "assay.report/1", **made.plain()})
 
 
-@get("/top", sync_to_thread=True, summary="What runs now, like `assay top --json`")
+@answering("/top", "What runs now, like `assay top --json`")
 def running_now(site: Site, session: Name = None) -> Document:
     """Every running trial, what is off first."""
-    return _answer(running.answer(top(some(session) or "", runs=site.runs)))
+    return answer(running.answer(top(some(session) or "", runs=site.runs)))
 
 
-@get("/attention", sync_to_thread=True, summary="What needs a look")
+@answering("/attention", "What needs a look")
 def needs_attention(site: Site) -> Document:
     """What is off in the newest session of each suite."""
-    return _answer(attention_documents.document(attention(runs=site.runs)))
+    return answer(attention_documents.document(attention(runs=site.runs)))
 
 
-@get("/doubts", sync_to_thread=True, summary="What doubts mean, like `assay explain --json`")
+@answering("/doubts", "What doubts mean, like `assay explain --json`")
 def explain_doubts(code: Name = None) -> Document:
     """One kind of doubt, or all."""
-    return _answer(explanations.document(explain(some(code))))
+    return answer(explanations.document(explain(some(code))))
 
 
-@get("/logs", sync_to_thread=True, summary="The logs of a run")
+@answering("/logs", "The logs of a run")
 def list_logs(site: Site, run: Required, attempt: Attempt = None) -> Document:
     """Their names and sizes."""
-    return _answer(log_documents.logs_document(run_logs(run, attempt=attempt, runs=site.runs)))
+    return answer(log_documents.logs_document(run_logs(run, attempt=attempt, runs=site.runs)))
 
 
-@get("/log", sync_to_thread=True, summary="Lines of a log")
+@answering("/log", "Lines of a log")
 def read_lines(site: Site, run: Required, log: Required, line: Line = 1, attempt: Attempt = None) -> Document:
     """At most 500 lines from this one on."""
-    return _answer(
+    return answer(
         log_documents.page_document(read_log(run, log, first=line, attempt=attempt, runs=site.runs))
     )
 
 
-@get("/log/search", sync_to_thread=True, summary="Lines of a log that contain words")
+@answering("/log/search", "Lines of a log that contain words")
 def search_lines(
     site: Site, run: Required, log: Required, q: Words, line: Line = 1, attempt: Attempt = None
 ) -> Document:
     """At most 100 lines from this one on, whatever the case of the words."""
     found = search_log(run, log, q, first=line, attempt=attempt, runs=site.runs)
-    return _answer(log_documents.matches_document(found))
+    return answer(log_documents.matches_document(found))
 
 
 ROUTES = Router(

@@ -9,11 +9,12 @@ from litestar import Response, get
 
 from assay.api.attention import attention
 from assay.api.browsing import browse, filters
-from assay.web.queries import Limit, Name, PageNumber, StateName, chosen, ordered
+from assay.web.queries import ListQuestion
 from assay.web.rendering import page, with_query
 from assay.web.site import Site
 
 NEWEST = 15  # sets on the home page
+KNOWN_WITHIN_S = 0.15  # or else the page comes without what needs attention, which is loaded after it
 SET_HEADS = (
     ("reference", "reference"),
     ("finished", "ok"),
@@ -40,6 +41,7 @@ def home(site: Site) -> Response[str]:
         here="/",
         title="What needs attention",
         newest=newest,
+        attention=site.attention(KNOWN_WITHIN_S),
         is_open=any(row["open"] for row in newest.rows),
         trouble=site.trouble,
     )
@@ -52,52 +54,27 @@ def attention_part(site: Site) -> Response[str]:
 
 
 @get("/runs", sync_to_thread=True, include_in_schema=False)
-def runs(
-    site: Site,
-    suite: Name = None,
-    system: Name = None,
-    workload: Name = None,
-    benchmark: Name = None,
-    of_state: StateName = None,
-    since: Name = None,
-    q: Name = None,
-    sort: Name = None,
-    trials: bool = False,
-    number: PageNumber = 1,
-    limit: Limit = 50,
-) -> Response[str]:
+def runs(site: Site, question: ListQuestion) -> Response[str]:
     """Sets or runs, filtered and sorted; every choice is in the address."""
     site.refresh()
-    only = chosen(suite, system, workload, benchmark, of_state, since, q)
-    by = ordered(sort)
-    asked: dict[str, Any] = {
-        "suite": suite,
-        "system": system,
-        "workload": workload,
-        "benchmark": benchmark,
-        "state": of_state,
-        "since": since,
-        "q": q,
-        "trials": "true" if trials else None,
-        "limit": None if limit == 50 else limit,
-    }
-    found = browse(only, order=by, number=number, limit=limit, trials=trials, runs=site.runs)
+    asked, by = question.asked, question.order
+    found = question.rows(site.runs)
     known = filters(runs=site.runs)
     return page(
         "runs.html",
         here="/runs",
         title="Runs",
         found=found,
-        trials=trials,
+        trials=question.trials,
         asked=asked,
         narrowed=any(value for name, value in asked.items() if name not in ("q", "limit")),
         fields=[(name, known[name], asked[name] or "") for name in known],
         heads=[
             _head(column, words, asked, by.column, descending=by.descending)
-            for column, words in _heads(trials=trials)
+            for column, words in _heads(trials=question.trials)
         ],
         pages=[
-            (words, with_query("/runs", **asked, sort=sort, number=at))
+            (words, question.at("/runs", at))
             for words, at, shown in (
                 ("First", 1, found.number > 1),
                 ("Previous", found.number - 1, found.number > 1),

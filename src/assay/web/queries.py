@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from litestar.params import Parameter
 
-from assay.api.browsing import MOST_ROWS
+from assay.api.browsing import MOST_ROWS, RowPage, browse
 from assay.errors import InputError
 from assay.store import Filter, SortOrder
 from assay.units import moment
+from assay.web.rendering import with_query
 
 LONGEST = 300  # characters of a value
+DEFAULT_LIMIT = 50  # rows of a page
 
 Name = Annotated[str | None, Parameter(max_length=LONGEST)]
 StateName = Annotated[str | None, Parameter(query="state", max_length=LONGEST)]  # Litestar reserves `state`
 Required = Annotated[str, Parameter(min_length=1, max_length=LONGEST)]
 Names = Annotated[list[str] | None, Parameter(max_items=20)]
+References = Annotated[list[str] | None, Parameter(max_items=20)]
+Group = Annotated[Literal["name", "accelerator", "none", ""] | None, Parameter()]
+RequiredNames = Annotated[list[str], Parameter(min_items=1, max_items=20)]
 Line = Annotated[int, Parameter(ge=1, le=1 << 53)]
 Attempt = Annotated[int | None, Parameter(ge=1, le=1 << 31)]
 PageNumber = Annotated[int, Parameter(ge=1, le=1 << 31)]
@@ -28,24 +36,80 @@ def some(value: str | None) -> str | None:
     return (value or "").strip() or None
 
 
-def chosen(
-    suite: str | None,
-    system: str | None,
-    workload: str | None,
-    benchmark: str | None,
-    state: str | None,
-    since: str | None,
-    q: str | None,
-) -> Filter:
-    """The filter. Raises InputError for what is no time."""
+def listed(values: Sequence[str] | None) -> tuple[str, ...]:
+    """References from an address: each value may hold several, separated by spaces, as in a form."""
+    return tuple(word for value in values or () for word in value.split())
+
+
+@dataclass(frozen=True)
+class ListQuestion:
+    """What an address asks of the list of runs: the same for the page and for the JSON API.
+
+    asked   its filters as they are in the address, to make other addresses with
+    sort    as it is in the address
+    """
+
+    only: Filter
+    order: SortOrder
+    trials: bool
+    number: int
+    limit: int
+    asked: Mapping[str, Any]
+    sort: str | None
+
+    def rows(self, runs: Path) -> RowPage:
+        """The answer. Raises InputError for a column that does not exist."""
+        return browse(
+            self.only, order=self.order, number=self.number, limit=self.limit, trials=self.trials, runs=runs
+        )
+
+    def at(self, path: str, number: int) -> str:
+        """The address of another page of the same list."""
+        return with_query(path, **self.asked, sort=self.sort, number=number)
+
+
+def list_question(
+    suite: Name = None,
+    system: Name = None,
+    workload: Name = None,
+    benchmark: Name = None,
+    of_state: StateName = None,
+    since: Name = None,
+    q: Name = None,
+    sort: Name = None,
+    trials: bool = False,
+    number: PageNumber = 1,
+    limit: Limit = DEFAULT_LIMIT,
+) -> ListQuestion:
+    """The question of these parameters. Raises InputError for what is no time."""
     try:
         begin = None if some(since) is None else moment(since or "")
     except ValueError as error:
         raise InputError(f"since: {error}") from error
-    return Filter(some(suite), some(system), some(workload), some(benchmark), some(state), begin, some(q))
+    asked = {
+        "suite": suite,
+        "system": system,
+        "workload": workload,
+        "benchmark": benchmark,
+        "state": of_state,
+        "since": since,
+        "q": q,
+        "trials": "true" if trials else None,
+        "limit": None if limit == DEFAULT_LIMIT else limit,
+    }
+    only = Filter(
+        suite=some(suite),
+        system=some(system),
+        workload=some(workload),
+        benchmark=some(benchmark),
+        state=some(of_state),
+        since=begin,
+        words=some(q),
+    )
+    return ListQuestion(only, _order(sort), trials, number, limit, asked, sort)
 
 
-def ordered(sort: str | None) -> SortOrder:
+def _order(sort: str | None) -> SortOrder:
     """By a column, `-` before it for the largest first; by default, the newest first."""
     wanted = some(sort) or "-created_at"
     return SortOrder(wanted.removeprefix("-"), wanted.startswith("-"))

@@ -16,6 +16,7 @@ from litestar import MediaType, Response
 from assay import __version__
 from assay.report.page.document import chart_runtime, environment, page_text
 from assay.units import human, human_seconds
+from assay.web.access import ASKING
 
 STYLES = ("report.css", "site.css")
 CACHED_S = 365 * 24 * 3600  # a file of the site: its address changes when it does
@@ -98,11 +99,13 @@ def _environment() -> Environment:
         log_url=log_url,
         with_query=with_query,
         doubts_url="/doubts",
+        asking=ASKING.get,
     )
     made.filters["when"] = _when
     made.filters["took"] = lambda seconds: "" if seconds is None else human_seconds(seconds)
     made.filters["size"] = lambda count: human(float(count), "B")
     made.filters["printable"] = _printable
+    made.filters["tail"] = lambda path: "/".join(path.split("/")[-2:])
     return made
 
 

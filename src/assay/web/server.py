@@ -5,35 +5,66 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.errors import HostError, InputError
+from assay.web.site import Site
+
+if TYPE_CHECKING:
+    from assay.web.access import AccessRules
+    from assay.web.command_api import Commands
 
 BACKLOG = 128
 MOST_CONNECTIONS = 400  # at once; more are refused with 503
 STOPPING_S = 2  # for open answers, when it is stopped
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """The server's certificate with its chain, and its key, both in PEM."""
+
+    file: Path
+    key: Path
+
+
 def serve(
-    address: str, runs: Path, *, names: Iterable[str] = (), ready: Callable[[str], object] = lambda _url: None
+    address: str,
+    site: Site,
+    *,
+    names: Iterable[str] = (),
+    rules: AccessRules | None = None,
+    certificate: Certificate | None = None,
+    commands: Commands | None = None,
+    ready: Callable[[str], object] = lambda _url: None,
 ) -> None:
     """Answer on an address until Ctrl-C or SIGTERM.
 
-    address  `127.0.0.1:8080`; port 0: a free one
-    names    further host names that the server is reached by
-    ready    called with the URL once connections are accepted
+    address      `127.0.0.1:8080`; port 0: a free one
+    names        further host names that the server is reached by
+    rules        who may do what; None: everybody may read
+    certificate  for HTTPS; None: plain HTTP
+    commands     answers `assay --server`; None: it isn't answered
+    ready        called with the URL once connections are accepted
 
-    Raises InputError for what is no address, HostError if it can't be listened on.
+    Raises InputError for what is no address or certificate, HostError if it can't be listened on.
     """
+    _check(certificate)
     import uvicorn
 
+    from assay.api.queues import start_worker
+    from assay.web.access import AccessRules
     from assay.web.app import make_app
+
+    rules = rules or AccessRules()
 
     host, port = _parts(address)
     listening = _listen(host, port, address)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    scheme = "http" if certificate is None else "https"
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     config = uvicorn.Config(
-        make_app(runs, host, names),
+        make_app(site, host, names, rules, commands),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -42,7 +73,11 @@ def serve(
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOPPING_S,
         h11_max_incomplete_event_size=32 << 10,
+        ssl_certfile=None if certificate is None else certificate.file,
+        ssl_keyfile=None if certificate is None else certificate.key,
     )
+    if "run" in rules.allowed:
+        start_worker(runs=site.runs)  # what waits since the machine was restarted
     threading.Thread(target=_warm_up, name="first-answers", daemon=True).start()
     ready(url)
     with listening:
@@ -66,6 +101,19 @@ def _listen(host: str, port: int, address: str) -> socket.socket:
         ) from error
     made.set_inheritable(True)
     return made
+
+
+def _check(certificate: Certificate | None) -> None:
+    """Raises InputError if the certificate or its key can't be used."""
+    import ssl
+
+    if certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate.file, certificate.key)
+    except OSError as error:  # ssl.SSLError is one
+        words = f"{certificate.file} and {certificate.key}: not a certificate and its key in PEM ({error})"
+        raise InputError(words) from error
 
 
 def _warm_up() -> None:

@@ -18,11 +18,13 @@ from assay.report import figures
 from assay.report.contents.contents import Contents
 from assay.report.page import page as report_page
 from assay.report.page import sweep as sweep_page
+from assay.report.page.sweep import SweepReport
 from assay.rundir.log_pages import MOST_LINES, LogLine
 from assay.web.queries import Attempt, Line, Name, some
 from assay.web.rendering import log_url, page, session_url, with_query
 from assay.web.site import Site
 
+MOST_NODES = 200  # with a link to their history, the slowest
 LINES_BEFORE = 10  # a linked line, so that it is not the first on its page
 
 
@@ -36,9 +38,9 @@ def session(
     made = report(name, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs)
     words = {"--margin": some(margin), "--baseline": some(baseline)}
     about = made.about
-    shown = report_values(about) if isinstance(about, Contents) else sweep_page.values(about)
+    shown = report_values(about) if isinstance(about, Contents) else _sweep_values(about, suite)
     return page(
-        report_page.TEMPLATE if isinstance(about, Contents) else sweep_page.TEMPLATE,
+        report_page.TEMPLATE if isinstance(about, Contents) else "sweep_session.html",
         **shown
         | {
             "title": name,
@@ -61,6 +63,28 @@ def report_values(contents: Contents) -> dict[str, Any]:
         for result in results
     }
     return report_page.values(replace(contents, logs=links))
+
+
+def _sweep_values(swept: SweepReport, suite: str) -> dict[str, Any]:
+    """What a sweep's template shows, with an address for the history of each node, the slowest first."""
+    hosts = swept.verdicts.hosts
+    histories = [
+        (
+            f"{one.point.benchmark} {figures.metric(one.point.metric)}",
+            [
+                (
+                    hosts[node.node][0],
+                    with_query(
+                        "/history", metric=one.point.metric, suite=suite, benchmark=one.point.benchmark,
+                        system=node.node,
+                    ),
+                )
+                for node in one.crowd.standings[:MOST_NODES]
+            ],
+        )
+        for one in swept.verdicts.nodes
+    ]  # fmt: skip
+    return sweep_page.values(swept) | {"histories": histories}
 
 
 def command_line(*words: str, **options: str | None) -> str:

@@ -4,50 +4,88 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from assay.api.attention import AttentionItem, attention
 from assay.errors import AssayError
 
-REFRESH_S = 3.0  # between looks at the run directories while somebody reads pages
+REFRESH_S = 3.0  # between looks at sessions that run while somebody reads pages
+WHOLE_REFRESH_S = 60.0  # between looks at all runs
+MOST_OF_THE_TIME = 0.05  # that a look may take, so that pages have the rest
 
 
 class Site:
     """One runs directory.
 
     runs     the directory
+    catalog  file of the catalog of labelled frames; it need not exist
+    folders  folders of MLPerf logs by name
     trouble  why the newest runs may be missing in lists, as text; "" if they are not
     """
 
-    def __init__(self, runs: Path) -> None:
-        self.runs = runs
+    def __init__(
+        self, runs: Path, *, catalog: Path = Path("catalog.duckdb"), folders: Iterable[Path] = ()
+    ) -> None:
+        self.runs, self.catalog = runs, catalog
+        self.folders = {path.resolve().name: path for path in folders}
         self.trouble = ""
-        self._looked_at = float("-inf")
+        self._next_look = self._next_whole_look = float("-inf")
         self._looking = threading.Lock()
+        self._judges = ThreadPoolExecutor(1, thread_name_prefix="attention")
+        self._judging: Future[tuple[AttentionItem, ...]] | None = None
+        self._asking = threading.Lock()
+
+    def attention(self, within_s: float) -> Sequence[AttentionItem] | None:
+        """What needs a look, if it is known within this time: what hasn't changed was judged before.
+
+        None if it takes longer; it goes on, for the next who asks. Raises InputError if there are no runs.
+        """
+        with self._asking:
+            if self._judging is None or self._judging.done():
+                self._judging = self._judges.submit(attention, runs=self.runs)
+            judging = self._judging
+        try:
+            return judging.result(within_s)
+        except TimeoutError:
+            return None
+
+    def folder(self, name: str) -> Path | None:
+        """The folder of MLPerf logs with this name; None if the server was started without it."""
+        return self.folders.get(name)
 
     def refresh(self) -> None:
         """Begin a look at what changed since the index was made, unless one was made just now.
 
-        The first look is waited for; the later ones take their time beside the pages.
+        The first look, which is at sessions that are new or run, is waited for; the others take their time
+        beside the pages.
         """
         if not self._looking.acquire(blocking=False):
             return
-        is_first = self._looked_at == float("-inf")
-        if time.monotonic() - self._looked_at < REFRESH_S:
+        is_first, now = self._next_look == float("-inf"), time.monotonic()
+        if now < self._next_look:
             self._looking.release()
             return
-        look = threading.Thread(target=self._look, name="refresh", daemon=True)
+        whole = not is_first and now >= self._next_whole_look
+        look = threading.Thread(target=self._look, args=[whole], name="refresh", daemon=True)
         look.start()
         if is_first:
             look.join()
 
-    def _look(self) -> None:
+    def _look(self, whole: bool) -> None:
         from assay.api.browsing import refresh
 
+        begin = time.monotonic()
         try:
-            refresh(runs=self.runs)
+            refresh(whole=whole, runs=self.runs)
             self.trouble = ""
         except AssayError as error:
             self.trouble = str(error)
         finally:
-            self._looked_at = time.monotonic()
+            end = time.monotonic()
+            rest_s = (end - begin) / MOST_OF_THE_TIME
+            self._next_look = end + max(REFRESH_S, 0.0 if whole else rest_s)
+            if whole:
+                self._next_whole_look = end + max(WHOLE_REFRESH_S, rest_s)
             self._looking.release()

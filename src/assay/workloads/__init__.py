@@ -15,7 +15,7 @@ __all__ = ["PARAMS", "PLACES", "WORKLOADS", "Workload"]
 _MODULES = (
     *("resnet50", "ssd", "maskrcnn", "unet3d", "segmentation", "segmentation_validation"),
     *("bert", "gnmt", "transformer", "ncf", "minigo", "digits"),
-    *("matmul", "membw", "disk", "storage", "gpu_checks:nvbandwidth", "gpu_checks:gpu_burn"),
+    *("matmul", "indicators", "membw", "disk", "storage", "gpu_checks:nvbandwidth", "gpu_checks:gpu_burn"),
     *("allreduce", "collectives", "nccl_tests", "perftest", "iperf3", "inference", "llm_serving", "command"),
 )
 PLACES: Final = {

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
+from assay_payloads.datasets.tar_end import wrong_end
 from assay_payloads.measuring.rank import Rank
 
 CLASSES = 1000
@@ -127,8 +128,12 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
                 elif kind == "cls":
                     text = shard.extractfile(member)
                     labels[key] = int(text.read()) if text is not None else -1
+            with path.open("rb") as file:
+                end = wrong_end(file, shard.offset)
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path} can't be read: {error}") from error
+    if end:
+        raise ValueError(f"{path} can't be read: {end}")
     if found.keys() != labels.keys() or not found:
         lone = sorted(found.keys() ^ labels.keys())
         raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; unpaired: {lone[:5]}")

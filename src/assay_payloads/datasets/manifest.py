@@ -97,12 +97,19 @@ def text(manifest: Manifest) -> str:
 
 
 def parsed(path: Path) -> Manifest:
-    """A manifest. Raises ManifestError if it is damaged or names a file outside the data set; OSError."""
+    """A manifest.
+
+    Raises ManifestError if it is damaged, names a file outside the data set, or has a frame twice; OSError.
+    """
     with path.open("rb") as file:
         stated = about(file.readline(LONGEST_LINE))
         chosen = tuple(frames(iter(lambda: file.readline(LONGEST_LINE), b"")))
     found = digest(chosen)
     check_whole(stated, len(chosen), found)
+    lines: dict[str, int] = {}
+    for number, frame in enumerate(chosen, 2):
+        if (first := lines.setdefault(frame.label, number)) != number:
+            raise ManifestError(number, f"{frame.label!r} is in line {first}, too; a frame counts once")
     return Manifest(stated["root"], stated["layout"], stated["query"], found, chosen)
 
 
@@ -152,6 +159,9 @@ def frames(lines: Iterable[bytes], first: int = 2) -> Iterator[ChosenFrame]:
         names_are = isinstance(label, str) and isinstance(image, str)
         if not names_are or not isinstance(label_bytes, int) or not isinstance(image_bytes, int):
             raise ManifestError(number, "is not a frame")
+        if label_bytes < 0 or image_bytes < 0:
+            what = f"has {min(label_bytes, image_bytes):,} bytes; expected none or more"
+            raise ManifestError(number, what)
         for name in (label, image):
             if not inside(name):
                 what = f"{name!r} is outside the data set; a frame's files are below its directory"

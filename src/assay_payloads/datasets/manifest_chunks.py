@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
+from operator import eq
 from pathlib import Path
 
-from assay_payloads.datasets.manifest import LONGEST_LINE, ChosenFrame, Manifest, about, check_whole, frames
+from assay_payloads.datasets.manifest import (
+    LONGEST_LINE,
+    ChosenFrame,
+    Manifest,
+    about,
+    check_whole,
+    frames,
+    parsed,
+)
 
 
 class ManifestChunks:
@@ -19,11 +29,12 @@ class ManifestChunks:
     def __init__(self, path: Path, size: int) -> None:
         """Read it once, and note where each chunk begins.
 
-        Raises ManifestError if it is damaged or names a file outside the data set; OSError.
+        Raises ManifestError if it is damaged, names a file outside the data set, or has a frame twice;
+        OSError.
         """
         self.path, self.size, self.count = path, size, 0
         self._starts: list[int] = []
-        sha256 = hashlib.sha256()
+        sha256, hashes = hashlib.sha256(), array("q")  # eight bytes a label, of a million labels
         with path.open("rb") as file:
             stated = about(file.readline(LONGEST_LINE))
             place = file.tell()
@@ -32,9 +43,13 @@ class ManifestChunks:
                 if self.count % size == 0:
                     self._starts.append(place)
                 sha256.update(frame.line().encode() + b"\n")
+                hashes.append(hash(frame.label))
                 self.count += 1
                 place += len(line)
         check_whole(stated, self.count, sha256.hexdigest())
+        in_order = sorted(hashes)
+        if any(map(eq, in_order, in_order[1:])):
+            parsed(path)  # raises, with both lines, unless it was chance
         self.about = Manifest(stated["root"], stated["layout"], stated["query"], stated["digest"], ())
 
     def __len__(self) -> int:

@@ -34,15 +34,15 @@ from assay_payloads.datasets.staged_files import (
     StagingError,
     blocks_of,
     copied,
+    failed,
     found_at_source,
     part_of,
     write_whole,
 )
 from assay_payloads.datasets.staging import alone
+from assay_payloads.datasets.tar_end import END_BYTES, TAR_BLOCK
 
 INDEX, JOURNAL = "shards.jsonl", ".shards.jsonl"
-TAR_BLOCK = 512
-END_BYTES = 2 * TAR_BLOCK  # of zeros
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def stage_shards(
     found = found_at_source(manifest, str(target), source)
     shards = list(shards_of(manifest, found, shard_bytes))
     size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=str(target))
+    done = Staging(len(found.states), size, directory=str(target), resized=found.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
@@ -97,9 +97,7 @@ def stage_shards(
     except PlaceError as error:
         raise StagingError(str(error)) from None
     except OSError as error:
-        raise StagingError(
-            f"{error.filename or target}: can't be written: {error.strerror or error}"
-        ) from None
+        raise failed(target, error) from None
     done.seconds = time.monotonic() - begin
     return done
 

@@ -5,8 +5,10 @@ A file is whole as soon as it has its name: it is copied under another one, read
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +34,9 @@ SMALL_BYTES = 8 << 20
 THREADS = 8  # most of their time they wait for storage
 
 
+RESUME = "free some, or name another place, and run the same command again: what was copied whole stays"
+
+
 class StagingError(Exception):
     """What kept a file from being copied."""
 
@@ -46,6 +51,7 @@ class Staging:
 
     directory  where the frames are
     evicted    sets that a cache dropped for them
+    resized    files of another size than the manifest states
     """
 
     files: int = 0
@@ -56,18 +62,21 @@ class Staging:
     seconds: float = 0.0
     directory: str = ""
     evicted: tuple[str, ...] = ()
+    resized: int = 0
 
 
 @dataclass(frozen=True)
 class Sources:
     """The data set's place, and what each file is there that is staged.
 
-    beside  those of them that belong to no frame, such as the list of classes
+    beside   those of them that belong to no frame, such as the list of classes
+    resized  how many have another size than the manifest states
     """
 
     place: DataPlace
     states: Mapping[str, StoredFile]
     beside: tuple[str, ...] = ()
+    resized: int = 0
 
 
 def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sources:
@@ -103,7 +112,10 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         what = "is it the data set that the manifest is of?"
         raise MissingError(f"{root.address} has no {missing[0]}{more}; {what}")
-    return Sources(root, found, tuple(name for name in (*beside, *may_lack) if name in found))
+    stated = {frame.label: frame.label_bytes for frame in manifest.frames}
+    stated |= {frame.image: frame.image_bytes for frame in manifest.frames}
+    resized = sum(name in found and found[name].size != size for name, size in stated.items())
+    return Sources(root, found, tuple(name for name in (*beside, *may_lack) if name in found), resized)
 
 
 def _state(root: DataPlace, name: str) -> StoredFile | None:
@@ -174,6 +186,19 @@ def blocks_of(source: DataPlace, name: str, state: StoredFile) -> Iterator[bytes
     with source.opened(name) as read:
         while block := read.read(BLOCK_BYTES):
             yield block
+
+
+def check_room(target: Path, wanted: int) -> None:
+    """Raise StagingError unless the disk of a directory has room for these bytes."""
+    free = shutil.disk_usage(target).free
+    if wanted > free:
+        raise StagingError(f"{target}: No space left for {wanted:,} bytes: {free:,} are free; {RESUME}")
+
+
+def failed(target: Path, error: OSError) -> StagingError:
+    """What to raise if a directory can't be written."""
+    full = f"; {RESUME}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return StagingError(f"{error.filename or target}: can't be written: {error.strerror or error}{full}")
 
 
 def part_of(path: Path) -> Path:

@@ -33,7 +33,9 @@ from assay_payloads.datasets.staged_files import (
     Sources,
     Staging,
     StagingError,
+    check_room,
     copied,
+    failed,
     found_at_source,
     stay_inside,
     write_whole,
@@ -109,7 +111,8 @@ def _stage(
 ) -> Staging:
     begin = time.monotonic()
     states = found.states
-    done = Staging(len(states), sum(state.size for state in states.values()), directory=str(target))
+    size = sum(state.size for state in states.values())
+    done = Staging(len(states), size, directory=str(target), resized=found.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
@@ -119,6 +122,8 @@ def _stage(
                 _drop_changed(target, states)
                 names = found.beside
             with _journal(target / JOURNAL, states) as (known, journal):
+                absent = StoredFile(0, 0)
+                check_room(target, sum(states[one].size - known.get(one, absent).size for one in names))
                 copy = _Copy(found.place, target, states, known, journal, done, tell)  # one for all threads
                 with ThreadPoolExecutor(max(threads, found.place.at_once)) as pool:
                     list(pool.map(copy, names))  # raises what the first of them raised; the rest then end
@@ -128,8 +133,7 @@ def _stage(
     except PlaceError as error:
         raise StagingError(str(error)) from None
     except OSError as error:
-        where = error.filename or target
-        raise StagingError(f"{where}: can't be copied: {error.strerror or error}") from None
+        raise failed(target, error) from None
     done.seconds = time.monotonic() - begin
     return done
 

@@ -93,6 +93,7 @@ def reserve(cache: Path, wanted: CachedSet, space: int | None) -> list[CachedSet
     (cache / RECORDS).mkdir(parents=True, exist_ok=True)
     evicted = []
     with _locked(cache / LOCK, fcntl.LOCK_EX):
+        _finish_evictions(cache)
         if space is not None:
             evicted = _make_room(cache, wanted, space)
         stated = {name: value for name, value in asdict(wanted).items() if name not in ("used_at", "in_use")}
@@ -105,7 +106,14 @@ def reserve(cache: Path, wanted: CachedSet, space: int | None) -> list[CachedSet
 def remove(cache: Path, name: str) -> bool:
     """Remove a set unless somebody uses it; whether it is gone. Raises OSError."""
     with _locked(cache / LOCK, fcntl.LOCK_EX):
+        _finish_evictions(cache)
         return _evicted(cache, name)
+
+
+def _finish_evictions(cache: Path) -> None:
+    """Remove what evictions that were killed left, also of the set that is wanted now: nobody counts it."""
+    for leaving in cache.glob(f"{LEAVING}*"):
+        shutil.rmtree(leaving)
 
 
 def _make_room(cache: Path, wanted: CachedSet, space: int) -> list[CachedSet]:
@@ -136,8 +144,6 @@ def _evicted(cache: Path, name: str) -> bool:
     try:
         with _locked(hold_path(cache, name), fcntl.LOCK_EX | fcntl.LOCK_NB):
             leaving = cache / f"{LEAVING}{name}"
-            with suppress(FileNotFoundError):
-                shutil.rmtree(leaving)  # of an eviction that was killed
             with suppress(FileNotFoundError):
                 (cache / name).rename(leaving)
                 shutil.rmtree(leaving)

@@ -46,7 +46,7 @@ def stage_to_store(
     begin = time.monotonic()
     found = found_at_source(manifest, target, source)
     size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=target)
+    done = Staging(len(found.states), size, directory=target, resized=found.resized)
     try:
         store = place(target)
         copy = _Copy(found, store, dict(store.files()), _journal(store), done, tell)

@@ -55,6 +55,7 @@ def forward(program: Callable[[], Any]) -> float:
     return float(counter.get_total_flops())
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_retinanet_takes_what_its_reference_model_does_less_the_way_back_through_frozen_layers() -> None:
     import torch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.analyse.mlperf.lmdi import Amounts, decompose, factors, log_mean
 from assay.analyse.statistics.intervals import LogInterval
-from conftest import long_but
+from conftest import long_but, long_rows_but
 
 AMOUNT = st.one_of(st.just(0.0), st.floats(1e-3, 1e4))
 POSITIVE = st.floats(1e-3, 1e4)
@@ -126,7 +126,7 @@ def covers(interval: LogInterval, value: float) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "narrower"), [(3, 0.03), (5, 0.015), (10, 0.01)])
+@pytest.mark.parametrize(("n", "narrower"), long_rows_but(1, [(3, 0.03), (5, 0.015), (10, 0.01)]))
 def test_intervals_cover_the_known_factors_and_the_systems_is_far_narrower(n: int, narrower: float) -> None:
     random_ = random.Random(20261121 + n)
     true_convergence, true_system = truth()

@@ -274,6 +274,7 @@ def test_systems_of_one_size_each_are_one_curve_and_two_of_one_size_are_not() ->
         curves([*runs, *side([99.0], system="c")], metrics=metrics(), across="all")
 
 
+@pytest.mark.long
 def test_perfect_curves_seldom_have_an_impossible_step_and_a_slow_size_mostly_shows_one() -> None:
     """At most 5 % and three standard errors; docs/explanation/statistics.md has more of both."""
     rng, raised, seen = np.random.default_rng(3), 0, 0

@@ -54,6 +54,7 @@ def test_equivalent_rests_on_its_own_interval_whatever_is_claimed_beside_it() ->
     assert last.verdict == "undecided"
 
 
+@pytest.mark.long
 def test_intervals_of_equivalent_claims_hold_together_too() -> None:
     """Uncorrected, all of 30 intervals hold in about 21 % of families."""
     rng, sets, claims, n = np.random.default_rng(5), 150, 30, 10

@@ -69,6 +69,7 @@ def test_the_power_is_how_often_the_verdict_comes(n: int, paired: bool) -> None:
     assert different == pytest.approx(difference_power(n, 2 * share**2, MARGIN, paired), abs=off)
 
 
+@pytest.mark.long
 def test_the_range_holds_what_is_needed_in_8_of_10_sets_and_never_depends_on_the_effect() -> None:
     rng, sets, n = np.random.default_rng(5), 300, 6
     truth = runs_needed(_spread(0.02), MARGIN).if_equal.about or 0

@@ -420,6 +420,7 @@ def test_questions_of_another_form_are_refused_with_file_and_place(
         import_module("assay_payloads.inference.loadgen_data").labelled(tmp_path, 48)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_tokenizers")
 def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
     labelled = import_module("assay_payloads.inference.loadgen_data").labelled

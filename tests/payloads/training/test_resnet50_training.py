@@ -169,9 +169,12 @@ def test_shards_hold_what_the_directories_hold_and_a_damaged_one_is_named(
         assert label == folder[i][1]
         assert folder.stored_bytes(i) == path.stat().st_size
     victim = tmp_path / "shards" / "train" / "000001.tar"
-    victim.write_bytes(victim.read_bytes()[:700])
-    with pytest.raises(SystemExit, match=f"{victim}.*(can't be read|unpaired)"):
-        benchmark_of(f"--data={tmp_path / 'shards'}").train_samples()
+    whole = victim.read_bytes()
+    between_members = -(-len(whole.rstrip(b"\0")) // 512) * 512
+    for cut, said in ((700, "(can't be read|unpaired)"), (between_members, "can't be read: has no end")):
+        victim.write_bytes(whole[:cut])
+        with pytest.raises(SystemExit, match=f"{victim}.*{said}"):
+            benchmark_of(f"--data={tmp_path / 'shards'}").train_samples()
 
 
 @pytest.mark.torch

@@ -18,6 +18,7 @@ from assay.cluster.components.numa import Numa
 from assay.cluster.components.pods import Pods
 from assay.cluster.components.registry import Registry
 from assay.cluster.components.schedule import QuickSuite
+from assay.cluster.components.serve import Serve
 from assay.cluster.components.storage import Storage
 from assay.launch.kubernetes.order import Manifest
 
@@ -33,6 +34,7 @@ _PARTS: tuple[type[Component], ...] = (
     Trainer,
     Kueue,
     Monitoring,
+    Serve,
     QuickSuite,
     Chrony,
     HugePages,
@@ -48,6 +50,7 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("security.openshift.io/v1", "SecurityContextConstraints"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     ("storage.k8s.io/v1", "StorageClass"),
     ("v1", "PersistentVolume"),
     ("v1", "PersistentVolumeClaim"),
@@ -65,6 +68,7 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("batch/v1", "CronJob"),
     ("apps/v1", "Deployment"),
     ("v1", "Service"),
+    ("route.openshift.io/v1", "Route"),
     ("monitoring.coreos.com/v1", "ServiceMonitor"),
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("monitoring.coreos.com/v1", "PrometheusRule"),

@@ -64,6 +64,12 @@ class Chart:
     spec: Mapping[str, Any]
     wide: bool = False
 
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
+        """What a notebook shows: the chart where it draws Vega-Lite, else its caption and words."""
+        from assay.report.notebook import drawn
+
+        return drawn(self)
+
 
 def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The finished chart as plain data, its rows next to the encodings."""

@@ -13,6 +13,7 @@ from assay.report.sentences import history
 from assay.report.sentences.history import AnnotatedHistory, FactChange
 from assay.report.tables import Table, TableBody, TableRow
 
+TEMPLATE = "history.html"
 MOST_CHARTS = 24  # of histories, those with the worst steps first; the table lists every one
 _SYMBOLS = {True: "▲", False: "▼", None: "◆"}
 _KINDS = {True: "faster", False: "slower", None: "undecided"}  # colors in the style sheet
@@ -24,28 +25,28 @@ def html(histories: Sequence[AnnotatedHistory], command: str) -> str:
     histories  of one metric, at least one
     command    as typed, to make the page again
     """
+    shown = values(histories)
+    shown["sections"].append(("reproduce", "How to reproduce"))
+    return document(TEMPLATE, **shown, typed=command)
+
+
+def values(histories: Sequence[AnnotatedHistory]) -> dict[str, Any]:
+    """What the template shows."""
     ordered = sorted(histories, key=_gravity)
     drawn = ordered[:MOST_CHARTS]
-    return document(
-        "history.html",
-        kicker="Assay history",
-        title=figures.metric(histories[0].history.point.metric),
-        lead=history.lead(ordered),
-        about=_about(ordered),
-        sections=[
-            ("histories", "Histories"),
-            ("numbers", "Numbers"),
-            ("reproduce", "How to reproduce"),
-        ],
-        false_alarms=history.false_alarms(ordered),
-        histories=[
-            _section(one, figure)
-            for one, figure in zip(drawn, numbered(chart(one.history) for one in drawn), strict=True)
-        ],
-        left_out=len(ordered) - len(drawn),
-        overview=_overview(ordered),
-        command=command,
-    )
+    charts = numbered(chart(one.history) for one in drawn)
+    return {
+        "kicker": "Assay history",
+        "title": figures.metric(histories[0].history.point.metric),
+        "lead": history.lead(ordered),
+        "about": _about(ordered),
+        "sections": [("histories", "Histories"), ("numbers", "Numbers")],
+        "false_alarms": history.false_alarms(ordered),
+        "charts": charts,
+        "histories": [_section(one, figure) for one, figure in zip(drawn, charts, strict=True)],
+        "left_out": len(ordered) - len(drawn),
+        "overview": _overview(ordered),
+    }
 
 
 def _gravity(one: AnnotatedHistory) -> tuple[int, float]:

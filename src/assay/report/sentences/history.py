@@ -34,6 +34,11 @@ class AnnotatedHistory:
     history: History
     changes: tuple[tuple[FactChange, ...], ...]
 
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        return notebook.history(self)
+
 
 def told(
     history: History, changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]]

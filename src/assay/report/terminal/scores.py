@@ -68,6 +68,11 @@ def _per_million(run: TrainingRun) -> float | None:
     return run.minutes / run.samples * 1e6 if run.minutes and run.samples else None
 
 
+def verdict(scored: ScoredSet) -> str:
+    """The score of a set in one line, or that it has none."""
+    return _score_line(scored).plain
+
+
 def _score_line(scored: ScoredSet) -> Text:
     score = scored.score
     spread = ""

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.analyse.doubts import KINDS, rank
+from assay.analyse.feeding import Feeding
 from assay.analyse.statistics import bands
 from assay.records import (
     Comparison,
@@ -177,6 +178,11 @@ def doubts_of_curves(curves: Sequence[Scaling]) -> RenderableType:
     """The doubts about the curves' sizes, each doubt once."""
     every = [(doubt, p) for c in curves for p in c.points for doubt in p.doubts]
     return doubts(_by_code(every), sum(len(c.points) for c in curves))
+
+
+def doubts_of_feedings(found: Sequence[Feeding]) -> RenderableType:
+    """The doubts about supplies and demands, each doubt once."""
+    return doubts(_by_code([(doubt, one) for one in found for doubt in one.doubts]), len(found))
 
 
 def _looked_at(estimates: Sequence[Estimate]) -> list[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,35 +13,55 @@ from assay.analyse.comparison.compare import hold_against
 from assay.analyse.comparison.groups import Group, group
 from assay.analyse.comparison.sides import led_by, primary_metrics
 from assay.errors import InputError, Problem
-from assay.records import Comparison, Point, Result, digest_of
-from assay.run import drive
+from assay.records import Comparison, Point, Result, Run, digest_of
+from assay.run import drive, last_words
 from assay.run.interim_looks import spent_s
 from assay.run.progress import Tell
 from assay.run.request import RunRequest
 from assay.rundir import session as rundir
-from assay.rundir.session import Session
+from assay.rundir.session import Attempt, Session
 from assay.stacks.exploring.rungs import CandidateBlocks, comparison
-from assay.stacks.exploring.spec import Spec
 from assay.suite import Suite, Systems, document
 from assay.workloads import PARAMS
 
 Block = tuple[str, int]  # session and number
 
 
+@dataclass(frozen=True)
+class MeasuredWork:
+    """What every stack runs.
+
+    name       of the suite that the sessions are of
+    content    of a suite, without its name, systems and repeats
+    directory  where relative paths start
+    where      the place of a key in the file that the user wrote
+    """
+
+    name: str
+    content: Mapping[str, Any]
+    directory: Path
+    margin: float
+    seed: int
+    where: Callable[..., str]
+
+
 @dataclass
 class Measuring:
-    """The sessions of an exploration so far, and what they say.
+    """The sessions of an exploration or a bisection so far, and what they say.
 
     results   all, of all sessions of this call
     sessions  their names, in order
+    stated    benchmark → its primary metric, where the suite states one
     """
 
-    spec: Spec
+    work: MeasuredWork
     runs_dir: Path
     progress: Tell
     command_line: Sequence[str]
     results: list[Result] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
+    stated: Mapping[str, str] = field(default_factory=dict)
+    _attempts: dict[str, Attempt] = field(default_factory=dict)
 
     def run(self, systems: Mapping[str, Mapping[str, Any]], blocks: int, rung: tuple[int, int]) -> float:
         """Run this many shuffled blocks of these systems, the incumbent first; seconds that its trials took.
@@ -59,24 +79,29 @@ class Measuring:
         last = session.last_attempts()
         found = [read.result(last[trial.id]) for trial in planned.trials if trial.id in last]
         self.results += found
+        self._attempts |= {one.run.id: last[one.run.trial.id] for one in found}
         self.sessions.append(session.id)
-        self._stated = planned.primary_metric
+        self.stated = planned.primary_metric
         return spent_s({one.run.id: [one.run] for one in found})
+
+    def last_line(self, run: Run) -> str:
+        """What a failed run's first rank to fail printed last."""
+        return last_words.last_line(self._attempts[run.id], run.exits)
 
     def _parsed(
         self, systems: Mapping[str, Mapping[str, Any]], blocks: int, rung: tuple[int, int]
     ) -> tuple[Suite, Systems]:
         content = {
-            "suite": self.spec.name,
-            **self.spec.measure,
+            "suite": self.work.name,
+            **self.work.content,
             "systems": list(systems),
             "baseline": next(iter(systems)),
             "repeats": blocks,
-            "margin": self.spec.content.margin,
-            "seed": int(digest_of([self.spec.content.seed, *rung])[:12], 16),
+            "margin": self.work.margin,
+            "seed": int(digest_of([self.work.seed, *rung])[:12], 16),
         }
-        source = document.of_data(content, str(self.spec.directory / "suite.json"))
-        places = document.of_data(systems, str(self.spec.directory / "systems.json"))
+        source = document.of_data(content, str(self.work.directory / "suite.json"))
+        places = document.of_data(systems, str(self.work.directory / "systems.json"))
         try:
             return suite.parse(
                 source,
@@ -89,7 +114,7 @@ class Measuring:
             at = {"systems.json": "options"}
             raise InputError(
                 [
-                    Problem(self.spec.where(at.get(Path(one.where).name, "measure")), one.what)
+                    Problem(self.work.where(at.get(Path(one.where).name, "measure")), one.what)
                     for one in error.problems
                 ]
             ) from error
@@ -109,16 +134,12 @@ class Measuring:
         theirs = [
             one for one in self.results if one.run.trial.system == incumbent and _block(one) in together
         ]
-        metrics = led_by(self._stated, read.metrics)
-        primary = primary_metrics([*own, *theirs], metrics, self._stated)
-        outcome = hold_against(
-            theirs, own, margin=self.spec.content.margin, names=(incumbent, name), metrics=metrics
-        )
+        metrics = led_by(self.stated, read.metrics)
+        primary = primary_metrics([*own, *theirs], metrics, self.stated)
+        outcome = hold_against(theirs, own, margin=self.work.margin, names=(incumbent, name), metrics=metrics)
         leading = [c for c in outcome.comparisons if primary.get(c.point.benchmark) == c.point.metric]
         directions = {c.point.better for c in leading}
-        a, b = (
-            _by_block(group(of, metrics, among=(*own, *theirs)).values(), primary) for of in (theirs, own)
-        )
+        a, b = (by_block(group(of, metrics, among=(*own, *theirs)).values(), primary) for of in (theirs, own))
         blocks = [block for block in a if block in b and a[block].keys() == b[block].keys()]
         if not leading or not blocks:
             return None, next(
@@ -126,14 +147,14 @@ class Measuring:
             )
         if len(directions) > 1:
             what = "measure: its benchmarks have metrics with different directions; measure them separately"
-            raise InputError([Problem(self.spec.where("measure"), what)])
+            raise InputError([Problem(self.work.where("measure"), what)])
         lost = tuple(max(c.lost_to_others[side] for c in leading) for side in (0, 1))
-        values = tuple((_mean(a[block]), _mean(b[block])) for block in blocks)
+        values = tuple((block_mean(a[block]), block_mean(b[block])) for block in blocks)
         found = comparison(
             CandidateBlocks(name, values, (lost[0], lost[1])),
             _point(leading),
             incumbent,
-            self.spec.content.margin,
+            self.work.margin,
             max_repeats,
         )
         return replace(found, doubts=tuple(dict.fromkeys(d for c in leading for d in c.doubts))), ""
@@ -143,7 +164,7 @@ def _block(result: Result) -> Block:
     return result.run.session, result.run.trial.block
 
 
-def _by_block(groups: Iterator[Group] | Any, primary: Mapping[str, str]) -> dict[Block, dict[str, float]]:
+def by_block(groups: Iterator[Group] | Any, primary: Mapping[str, str]) -> dict[Block, dict[str, float]]:
     """Block → the value of the leading metric at each point."""
     found: dict[Block, dict[str, float]] = {}
     for one in groups:
@@ -156,7 +177,7 @@ def _by_block(groups: Iterator[Group] | Any, primary: Mapping[str, str]) -> dict
     return found
 
 
-def _mean(values: Mapping[str, float]) -> float:
+def block_mean(values: Mapping[str, float]) -> float:
     """Geometric mean over the points of a block."""
     return math.exp(math.fsum(map(math.log, values.values())) / len(values))
 

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
+from assay.stacks.exploring.measuring import MeasuredWork
 from assay.stacks.requirement_files import logical_lines
 from assay.suite import document
 from assay.suite.document import Document
@@ -23,6 +24,8 @@ from assay.suite.findings import checked, in_order, shown
 from assay.suite.model import Duration, Margin, Name
 
 _LARGEST_BYTES: Final = 1 << 20
+SET_HERE: Final = ("suite", "systems", "baseline", "repeats", "seed", "margin", "order")
+"""What a suite says that an exploration or a bisection sets by itself."""
 
 
 def _range(text: str) -> str:
@@ -146,6 +149,12 @@ class Spec:
         """Name of the exploration."""
         return self.content.explore
 
+    @property
+    def work(self) -> MeasuredWork:
+        """What every stack runs."""
+        content = self.content
+        return MeasuredWork(self.name, self.measure, self.directory, content.margin, content.seed, self.where)
+
     def where(self, *path: str | int) -> str:
         """`spec.yaml:12` for the value at a path of keys."""
         return self.source.where(*path)
@@ -218,9 +227,7 @@ def _measure(content: SpecFile, directory: Path, source: Document) -> tuple[Mapp
         if where.problems or not isinstance(where.data, dict):
             return {}, list(where.problems) or [Problem(where.where(), "expected a suite: a mapping")]
         data = {key: value for key, value in where.data.items() if key != "suite"}
-    own = [
-        key for key in ("suite", "systems", "baseline", "repeats", "seed", "margin", "order") if key in data
-    ]
+    own = [key for key in SET_HERE if key in data]
     if isinstance(content.measure, str):
         return {key: value for key, value in data.items() if key not in own}, []
     what = "is set by the exploration; remove it here"

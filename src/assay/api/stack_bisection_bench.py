@@ -1,0 +1,160 @@
+"""Stacks of a line built and measured, as a search requests them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.stacks.bisecting.lines import StackLine
+    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Stack
+    from assay.stacks.exploring.environments import Workshop
+    from assay.stacks.exploring.journal import Journal
+    from assay.stacks.exploring.measuring import Measuring
+
+GOOD, BAD = "good", "bad"
+
+
+@dataclass
+class StackBench:
+    """Builds and measures the stacks of one line.
+
+    number   of the line in its bisection
+    spent_s  time that builds and trials took
+    names    of the stacks that were built, as their systems in sessions
+    failing  stacks that can't import their packages, and how they fail
+    """
+
+    workshop: Workshop
+    journal: Journal
+    number: int
+    line: StackLine
+    search: Search
+    measuring: Measuring
+    say: Callable[[str], None]
+    spent_s: float = 0.0
+    names: dict[Stack, str] = field(default_factory=dict)
+    failing: dict[Stack, str] = field(default_factory=dict)
+    unbuildable: dict[Stack, str] = field(default_factory=dict)
+    step: int = 0
+
+    def title(self, stack: Stack) -> str:
+        """What a stack is, in a few words."""
+        if stack in (self.search.good, self.search.bad):
+            return GOOD if stack == self.search.good else BAD
+        if not self.line.alone:
+            return self.line.names[len(stack) - 1].rpartition(" → ")[2]
+        left = self.search.bad - stack
+        if len(stack) == 1 or len(left) == 1:
+            start, (change,) = (f"{GOOD} with", stack) if len(stack) == 1 else (f"{BAD} without", left)
+            return f"{start} {self.line.names[change]}"
+        return f"{GOOD} with {len(stack)} of {len(self.line.names)} changes"
+
+    def about(self, request: Measure) -> str:
+        """The next step, and how many may be left."""
+        chances = [p for p in self.search.probabilities.values() if p > 0] or [
+            1 / len(self.line.names)
+        ] * len(self.line.names)
+        whole = math.fsum(chances)
+        bits = -math.fsum(p / whole * math.log2(p / whole) for p in chances)
+        what = " and ".join(self.title(one) for one in request.stacks)
+        left = math.ceil(bits) + 1
+        return f"{self.line.what}, step {self.step + 1}, about {left} left: {request.blocks} blocks of {what}"
+
+    def answer(self, request: Measure) -> BlocksOutcome:
+        """What the request asks for, measured; or which of its stacks can't be built."""
+        from assay.stacks.bisecting.search import BlocksOutcome
+
+        self.step += 1
+        done = any(
+            one["line"] == self.number and one["step"] == self.step for one in self.journal.of("measured")
+        )
+        systems = {}
+        for stack in request.stacks:
+            place = self._made(stack, build=not done)
+            if place is None:
+                return BlocksOutcome(unbuildable=(stack,))
+            if stack not in self.failing:
+                env = dict(self.line.variables(stack))
+                systems[self.names[stack]] = {"launcher": "local", "python": place, "env": env}
+        before = len(self.measuring.results)
+        self.spent_s += self.measuring.run(systems, request.blocks, (self.number, self.step))
+        if not done:
+            self.journal.add("measured", line=self.number, step=self.step)
+        return BlocksOutcome(tuple(self._blocks(request, self.measuring.results[before:])))
+
+    def _blocks(self, request: Measure, results: Sequence[Any]) -> Iterator[dict[Stack, Any]]:
+        from assay import read
+        from assay.analyse.comparison.sides import led_by
+        from assay.stacks.bisecting.values import block_values
+
+        stated = self.measuring.stated
+        values = block_values(results, led_by(stated, read.metrics), stated, self.measuring.last_line)
+        for block in values or [{} for _ in range(request.blocks)]:
+            found: dict[Stack, Any] = {
+                stack: block[self.names[stack]] for stack in request.stacks if self.names.get(stack) in block
+            }
+            yield found | {stack: self.failing[stack] for stack in request.stacks if stack in self.failing}
+
+    def _made(self, stack: Stack, *, build: bool) -> str | None:
+        """The interpreter of a stack, which is built if need be; None if it can't be."""
+        from assay.stacks.exploring.environments import BuildFailure
+
+        if stack in self.unbuildable:
+            return None
+        recipe = self.line.recipe(stack)
+        began = time.monotonic()
+        place = self.workshop.locked(recipe)
+        failure = place if isinstance(place, BuildFailure) else None
+        if not isinstance(place, BuildFailure) and build and stack not in self.failing:
+            failure = self.workshop.build(recipe, place)
+        key = {"line": self.number, "stack": sorted(stack)}
+        kept = next((one for one in self.journal.of("made") if key.items() <= one.items()), None)
+        if kept is None:
+            self.journal.add(
+                "made",
+                **key,
+                seconds=time.monotonic() - began,
+                failure=None if failure is None else failure.kind,
+                why="" if failure is None else failure.why,
+            )
+            kept = self.journal.lines[-1]
+        if stack not in self.names:
+            self.spent_s += kept["seconds"]
+            self.names[stack] = self._name(stack)
+        return self._failed(stack, kept) if kept["failure"] else str(getattr(place, "python", ""))
+
+    def _failed(self, stack: Stack, kept: Mapping[str, Any]) -> str | None:
+        """Note a failed build: failing to import is an outcome, failing to install is none."""
+        if kept["failure"] == "does not install":
+            if stack in (self.search.good, self.search.bad):
+                raise InputError(
+                    f"{kept['why']}\n{self.title(stack)}: the stack can't be installed: see above"
+                )
+            self.unbuildable[stack] = kept["why"]
+            self.names.pop(stack, None)
+            self.say(f"{self.title(stack)}: can't be installed: {kept['why'][:200]}")
+            return None
+        if stack == self.search.good:
+            raise InputError(f"{kept['why']}\n{GOOD}: the good stack {kept['failure']}: see above")
+        self.failing[stack] = kept["failure"]
+        return ""
+
+    def _name(self, stack: Stack) -> str:
+        if stack in (self.search.good, self.search.bad):
+            return self.title(stack)
+        return f"m{len(self.names) + len(self.unbuildable) + 1:02d}"
+
+    def clear(self) -> None:
+        """Remove the environments; their locks are kept."""
+        from assay.stacks.exploring.environments import Environment
+
+        for stack in self.names:
+            place = self.workshop.locked(self.line.recipe(stack))
+            if isinstance(place, Environment):
+                self.workshop.remove(place)

@@ -1,0 +1,174 @@
+"""Images built from container files, tested as an arbitrary user, and pushed, here or on a cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from assay.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.stacks.engines import LocalImage
+    from assay.stacks.smoke_test import SmokeTest
+
+DEFAULT_TIMEOUT_S: Final = 3600.0
+_LARGEST_BYTES: Final = 1 << 20  # of a container file; a ConfigMap can't have more either
+_REFERENCE: Final = re.compile(
+    r"(?P<registry>localhost(?::\d+)?|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?|[a-z0-9-]+:\d+|\[[0-9a-f:]+\](?::\d+)?)"
+    r"(?P<path>(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::(?P<tag>\w[\w.-]{0,127}))?"
+)
+_TAG: Final = re.compile(r"[a-z0-9][\w./:-]*")
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+Platform = Literal["openshift", "kubernetes"]
+
+
+@dataclass(frozen=True)
+class BuiltStack:
+    """The result of `build_stack`.
+
+    pushed   `registry/name@sha256:…`, for a system's `image`; None if it was not pushed
+    built_s  time that the build took
+    """
+
+    tag: str
+    image: LocalImage
+    test: SmokeTest
+    pushed: str | None
+    built_s: float
+
+
+def build_stack(
+    file: str | PathLike[str],
+    *,
+    tag: str,
+    engine: str = "podman",
+    push: str | None = None,
+    verify_tls: bool = True,
+    context: str | PathLike[str] | None = None,
+    modules: Sequence[str] = (),
+    options: Sequence[str] = (),
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    on_line: Callable[[str], None] | None = None,
+) -> BuiltStack:
+    """Build a container file, run the smoke test in the image, and push it if that passes.
+
+    engine    podman or buildah; it has the credentials of registries
+    push      `registry/name[:tag]`; the tag is the beginning of the image's ID by default
+    context   a directory that the file may copy from; default: none
+    modules   must be importable; default: those that the file checks, else each package that has a module
+              of its name
+    options   further options of the engine's `build`
+    on_line   receives each line of the engine's output
+
+    Raises InputError if something can't be used as written; HostError if the engine fails, with its last
+    lines, or if it takes longer than `timeout_s`.
+    """
+    from assay.stacks import engines, smoke_test
+
+    path, text = Path(file), _text(Path(file))
+    _check(tag, push, modules)
+    chosen = engines.ENGINES.get(engine)
+    if chosen is None:
+        raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
+    began, say = time.monotonic(), on_line or _silent
+    engines.build(
+        chosen,
+        path,
+        tag,
+        context=None if context is None else Path(context),
+        options=options,
+        on_line=say,
+        timeout_s=timeout_s,
+    )
+    built_s = time.monotonic() - began
+    image = chosen.image(tag)
+    argv = smoke_test.argv(_modules(text, modules))
+    done = chosen.run(tag, smoke_test.USER, argv, timeout_s)
+    test = smoke_test.outcome(done.exit_code, f"{done.stderr}\n{done.stdout}")
+    pushed = None
+    if push is not None and test.passed:
+        match = _REFERENCE.fullmatch(push)
+        reference = (
+            push if match is None or match["tag"] else f"{push}:{image.id.removeprefix('sha256:')[:12]}"
+        )
+        digest = engines.push(chosen, tag, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s)
+        pushed = f"{reference.rpartition(':')[0]}@{digest}"
+    return BuiltStack(tag, image, test, pushed, built_s)
+
+
+def render_build(
+    file: str | PathLike[str],
+    platform: Platform,
+    *,
+    name: str,
+    push: str | None = None,
+    secret: str | None = None,
+    namespace: str | None = None,
+    modules: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Objects that build, test and push a container file on a cluster; they hold no credentials.
+
+    push    `registry/name[:tag]`; on OpenShift, None: an ImageStream
+    secret  name of a Secret of type kubernetes.io/dockerconfigjson that is there
+
+    Raises InputError if something can't be used as written.
+    """
+    from assay.stacks import build_objects
+
+    text = _text(Path(file))
+    _check(name, push, modules)
+    for option, value in (("--tag", name), ("--push-login", secret), ("--namespace", namespace)):
+        if value is not None and not _OBJECT_NAME.fullmatch(value):
+            raise InputError([Problem(option, f"{value!r} is not a name in Kubernetes: a-z, 0-9 and '-'")])
+    found = _modules(text, modules)
+    if platform == "openshift":
+        return build_objects.openshift_objects(
+            text, name, push=push, secret=secret, namespace=namespace, modules=found
+        )
+    if push is None:
+        raise InputError([Problem("--push", "a Job has to push the image: name a registry")])
+    return build_objects.job_objects(text, name, push=push, secret=secret, namespace=namespace, modules=found)
+
+
+def _silent(line: str) -> None:
+    """Show nothing."""
+
+
+def _text(path: Path) -> str:
+    from assay.inputs import read_whole
+    from assay.redact import secrets_in_text
+
+    text = read_whole(path, _LARGEST_BYTES).decode("utf-8", "replace")
+    if not re.search(r"^\s*FROM\s", text, re.MULTILINE | re.IGNORECASE):
+        raise InputError([Problem(str(path), "it has no FROM, so it is not a container file")])
+    if secrets_in_text(text):
+        what = "it has a credential, which everybody with the image could read; mount it during the build"
+        raise InputError([Problem(str(path), what)])
+    return text
+
+
+def _check(tag: str, push: str | None, modules: Sequence[str]) -> None:
+    problems = []
+    if not _TAG.fullmatch(tag):
+        problems.append(Problem("--tag", f"{tag!r} is not a name of an image, like lab/resnet50:1"))
+    if push is not None and not _REFERENCE.fullmatch(push):
+        what = f"{push!r} is not a place in a registry; write REGISTRY/NAME[:TAG]: registry.lab/stack:1"
+        problems.append(Problem("--push", what))
+    problems += [
+        Problem("--import", f"{one!r} is not a module") for one in modules if not _MODULE.fullmatch(one)
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _modules(text: str, modules: Sequence[str]) -> tuple[str, ...]:
+    from assay.stacks.containerfile import checked_modules
+
+    return tuple(modules) or checked_modules(text)

@@ -1,0 +1,23 @@
+"""`assay queue stop`."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+
+from assay.cli.options import RUNS
+
+
+@click.command("stop")
+@click.argument("name", metavar="RUN")
+@RUNS
+def command(name: str, runs_dir: Path) -> None:
+    """Stop RUN of the queue, or keep it from starting.
+
+    What it started is ended, as after Ctrl-C; the same suite resumes its session.
+    """
+    from assay.api.queues import stop_queued
+
+    stop_queued(name, getpass.getuser(), runs=runs_dir)

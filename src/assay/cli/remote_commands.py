@@ -1,0 +1,115 @@
+"""Commands that a server answers from its own runs, for `assay --server URL COMMAND …`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from click.core import ParameterSource
+
+# each only reads, and is answered from the runs directory
+COMMANDS = (
+    "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "show", "top",
+)  # fmt: skip
+LONGEST_S = 120.0
+PATH = "/api/v1/command"
+_SECRETS = ("ASSAY_TOKENS", "ASSAY_TOKEN")
+
+
+@dataclass(frozen=True)
+class CommandAnswer:
+    """What a command printed, and its exit code."""
+
+    exit_code: int
+    output: str
+    error: str
+
+
+def refusal(words: Sequence[str]) -> str:
+    """Why a server does not answer this command; "" if it does. Nothing is run."""
+    name = words[0] if words else ""
+    if name not in COMMANDS:
+        return f"{name or 'this'} works only where the runs are; a server answers {', '.join(COMMANDS)}"
+    command: click.Command = importlib.import_module(f"assay.cli.{_module(name)}").command
+    if isinstance(command, click.Group):
+        return f"{name} has parts, which a server does not answer"
+    if {"-h", "--help"} & set(words):
+        return "ask for help without --server"
+    try:
+        context = command.make_context(name, list(words[1:]))
+    except click.BadParameter as error:  # for a file: the same answer whether the server has it or not
+        return _names_a_file(error.param) or error.format_message()
+    except click.ClickException as error:
+        return error.format_message()
+    for parameter in command.params:
+        is_given = context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
+        if is_given and (why := _names_a_file(parameter)):
+            return why
+    return ""
+
+
+def _names_a_file(parameter: click.Parameter | None) -> str:
+    if parameter is None or not isinstance(parameter.type, click.Path | click.File):
+        return ""
+    return f"{parameter.opts[0]} names a file, which is not on the server: omit it, or omit --server"
+
+
+def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
+    """A command answered from these runs, in its own process. Raises click.UsageError if it is refused."""
+    if why := refusal(words):
+        raise click.UsageError(why)
+    environment = {
+        name: value for name, value in os.environ.items() if name not in (*_SECRETS, "ASSAY_SERVER")
+    }
+    environment |= {"COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
+    environment |= {"FORCE_COLOR": "1"} if is_colored else {"NO_COLOR": "1"}
+    own = ["--runs", str(runs.absolute())] if _takes_runs(words[0]) else []  # first: a `--` may follow
+    line = [sys.executable, "-P", "-m", "assay", words[0], *own, *words[1:]]
+    try:
+        done = subprocess.run(
+            line,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return CommandAnswer(5, "", f"assay: this took longer than {LONGEST_S:.0f} s on the server\n")
+    return CommandAnswer(
+        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
+
+
+def forward(server: str, token_file: Path | None, ca_file: Path | None, words: Sequence[str]) -> NoReturn:
+    """Ask a server, print what it answers, and exit with its code."""
+    from assay.remote import AssayServer, token_of
+
+    if why := refusal(words):
+        raise click.UsageError(why)
+    query: dict[str, Any] = {"word": list(words), "columns": shutil.get_terminal_size().columns}
+    query |= {"color": "true"} if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
+    found = AssayServer(server, token_of(token_file), ca_file).ask("GET", PATH, query).document
+    click.echo(str(found["output"]), nl=False)
+    click.echo(str(found["error"]), nl=False, err=True)
+    sys.stdout.flush()
+    sys.exit(int(found["exit_code"]))
+
+
+def _takes_runs(name: str) -> bool:
+    command: click.Command = importlib.import_module(f"assay.cli.{_module(name)}").command
+    return any(parameter.name == "runs_dir" for parameter in command.params)
+
+
+def _module(name: str) -> str:
+    from assay.cli import COMMANDS as ALL
+
+    return ALL[name][0]

@@ -1,0 +1,199 @@
+"""`assay stack build`: a container file built, tested and pushed, or the objects that do it on a cluster."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.errors import EXIT_OK, EXIT_WORSE
+
+if TYPE_CHECKING:
+    from assay.api.stack_builds import BuiltStack
+
+_STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("build_options", nargs=-1, type=click.UNPROCESSED)
+@click.option("--tag", required=True, metavar="NAME", help="Name of the image here, or of the objects.")
+@click.option(
+    "--engine",
+    type=click.Choice(["podman", "buildah"]),
+    default="podman",
+    show_default=True,
+    help="What builds. It has the credentials of registries: log in with it.",
+)
+@click.option(
+    "--push", metavar="REGISTRY/NAME[:TAG]", help="Push the image there once it has passed the test."
+)
+@click.option(
+    "--tls-verify/--no-tls-verify", default=True, help="Whether the registry must have a valid certificate."
+)
+@click.option(
+    "--context",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Directory that FILE may copy from. [default: none]",
+)
+@click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Module that must be importable. [default: those that FILE checks]",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    callback=options.duration,
+    default="1h",
+    show_default=True,
+    metavar="TIME",
+    help="End a build, a test or a push that takes longer.",
+)
+@click.option(
+    "--render",
+    type=click.Choice(["openshift", "kubernetes"]),
+    help="Build nothing; print a BuildConfig and an ImageStream, or a Job, that build on a cluster.",
+)
+@click.option("--namespace", metavar="NAME", help="Namespace of the rendered objects.")
+@click.option(
+    "--push-login",
+    metavar="NAME",
+    help="Secret there with the registry's credentials, for rendered objects.",
+)
+@options.JSON
+def command(
+    file: Path,
+    build_options: tuple[str, ...],
+    tag: str,
+    engine: str,
+    push: str | None,
+    tls_verify: bool,
+    context: Path | None,
+    modules: tuple[str, ...],
+    timeout_s: float,
+    render: str | None,
+    namespace: str | None,
+    push_login: str | None,
+    as_json: bool,
+) -> None:
+    """Build the image of a container file, test it, and push it.
+
+    The test runs in the image as a user ID that nobody has, with group 0, as OpenShift does: the modules can
+    be imported, and HOME is writable. An image that fails is not pushed. What follows `--` is for the
+    engine's `build`. A build that was stopped continues with the same command, from the engine's layers.
+
+    \b
+    Examples:
+      assay stack build locked/Containerfile --tag lab/stack:1
+      assay stack build Containerfile --tag lab/stack:1 --push registry.lab:5000/stack:1
+      assay stack build Containerfile --tag stack -- --volume ~/.config/pip/pip.conf:/etc/pip.conf:ro
+      assay stack build Containerfile --tag stack --render openshift | oc apply -f -
+
+    \b
+    Exit codes: 0 built, tested, and pushed if requested; 1 the image does not pass the test; 4 FILE or an
+    option can't be used; 5 the engine or the registry failed.
+    """
+    from assay.api import stack_builds
+
+    if render is not None:
+        from assay.launch.kubernetes.manifests import as_yaml
+
+        objects = stack_builds.render_build(
+            file,
+            render,  # type: ignore[arg-type]  # click has checked it
+            name=tag,
+            push=push,
+            secret=push_login,
+            namespace=namespace,
+            modules=modules,
+        )
+        if as_json:
+            options.echo_json({"schema": "assay.stack-build/1", "objects": objects})
+        else:
+            click.echo(as_yaml(objects), nl=False)
+        return
+    with _steps() as on_line:
+        built = stack_builds.build_stack(
+            file,
+            tag=tag,
+            engine=engine,
+            push=push,
+            verify_tls=tls_verify,
+            context=context,
+            modules=modules,
+            options=build_options,
+            timeout_s=timeout_s,
+            on_line=on_line,
+        )
+    if as_json:
+        from assay.documents.stack_builds import document
+
+        options.echo_json(document(built))
+    else:
+        for line in _lines(built, push):
+            click.echo(line)
+    sys.exit(EXIT_OK if built.test.passed else EXIT_WORSE)
+
+
+def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:
+    from assay.report.terminal.verdicts import printable
+    from assay.stacks.smoke_test import USER
+    from assay.units import counted, human, human_seconds
+
+    if built.pushed is not None:
+        yield f"Use image: {built.pushed}"
+    elif built.test.passed:
+        yield f"Use image: {built.tag}"
+    else:
+        also = "; it is not pushed" if push else ""
+        yield f"Don't use {built.tag}: it does not work as an arbitrary user{also}."
+    size = "" if built.image.size_bytes is None else f", {human(float(built.image.size_bytes), 'B')}"
+    yield f"Built in {human_seconds(built.built_s)}{size}: {built.image.id}"
+    yield from (printable(f"  {what}: {why}") for what, why in built.test.failed)
+    if built.test.passed:
+        modules = counted(len(built.test.modules), "module")
+        yield f"As user {USER} HOME is writable, and {modules} can be imported."
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """The engine's steps: a bar with the time left on a terminal, else a line for each."""
+    from assay.report.terminal.verdicts import printable
+
+    if not sys.stderr.isatty():
+        yield lambda line: click.echo(printable(line), err=True) if _STEP.match(line) else None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Building", total=None)
+
+        def on_line(line: str) -> None:
+            if match := _STEP.match(line):
+                bar.update(task, completed=int(match[1]) - 1, total=int(match[2]))
+
+        yield on_line

@@ -1,0 +1,27 @@
+"""`assay queue --json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assay import redact
+from assay.records import to_plain
+
+if TYPE_CHECKING:
+    from assay.api.queues import RunQueue
+    from assay.queue.requests import QueuedRun
+
+
+def document(found: RunQueue) -> dict[str, Any]:
+    """Every request, oldest first."""
+    return {
+        "schema": "assay.queue/1",
+        "has_worker": found.has_worker,
+        "runs": [run_document(one) for one in found.runs],
+    }
+
+
+def run_document(one: QueuedRun) -> dict[str, Any]:
+    """One request and what became of it, without secrets."""
+    plain: dict[str, Any] = redact.redacted(to_plain(one))
+    return plain

@@ -1,0 +1,64 @@
+"""`assay stack bisect --json`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from assay.records import to_plain
+
+if TYPE_CHECKING:
+    from assay.api.stack_bisections import BisectedLine, BisectionResult
+    from assay.stacks.bisecting.search import Culprit, SpeedEffect
+
+
+def document(found: BisectionResult) -> dict[str, Any]:
+    """The answer: every line that was bisected, the coarsest first."""
+    return {
+        "schema": "assay.stack-bisection/1",
+        "name": found.plan.name,
+        "ended": found.ended,
+        "error": found.error,
+        "changes": list(found.plan.names),
+        "fixed": [str(change) for change in found.plan.fixed],
+        "spent_s": found.spent_s,
+        "sessions": list(found.sessions),
+        "lines": [_line(one) for one in found.lines],
+    }
+
+
+def _line(line: BisectedLine) -> dict[str, Any]:
+    search = line.search
+    reverted = search.reverted
+    return {
+        "what": line.what,
+        "changes": list(line.names),
+        "ended": search.ended,
+        "kind": search.kind,
+        "culprits": [_culprit(line, one) for one in search.culprits],
+        "probabilities": {line.names[at]: p for at, p in search.probabilities.items()},
+        "bad_relative_to_good": _effect(search.whole),
+        "bad_without_culprits": {"fails": reverted} if isinstance(reverted, bool) else _effect(reverted),
+        "comparison": None if line.ends is None else to_plain(line.ends),
+        "builds": line.builds,
+        "unbuildable": [{"stack": name, "why": why} for name, why in line.unbuildable],
+        "then": line.then,
+    }
+
+
+def _culprit(line: BisectedLine, one: Culprit) -> dict[str, Any]:
+    return {
+        "changes": [line.names[at] for at in one.changes],
+        "probability": one.probability,
+        "good_with_it": {"fails": one.fails} if one.fails is not None else _effect(one.effect),
+        "explains": one.explains,
+    }
+
+
+def _effect(effect: SpeedEffect | None) -> dict[str, float] | None:
+    if effect is None:
+        return None
+    return {
+        name: math.exp(getattr(effect, of))
+        for name, of in (("ratio", "log"), ("low", "low"), ("high", "high"))
+    }

@@ -1,0 +1,147 @@
+"""The queue's directory: one directory a request, states by renames, locks that end with their process.
+
+```
+.queue/
+  worker.lock                  held by the process that takes requests in their order
+  worker.log                   what that process printed
+  audit.jsonl                  who did what, when, from where; only appended to
+  <id>/request.json            what is to run
+       lock                    held by the process that runs it
+       starts                  a line per start of that process: seconds since the epoch
+       session                 `suite/session`, once it is chosen
+       output.log              its progress
+       stop                    who asked it to stop
+       outcome.json            how it ended
+```
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from assay.durable import append, is_locked, locked, make_directory, sync, write_atomic, writing
+from assay.errors import BusyError, InputError
+from assay.inputs import read_whole
+from assay.queue.requests import QueuedRun, QueueOutcome, QueueRequest, State
+from assay.records import from_json, to_json
+
+NAME = ".queue"
+MOST_WAITING = 100
+LOCK_WAIT_S = 5.0  # a look at a lock holds it for an instant
+_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+
+
+class QueueDirectory:
+    """The queue of one runs directory."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs, self.path = runs, runs / NAME
+
+    def add(self, request: QueueRequest) -> str:
+        """Put a request at the end; returns its id. Raises BusyError if too many wait."""
+        waiting = sum(one.state in ("waiting", "interrupted") for one in self.all())
+        if waiting >= MOST_WAITING:
+            raise BusyError(f"{waiting} runs wait already; stop one of them, or wait")
+        at = datetime.fromtimestamp(request.created_at, UTC)
+        name = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        made = self.path / f".{name}.new"
+        make_directory(made)
+        write_atomic(made / "request.json", to_json(request).encode())
+        with writing(self.path):
+            made.rename(self.path / name)
+            sync(self.path)
+        return name
+
+    def all(self) -> list[QueuedRun]:
+        """Every request, oldest first."""
+        if not self.path.is_dir():
+            return []
+        return [self.one(p.name) for p in sorted(self.path.iterdir()) if _ID.fullmatch(p.name)]
+
+    def one(self, name: str) -> QueuedRun:
+        """A request by its id. Raises InputError if there is none, or its record is damaged."""
+        place = self.place(name)
+        try:
+            request = from_json(QueueRequest, read_whole(place / "request.json"))
+            outcome = _outcome(place)
+        except ValueError as error:
+            raise InputError(f"{place}: is damaged ({error}); remove it") from error
+        starts = tuple(float(line) for line in _text(place / "starts").split())
+        stopping = (place / "stop").exists()
+        state = _state(place, outcome, starts)
+        return QueuedRun(name, request, state, _text(place / "session").strip(), starts, stopping, outcome)
+
+    def place(self, name: str) -> Path:
+        """The directory of a request. Raises InputError if there is none."""
+        if not _ID.fullmatch(name) or not (self.path / name).is_dir():
+            raise InputError(f"the queue has no run {name!r}")
+        return self.path / name
+
+    def next(self) -> QueuedRun | None:
+        """The oldest request that has not ended; it may be running."""
+        return next((one for one in self.all() if one.outcome is None), None)
+
+    def worker(self) -> AbstractContextManager[None]:
+        """Hold the right to take requests. Raises BusyError if another process does."""
+        make_directory(self.path)
+        return locked(self.path / "worker.lock", f"the queue of {self.runs}", wait_s=LOCK_WAIT_S)
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether a process takes requests now."""
+        return is_locked(self.path / "worker.lock")
+
+    def running(self, name: str) -> AbstractContextManager[None]:
+        """Hold a request while it runs. Raises BusyError if another process does."""
+        return locked(self.place(name) / "lock", f"run {name} of the queue", wait_s=LOCK_WAIT_S)
+
+    def note_start(self, name: str, at: float) -> None:
+        """Record that its process starts."""
+        append(self.place(name) / "starts", f"{at:.3f}\n".encode())
+
+    def note_session(self, name: str, session: str) -> None:
+        """Record which session it works on."""
+        write_atomic(self.place(name) / "session", f"{session}\n".encode())
+
+    def ask_to_stop(self, name: str, by: str) -> None:
+        """Ask its process to stop, or keep it from starting."""
+        write_atomic(self.place(name) / "stop", f"{by}\n".encode())
+
+    def end(self, name: str, outcome: QueueOutcome) -> None:
+        """Record how it ended."""
+        write_atomic(self.place(name) / "outcome.json", to_json(outcome).encode())
+
+
+def last_output(directory: QueueDirectory, name: str, most_bytes: int = 16 << 10) -> Iterator[str]:
+    """The last lines that its process printed."""
+    path = directory.place(name) / "output.log"
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - most_bytes))
+        lines = file.read().decode(errors="replace").splitlines()
+    yield from lines[1 if size > most_bytes else 0 :]
+
+
+def _state(place: Path, outcome: QueueOutcome | None, starts: tuple[float, ...]) -> State:
+    if outcome is not None:
+        return "stopped" if outcome.answer == "stopped" else "ended"
+    if is_locked(place / "lock"):
+        return "running"
+    return "interrupted" if starts else "waiting"
+
+
+def _outcome(place: Path) -> QueueOutcome | None:
+    path = place / "outcome.json"
+    return from_json(QueueOutcome, read_whole(path)) if path.is_file() else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""

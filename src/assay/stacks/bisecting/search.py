@@ -1,0 +1,329 @@
+"""The search for the changes that made a stack worse. Pure: it yields what to measure, and gets the outcome.
+
+A stack is the set of the changes that it has: none for the good one, all for the bad one. The search bisects
+the line from the good stack to the bad one. Then it measures the good stack with only the change that it
+found. If that is not as bad as the bad one, another change is needed for it, or adds to it: the search goes
+on from there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.sequential import looks, nominal_p
+from assay.stacks.bisecting import posterior
+from assay.stacks.bisecting.posterior import Posterior
+
+Stack = frozenset[int]
+Value = float | str
+"""The logarithm of a stack's speed in a block, or how it failed."""
+Kind = Literal["slower", "fails"]
+Ended = Literal["found", "equal", "no difference", "better", "too few figures", "undecided", "time is up"]
+
+_MOST_STEPS: Final = 60  # of one line: the noise is too large for an answer by then
+_MOST_CULPRITS: Final = 4
+_SHARE: Final = 0.2  # of the whole effect: what is left over by less is not searched for; and of the error
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A request: run this many shuffled blocks, each with all of these stacks."""
+
+    stacks: tuple[Stack, ...]
+    blocks: int
+
+
+@dataclass(frozen=True)
+class BlocksOutcome:
+    """The answer to a request.
+
+    blocks       values by stack, for each block
+    unbuildable  stacks that can't be built; then there are no blocks
+    """
+
+    blocks: tuple[Mapping[Stack, Value], ...] = ()
+    unbuildable: tuple[Stack, ...] = ()
+
+
+@dataclass(frozen=True)
+class SpeedEffect:
+    """Logarithm of a ratio of speeds with its interval."""
+
+    log: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """Changes that made it worse: more than one only if no stack that can be built separates them.
+
+    probability  that they did, given the measurements
+    stack        the good one with them, what they require, and the culprits found before
+    effect       of that stack relative to the good one; None if it could not be built, or for failures
+    fails        whether that stack fails; None if it could not be built, or for slowdowns
+    explains     whether it is as bad as the bad one; None if that is open
+    """
+
+    changes: tuple[int, ...]
+    probability: float
+    stack: Stack
+    effect: SpeedEffect | None = None
+    fails: bool | None = None
+    explains: bool | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search must keep to.
+
+    error     probability with which a named change may be wrong
+    margin    share that counts as equal
+    requires  change → changes without which it can't be built
+    alone     whether stacks off the line exist: not so for versions and dates
+    """
+
+    error: float = 0.05
+    margin: float = 0.02
+    max_repeats: int = 20
+    requires: Mapping[int, Stack] = field(default_factory=dict)
+    alone: bool = True
+
+
+@dataclass
+class Search:
+    """The state of a search: what was measured, and what it means so far.
+
+    order  the changes, as the line applies them
+    """
+
+    order: tuple[int, ...]
+    settings: Settings
+    blocks: list[Mapping[Stack, Value]] = field(default_factory=list)
+    unbuildable: set[Stack] = field(default_factory=set)
+    culprits: list[Culprit] = field(default_factory=list)
+    probabilities: dict[int, float] = field(default_factory=dict)
+    kind: Kind | None = None
+    ended: Ended = "time is up"
+    whole: SpeedEffect | None = None
+    reverted: SpeedEffect | bool | None = None
+
+    @property
+    def good(self) -> Stack:
+        """Without any change."""
+        return frozenset()
+
+    @property
+    def bad(self) -> Stack:
+        """With all changes."""
+        return frozenset(self.order)
+
+    def run(self) -> Generator[Measure, BlocksOutcome, None]:
+        """The whole search; its results are this object's fields, at any time."""
+        yield from self._ends()
+        if self.kind is None:
+            return
+        base = self.good
+        while len(self.culprits) < _MOST_CULPRITS:
+            culprit = yield from self._bisected(base)
+            if culprit is None:
+                self.ended = "found" if self.culprits else "undecided"
+                return
+            self.culprits.append(culprit)
+            if not self.settings.alone:
+                break
+            culprit = yield from self._checked(culprit)
+            self.culprits[-1] = culprit
+            if culprit.explains is not False:
+                break
+            base = culprit.stack
+        self.ended = "found"
+        yield from self._without_needless()
+        yield from self._revert()
+
+    # The ends -------------------------------------------------------------------------------------------
+
+    def _ends(self) -> Generator[Measure, BlocksOutcome, None]:
+        """Blocks of the good and the bad stack until they differ."""
+        done, ends = 0, (self.good, self.bad)
+        for look in looks(self.settings.max_repeats):
+            yield from self._measure(ends, look - done)
+            done = look
+            (good_failed, good_ran), (bad_failed, bad_ran) = map(self._count, ends)
+            counts = (good_failed, good_ran - good_failed), (bad_failed, bad_ran - bad_failed)
+            if posterior.fails_more(*counts) >= 1 - self.settings.error:
+                self.kind, self.ended = "fails", "time is up"
+                return
+            self.whole = self._effect(*ends)
+            if self.whole is None:
+                self.ended = "too few figures"
+            elif good_failed != bad_failed:
+                self.ended = "no difference"  # perhaps a failure that comes and goes: look on
+            elif self.whole.high < -self._margin:
+                self.kind, self.ended = "slower", "time is up"
+                return
+            elif self.whole.low > self._margin:
+                self.ended = "better"
+                return
+            elif abs(self.whole.low) < self._margin and abs(self.whole.high) < self._margin:
+                self.ended = "equal"
+                return
+            else:
+                self.ended = "no difference"
+
+    @property
+    def _margin(self) -> float:
+        return math.log1p(self.settings.margin)
+
+    # One line -------------------------------------------------------------------------------------------
+
+    def _bisected(self, base: Stack) -> Generator[Measure, BlocksOutcome, Culprit | None]:
+        """The change between a base and the bad stack that is responsible; None if none can be named."""
+        rest = tuple(change for change in self.order if change not in base)
+        line = [base | frozenset(rest[:cut]) for cut in range(len(rest) + 1)]
+        last = len(rest)
+        for _ in range(_MOST_STEPS):
+            closed = [cut for cut in range(1, last) if line[cut] in self.unbuildable]
+            now = self._posterior(line)
+            found = now.responsible
+            self.probabilities = dict(zip(rest, found, strict=True))
+            together = posterior.groups(last, closed)
+            best = max(together, key=lambda group: sum(found[at] for at in group))
+            probability = min(sum(found[at] for at in best), 1.0)
+            if probability >= 1 - self.settings.error or len(together) == 1:
+                changes = tuple(rest[at] for at in best)
+                return Culprit(changes, probability, self._closure(base | frozenset(changes)))
+            open_cuts = [cut for cut in range(1, last) if cut not in closed]
+            measured = Counter(cut for cut in open_cuts for block in self.blocks if line[cut] in block)
+            cut = posterior.next_cut(now.first, open_cuts, measured)
+            yield from self._measure((line[0], line[last], line[cut]), self._blocks_needed())
+        return None
+
+    def _posterior(self, line: Sequence[Stack]) -> Posterior:
+        place = {stack: cut for cut, stack in enumerate(line)}
+        size = len(line) - 1
+        if self.kind == "fails":
+            outcomes = [
+                {place[stack]: isinstance(value, str) for stack, value in block.items() if stack in place}
+                for block in self.blocks
+            ]
+            return posterior.of_failure(size, outcomes)
+        speeds = [
+            {place[s]: v for s, v in block.items() if s in place and not isinstance(v, str)}
+            for block in self.blocks
+        ]
+        if not any({0, size} <= block.keys() for block in speeds):
+            return Posterior((1 / size,) * size, (1 / size,) * size)
+        return posterior.of_slowdown(size, speeds, self._margin)
+
+    def _blocks_needed(self) -> int:
+        """Blocks that tell a stack like the good end from one like the bad end in 98 % of cases."""
+        if self.kind == "fails":
+            failed, ran = self._count(self.bad)
+            return min(max(math.ceil(math.log(0.05) / math.log1p(-(failed + 0.5) / (ran + 1))), 1), 8)
+        differences = [b - a for a, b in self._pairs(self.good, self.bad)]
+        mean = math.fsum(differences) / len(differences)
+        variance = math.fsum((one - mean) ** 2 for one in differences) / max(len(differences) - 1, 1)
+        return min(max(math.ceil(12 * variance / mean**2), 2), 12)
+
+    def _closure(self, stack: Stack) -> Stack:
+        """With everything that its changes require."""
+        found = stack
+        while True:
+            more = found.union(*(self.settings.requires.get(change, frozenset()) for change in found))
+            if more == found:
+                return found
+            found = more
+
+    # What the found change does by itself ---------------------------------------------------------------
+
+    def _checked(self, culprit: Culprit) -> Generator[Measure, BlocksOutcome, Culprit]:
+        """The culprit with what was measured of the good stack with it."""
+        if culprit.stack == self.bad:
+            fails = True if self.kind == "fails" else None
+            return replace(culprit, effect=self.whole, fails=fails, explains=True)
+        done = 0
+        for look in looks(min(self.settings.max_repeats, 12)):
+            yield from self._measure((self.good, self.bad, culprit.stack), look - done)
+            done = look
+            if culprit.stack in self.unbuildable:
+                return culprit
+            if self.kind == "fails":
+                failed, ran = self._count(culprit.stack)
+                if failed or self._would_have_failed(ran):
+                    return replace(culprit, fails=bool(failed), explains=bool(failed))
+                continue
+            culprit = replace(culprit, effect=self._effect(self.good, culprit.stack))
+            rest, least = self._effect(culprit.stack, self.bad), self._least
+            if rest is not None and rest.low > -least:
+                return replace(culprit, explains=True)
+            if rest is not None and rest.high < -self._margin:
+                return replace(culprit, explains=rest.log > -least)
+        return culprit
+
+    def _without_needless(self) -> Generator[Measure, BlocksOutcome, None]:
+        """Drop culprits without which the others are as bad: one named in error needs another by its side."""
+        for culprit in self.culprits[:-1]:
+            others = [one for one in self.culprits if one is not culprit]
+            stack = self._closure(frozenset(change for one in others for change in one.changes))
+            last = replace(others[-1], stack=stack, effect=None, fails=None, explains=None)
+            last = yield from self._checked(last)
+            if last.explains:
+                self.culprits = [*others[:-1], last]
+
+    @property
+    def _least(self) -> float:
+        """What is left over by less than this is not searched for."""
+        return max(self._margin, _SHARE * abs(self.whole.log)) if self.whole else self._margin
+
+    def _would_have_failed(self, ran: int) -> bool:
+        """Whether a stack that fails as often as the bad one would surely have failed in so many runs."""
+        failed, of = self._count(self.bad)
+        return bool((1 - (failed + 0.5) / (of + 1)) ** ran < self.settings.error * _SHARE)
+
+    def _revert(self) -> Generator[Measure, BlocksOutcome, None]:
+        """Whether the bad stack without the culprits is as good as the good one: what a user would do."""
+        without = self.bad - {change for culprit in self.culprits for change in culprit.changes}
+        while dropped := {c for c in without if not self.settings.requires.get(c, frozenset()) <= without}:
+            without -= dropped
+        if not self.settings.alone or without == self.good:
+            return
+        yield from self._measure((self.good, self.bad, without), max(self._blocks_needed(), 3))
+        failed, ran = self._count(without)
+        if ran:
+            self.reverted = bool(failed) if self.kind == "fails" else self._effect(self.good, without)
+
+    # Measurements ---------------------------------------------------------------------------------------
+
+    def _measure(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
+        outcome = yield Measure(tuple(dict.fromkeys(stacks)), blocks)
+        self.blocks += outcome.blocks
+        self.unbuildable.update(outcome.unbuildable)
+        if self.kind == "slower":  # one that never gives a figure says nothing about speed
+            for stack in stacks:
+                failed, ran = self._count(stack)
+                if ran and failed == ran:
+                    self.unbuildable.add(stack)
+
+    def _count(self, stack: Stack) -> tuple[int, int]:
+        """Its failures and its runs."""
+        values = [block[stack] for block in self.blocks if stack in block]
+        return sum(isinstance(value, str) for value in values), len(values)
+
+    def _pairs(self, a: Stack, b: Stack) -> list[tuple[float, float]]:
+        both = ((block[a], block[b]) for block in self.blocks if a in block and b in block)
+        return [(x, y) for x, y in both if not isinstance(x, str) and not isinstance(y, str)]
+
+    def _effect(self, a: Stack, b: Stack) -> SpeedEffect | None:
+        """Of B relative to A, with an interval that holds at all looks; None for fewer than two blocks."""
+        pairs = self._pairs(a, b)
+        if len(pairs) < 2:
+            return None
+        found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True))
+        half = found.half or 0.0  # identical values: deterministic
+        return SpeedEffect(found.centre, found.centre - half, found.centre + half)

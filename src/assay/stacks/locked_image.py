@@ -1,0 +1,226 @@
+"""A pylock.toml as the contents of an image: nothing is chosen again, and every file's hash is checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from assay.errors import InputError, Problem
+from assay.redact import secrets_in
+from assay.stacks import payload
+from assay.stacks.image import (
+    DEFAULT_BASE,
+    BaseImage,
+    ImageContents,
+    ImageLock,
+    LockedRequirement,
+    base_image,
+    imports_of,
+    need_base_for,
+)
+from assay.stacks.parts import BASES
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PYPI: Final = ("https://pypi.org/simple", "https://pypi.org/simple/")
+_CUDA: Final = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?")
+_ROCM: Final = re.compile(r"\+rocm(\d+\.\d+)")
+_ELSEWHERE: Final = ("vcs", "directory", "archive")
+
+
+def image_of_lock(
+    text: str,
+    source: str,
+    *,
+    workload: str = "command",
+    base: str | None = None,
+    mpi: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> ImageContents:
+    """The contents of an image that has exactly what a pylock.toml has.
+
+    source    where it is from, for errors
+    workload  whose programs must find what they import
+    base      None: the first one whose Python is the lock's, and that has the libraries that it needs
+    settings  variables of the image
+
+    Raises InputError with every problem of the lock, or if base or workload don't fit it.
+    """
+    table = _table(text, source)
+    python = _python(table, source)
+    requirements, indexes, problems = _requirements(table, source, python)
+    problems += list(_wrong_settings(settings or {}))
+    if problems:
+        raise InputError(problems)
+    accelerator = _accelerator(requirements)
+    system = _base(base, python, source, mpi=mpi)
+    if accelerator != "cpu":
+        need_base_for(system, accelerator)
+    modules = imports_of(workload)
+    _need_imports(modules, requirements, workload, source)
+    return ImageContents(
+        workload=workload,
+        system=system,
+        accelerator=accelerator,
+        framework=None,
+        packages=(),
+        modules=modules,
+        mpi=mpi,
+        lock=ImageLock(tuple(requirements), tuple(indexes)),
+        settings=dict(sorted((settings or {}).items())),
+    )
+
+
+def _table(text: str, source: str) -> Mapping[str, Any]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError([Problem(source, f"not TOML ({error})")]) from error
+    if not isinstance(table.get("packages"), list) or not table["packages"]:
+        what = "it has no `packages`; expected a pylock.toml, as `assay stack advise -o` writes"
+        raise InputError([Problem(source, what)])
+    return table
+
+
+def _python(table: Mapping[str, Any], source: str) -> str:
+    """Major and minor version of the Python that the lock is for."""
+    written = str(table.get("requires-python", ""))
+    try:
+        least = [one.version for one in SpecifierSet(written) if one.operator in (">=", "==", "~=")]
+    except InvalidSpecifier:
+        least = []
+    if not least:
+        what = (
+            f"requires-python: found {written!r}; expected the Python that it was locked for, like '>=3.12'"
+        )
+        raise InputError([Problem(source, what)])
+    return ".".join(least[0].split(".")[:2])
+
+
+def _requirements(
+    table: Mapping[str, Any], source: str, python: str
+) -> tuple[list[LockedRequirement], list[str], list[Problem]]:
+    requirements: list[LockedRequirement] = []
+    indexes: dict[str, None] = {}
+    problems: list[Problem] = []
+    for at, one in enumerate(table["packages"], 1):
+        try:
+            requirements.append(_requirement(one, python))
+        except ValueError as error:
+            problems.append(Problem(f"{source}: packages[{at}]", str(error)))
+            continue
+        if (index := str(one.get("index", ""))) and index not in _PYPI:
+            indexes[_public(index)] = None
+    return requirements, list(indexes), problems
+
+
+def _requirement(table: Mapping[str, Any], python: str) -> LockedRequirement:
+    """One package. Raises ValueError if pip can't install it from a wheel with a known hash."""
+    if not isinstance(table, Mapping) or not _NAME.fullmatch(str(table.get("name", ""))):
+        raise ValueError("it has no valid name")
+    name = canonicalize_name(table["name"])
+    if any(key in table for key in _ELSEWHERE):
+        raise ValueError(f"{name} is not from an index; publish a wheel of it, and lock again")
+    try:
+        version = Version(str(table.get("version", "")))
+    except InvalidVersion as error:
+        raise ValueError(f"{name}: {error}") from None
+    found = sorted({digest for wheel in table.get("wheels", ()) for digest in _hashes(wheel, python)})
+    if not found:
+        raise ValueError(f"{name} {version} has no wheel for Python {python} on Linux with a SHA-256")
+    return LockedRequirement(name, str(version), tuple(found))
+
+
+def _hashes(wheel: Mapping[str, Any], python: str) -> Iterator[str]:
+    """The SHA-256 of a wheel, if this Python on Linux can use it."""
+    filename = str(wheel.get("name") or urlsplit(str(wheel.get("url", ""))).path.rpartition("/")[2])
+    try:
+        tags = parse_wheel_filename(filename.replace("%2B", "+"))[3]
+    except (InvalidWheelFilename, InvalidVersion):
+        return
+    digest = str(wheel.get("hashes", {}).get("sha256", ""))
+    if _SHA256.fullmatch(digest) and any(_usable(tag, python) for tag in tags):
+        yield digest
+
+
+def _usable(tag: Tag, python: str) -> bool:
+    minor = int(python.split(".")[1])
+    own = f"cp3{minor}"
+    stable = tag.abi == "abi3" and re.fullmatch(r"cp3(\d+)", tag.interpreter)
+    pure = tag.interpreter in ("py3", f"py3{minor}") and tag.abi == "none"
+    interpreter = tag.interpreter == own or pure or (stable and int(tag.interpreter[3:]) <= minor)
+    return bool(interpreter) and (tag.platform == "any" or "linux" in tag.platform)
+
+
+def _public(index: str) -> str:
+    """The address without a user, a password or a token: what is written goes to others."""
+    parts = urlsplit(index)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(
+        (parts.scheme, re.sub(r"[^\w.:\[\]-]", "", host), re.sub(r"[^\w./+~-]", "", parts.path), "", "")
+    )
+
+
+def _accelerator(requirements: Sequence[LockedRequirement]) -> str:
+    """The accelerator whose libraries the lock has or needs."""
+    for one in requirements:
+        if _CUDA.fullmatch(one.name):
+            return "cuda" + ".".join(one.version.split(".")[:2])
+        if match := _ROCM.search(one.version):
+            return f"rocm{match[1]}"
+    return "cpu"
+
+
+def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseImage:
+    if written is None:
+        order = sorted(BASES, key=lambda name: name != DEFAULT_BASE)
+        fitting = [
+            n
+            for n in order
+            if BASES[n].python == python and not BASES[n].brings and (BASES[n].mpi or not mpi)
+        ]
+        if not fitting:
+            there = ", ".join(f"{name} has {one.python}" for name, one in BASES.items() if not one.brings)
+            what = (
+                f"it is for Python {python}, which no base has: {there}; advise with --python, or name --base"
+            )
+            raise InputError([Problem(source, what)])
+        written = fitting[0]
+    system = base_image(written, mpi=mpi)
+    if system.base.python != python:
+        fitting = [name for name, one in BASES.items() if one.python == python]
+        also = f": choose from {', '.join(fitting)}" if fitting else ""
+        what = f"{system.name} has Python {system.base.python}, and {source} is for {python}{also}"
+        raise InputError([Problem("--base", what)])
+    return system
+
+
+def _need_imports(
+    modules: Sequence[str], requirements: Sequence[LockedRequirement], workload: str, source: str
+) -> None:
+    there = {one.name for one in requirements}
+    missing = [name for name in payload.packages(tuple(modules)) if canonicalize_name(name) not in there]
+    if missing:
+        what = (
+            f"{workload} imports {', '.join(missing)}, which it does not have; require it, and advise again"
+        )
+        raise InputError([Problem(source, what)])
+
+
+def _wrong_settings(settings: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in settings.items():
+        if not _VARIABLE.fullmatch(name) or not value.isprintable():
+            yield Problem("--env", f"{name!r}={value!r} is not a variable; write NAME=VALUE, on one line")
+        elif secrets_in({name: value}):
+            yield Problem(
+                "--env", f"{name} looks like a secret, and an image shows its variables to everybody"
+            )

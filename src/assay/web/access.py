@@ -1,0 +1,238 @@
+"""Who asks, and what they may: tokens in a header or behind a cookie, or a proxy that has checked already."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from litestar.types import ASGIApp, Receive, Send
+
+from assay.web.audit import Audit
+from assay.web.tokens import RIGHTS, Right, Role, Token, holder
+
+SIGNED_IN_S = 12 * 3600
+LARGEST_FORM_BYTES = 64 << 10
+SLOWEST_PART_S = 30.0  # between two parts of a request's body
+MOST_FAILURES = 20  # wrong tokens from one address a minute; more are neither checked nor recorded
+PUSH = "/api/v1/push"
+_READING: frozenset[Right] = frozenset({"read"})
+_OPEN = re.compile(r"/(login|healthz|static/.*)")
+
+
+@dataclass(frozen=True)
+class AccessRules:
+    """What a server allows, and to whom.
+
+    tokens       whoever has one may ask; without tokens and proxy, everybody may read and nobody may act
+    allowed      rights beyond reading that this server grants at all
+    suites       directory of the suites that can be started; None: none can
+    is_https     browsers reach it by HTTPS, directly or through a proxy
+    user_header  in which a proxy on this machine names whom it let in; "" if there is no such proxy
+    operators    of those, who is an operator; the others are readers
+    """
+
+    tokens: tuple[Token, ...] = ()
+    allowed: frozenset[Right] = frozenset()
+    suites: Path | None = None
+    is_https: bool = False
+    user_header: str = ""
+    operators: frozenset[str] = frozenset()
+
+    @property
+    def are_asked(self) -> bool:
+        """Whether a request must say who it is from."""
+        return bool(self.tokens or self.user_header)
+
+    @property
+    def cookie(self) -> str:
+        """Its name; browsers take `__Host-` from this very host by HTTPS only."""
+        return "__Host-assay" if self.is_https else "assay"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who asks.
+
+    rights   what the role allows and this server grants
+    is_page  it came with a cookie, or through a proxy, so that another site could have made the browser send
+             it: what changes something needs the form's own word too
+    """
+
+    name: str
+    role: Role
+    rights: frozenset[Right]
+    is_page: bool
+    key: bytes = field(repr=False)
+
+    def form_word(self) -> str:
+        """What a form of this identity must contain."""
+        return hmac.new(self.key, b"form", hashlib.sha256).hexdigest()
+
+
+ASKING: ContextVar[Identity | None] = ContextVar("asking", default=None)
+
+
+class Access:
+    """The application behind the rules: finds who asks, and refuses what they may not do."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules, audit: Audit) -> None:
+        self._app, self._rules, self._audit = app, rules, audit
+        self._proxy_key = secrets.token_bytes(32)
+        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Answer, or refuse with 401, 403, 413 or 429."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        who = self._who(headers)
+        refusal = self._refusal(scope, headers, who)
+        if refusal is not None:
+            await refusal(send)
+            return
+        asking = ASKING.set(who)
+        try:
+            await self._app(scope, _bounded(scope, receive), send)
+        finally:
+            ASKING.reset(asking)
+
+    def _who(self, headers: dict[str, str]) -> Identity | None:
+        rules = self._rules
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and (token := holder(rules.tokens, given.strip())) is not None:
+            return self._identity(token.name, token.role, token.digest, is_page=False)
+        if (found := signed_in(rules, headers.get("cookie", ""))) is not None:
+            return self._identity(found.name, found.role, found.digest, is_page=True)
+        user = headers.get(rules.user_header.lower(), "") if rules.user_header else ""
+        if user:
+            role: Role = "operator" if user in rules.operators else "reader"
+            key = hmac.new(self._proxy_key, user.encode(), hashlib.sha256).digest()
+            return self._identity(user, role, key, is_page=True)
+        return None
+
+    def _identity(self, name: str, role: Role, digest: bytes, *, is_page: bool) -> Identity:
+        granted = RIGHTS[role] & (self._rules.allowed | _READING)
+        return Identity(name, role, granted, is_page, hmac.new(digest, b"key", hashlib.sha256).digest())
+
+    def _refusal(self, scope: Any, headers: dict[str, str], who: Identity | None) -> Any:
+        path, changes = scope["path"], scope["method"] not in ("GET", "HEAD")
+        length = headers.get("content-length", "0")
+        if changes and not path.startswith(PUSH) and length.isdecimal() and int(length) > LARGEST_FORM_BYTES:
+            return _plain(413, f"The request is larger than {LARGEST_FORM_BYTES} bytes.")
+        if _OPEN.fullmatch(path) and not (changes and _is_foreign(headers)):
+            return None
+        if who is None and self._rules.are_asked:
+            return self._unknown(scope, headers)
+        if who is not None and changes and who.is_page and path != "/logout" and _is_foreign(headers):
+            self._audit.note(who.name, _client(scope), path, "refused: from another site")
+            return _plain(403, "This request comes from a page of another site.")
+        return None
+
+    def _unknown(self, scope: Any, headers: dict[str, str]) -> Any:
+        if "authorization" in headers and not self.may_try(_client(scope)):
+            return _plain(429, "Too many wrong tokens; wait a minute.", [(b"retry-after", b"60")])
+        if "authorization" in headers:
+            self.failed(_client(scope), "a wrong token in a header")
+        if scope["path"].startswith("/api/v1") or scope["method"] not in ("GET", "HEAD"):
+            words = "Send a token that this server knows, as `Authorization: Bearer TOKEN`."
+            return _plain(401, words, [(b"www-authenticate", b"Bearer")])
+        query = scope["query_string"].decode("latin-1")
+        here = scope["path"] + (f"?{query}" if query else "")
+        return _plain(303, "", [(b"location", f"/login?next={quote(here, safe='')}".encode())])
+
+    def may_try(self, client: str) -> bool:
+        """Whether this address may try another token now."""
+        recent = [at for at in self._failures.get(client, []) if time.monotonic() - at < 60]
+        return len(recent) < MOST_FAILURES
+
+    def failed(self, client: str, what: str) -> None:
+        """Record a wrong token from an address."""
+        recent = [at for at in self._failures.pop(client, []) if time.monotonic() - at < 60]
+        self._failures[client] = [*recent, time.monotonic()]
+        while len(self._failures) > 1000:
+            self._failures.popitem(last=False)
+        self._audit.note("", client, "sign in", f"refused: {what}")
+
+
+def signed(token: Token, until: int) -> str:
+    """What the cookie of a token's holder contains: name, end and signature, never the token.
+
+    All of it are characters that no browser or library quotes.
+    """
+    words = f"{token.name.encode().hex()}.{until}"
+    return f"{words}.{_signature(token, words)}"
+
+
+def signed_in(rules: AccessRules, cookies: str) -> Token | None:
+    """Whose cookie it is; None if it is forged or has ended."""
+    parts = [part.strip().partition("=") for part in cookies.split(";")]
+    given = next((value for name, _, value in parts if name == rules.cookie), "")
+    words, _, signature = given.rpartition(".")
+    name, _, until = words.partition(".")
+    token = next((one for one in rules.tokens if one.name.encode().hex() == name), None)
+    if token is None or not hmac.compare_digest(_signature(token, words).encode(), signature.encode()):
+        return None
+    return token if until.isdecimal() and int(until) > time.time() else None
+
+
+def _signature(token: Token, words: str) -> str:
+    return hmac.new(token.digest, f"cookie {words}".encode(), hashlib.sha256).hexdigest()
+
+
+def _is_foreign(headers: dict[str, str]) -> bool:
+    """Whether a browser says that a page of another site makes this request."""
+    site, origin = headers.get("sec-fetch-site", ""), headers.get("origin", "")
+    if site:  # browsers send it by HTTPS and to this machine; it is more exact than the origin
+        return site not in ("same-origin", "none")
+    return bool(origin) and urlsplit(origin).netloc != headers.get("host", "")
+
+
+def _client(scope: Any) -> str:
+    return (scope.get("client") or ("",))[0]
+
+
+def _bounded(scope: Any, receive: Receive) -> Receive:
+    """The body in parts that come in time, and of a form no more than a form has."""
+    taken, most = 0, None if scope["path"].startswith(PUSH) else LARGEST_FORM_BYTES
+    if scope["method"] in ("GET", "HEAD"):
+        return receive
+
+    async def part() -> Any:
+        nonlocal taken
+        if taken < 0:  # the body is complete: what follows is the end of the connection, whenever it comes
+            return await receive()
+        try:
+            message: Any = await asyncio.wait_for(receive(), SLOWEST_PART_S)
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        taken += len(message.get("body", b""))
+        if most is not None and taken > most:
+            return {"type": "http.disconnect"}
+        if not message.get("more_body"):
+            taken = -1
+        return message
+
+    return part
+
+
+def _plain(status: int, words: str, headers: list[tuple[bytes, bytes]] | None = None) -> Any:
+    async def answer(send: Send) -> None:
+        text = words.encode()
+        about = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(text))]
+        start: Any = {"type": "http.response.start", "status": status, "headers": [*about, *(headers or [])]}
+        body: Any = {"type": "http.response.body", "body": text, "more_body": False}
+        await send(start)
+        await send(body)
+
+    return answer

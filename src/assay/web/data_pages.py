@@ -1,0 +1,69 @@
+"""A catalog of labelled frames: what they show, and pictures of those that a condition chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Response, get
+
+from assay.api.data_pages import frame_pictures
+from assay.api.datasets import class_shares, query_data
+from assay.report.charts.shares import NamedShare, share_bars
+from assay.report.page.document import numbered
+from assay.report.tables import Table, TableBody, TableRow
+from assay.units import counted, human
+from assay.web.queries import Name, some
+from assay.web.questions import FormField, QuestionForm
+from assay.web.rendering import with_query
+from assay.web.session_pages import command_line
+from assay.web.site import Site
+
+MOST_PICTURES = 24  # of a page: about 1 MB
+MOST_BARS = 40
+NO_CATALOG = (
+    "`assay data scan DIRECTORY` makes a catalog of labelled frames; `assay serve --catalog` shows one."
+)
+_COLUMNS = ("", "in a condition", "share of pixels", "frames", "largest in a frame")
+
+
+@get("/data", sync_to_thread=True, include_in_schema=False)
+def data_set(site: Site, where: Name = None) -> Response[str]:
+    """The classes of a data set and the first frames, like `assay data classes` and `assay data query`."""
+    condition = some(where) or ""
+    form = QuestionForm(
+        "/data",
+        "Data set",
+        "Show",
+        NO_CATALOG,
+        [FormField("where", "Condition", condition, "road_blocks > 1% and camera = front", wide=True)],
+    )
+    options = {"--catalog": str(site.catalog)}
+
+    def answer() -> Mapping[str, Any]:
+        count, shares = class_shares(condition, catalog=site.catalog)
+        manifest = query_data(condition, catalog=site.catalog)
+        pictures, why = frame_pictures(manifest, MOST_PICTURES)
+        bars = [NamedShare(one.name, one.share) for one in shares if one.frames][:MOST_BARS]
+        rows = tuple(
+            TableRow((one.name, one.column, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}"))
+            for one in shares
+        )
+        return {
+            "lead": f"{counted(count, 'frame')}, {human(float(manifest.bytes), 'B')}."
+            + f" {len(pictures)} of them are shown." * bool(pictures),
+            "about": [("Data set", manifest.root), ("Digest", manifest.digest[:12])],
+            "charts": numbered([share_bars("shares", "Share of all pixels", "share", bars)]) if bars else [],
+            "pictures": pictures,
+            "tables": [
+                Table("Classes, the largest first", _COLUMNS, (TableBody("", rows),), frozenset({0, 1}))
+            ],
+            "notes": [why] if why else [],
+        }
+
+    words = [condition] if condition else []
+    return form.answer(
+        answer if site.catalog.is_file() else None,
+        command=command_line("data", "classes", *words, **options),
+        actions=[("As JSON", with_query("/api/v1/data/classes", where=condition))] * site.catalog.is_file(),
+    )

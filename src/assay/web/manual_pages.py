@@ -1,0 +1,144 @@
+"""The documentation, as it is in `docs/`: its pages, with links that work from page to page."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from litestar import Response, get
+from litestar.exceptions import NotFoundException
+
+from assay.web.rendering import CACHED_S, page
+
+START = "index.md"
+_FOLDERS = {
+    "tutorial": "Tutorial",
+    "how-to": "How-to guides",
+    "how-to/launchers": "Launchers",
+    "reference": "Reference",
+    "explanation": "Explanation",
+}
+_PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
+
+
+@get("/docs", sync_to_thread=True, include_in_schema=False)
+def manual() -> Response[str]:
+    """Its first page."""
+    return _shown(START)
+
+
+@get("/docs/{path:path}", sync_to_thread=True, include_in_schema=False)
+def manual_page(path: str) -> Response[Any]:
+    """A page, or a picture of one."""
+    name = str(path).strip("/")
+    kind = name.rpartition(".")[2]
+    if kind not in _PICTURES:
+        return _shown(name)
+    headers = {"Cache-Control": f"public, max-age={CACHED_S // 365}"}
+    return Response(_read(name), media_type=_PICTURES[kind], headers=headers)
+
+
+def _shown(name: str) -> Response[str]:
+    from markupsafe import Markup
+
+    title, html = _rendered(name)
+    is_start = name == START
+    return page(
+        "manual.html",
+        here="/docs",
+        title=title,
+        html=Markup(html),  # noqa: S704 - of our own documents, without HTML in them
+        actions=[] if is_start else [("All pages", f"/docs/{START}#all-pages")],
+        folders=_contents() if is_start else (),
+    )
+
+
+@cache
+def _contents() -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
+    """Each folder's pages: title and address."""
+    return [
+        (
+            title,
+            [
+                (
+                    one.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "),
+                    f"/docs/{folder}/{one.name}",
+                )
+                for one in sorted((_root() / folder).iterdir(), key=lambda one: one.name)
+                if one.name.endswith(".md")
+            ],
+        )
+        for folder, title in _FOLDERS.items()
+    ]
+
+
+@cache
+def _rendered(name: str) -> tuple[str, str]:
+    """Title and HTML of a page."""
+    from markdown_it import MarkdownIt
+
+    if not name.endswith(".md"):
+        raise NotFoundException(f"The documentation has no page {name}.")
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(_read(name).decode())
+    title = "Documentation"
+    if len(tokens) > 2 and tokens[0].tag == "h1":
+        title = tokens[1].content
+        tokens = tokens[3:]
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", _anchor(tokens[at + 1].content))
+        elif token.type == "fence":
+            token.info = ""
+        for child in token.children or ():
+            if child.type == "link_open":
+                child.attrSet("href", _target(name, str(child.attrGet("href") or "")))
+            elif child.type == "image":
+                child.attrSet("src", _target(name, str(child.attrGet("src") or "")))
+    html: str = parser.renderer.render(tokens, parser.options, {})
+    html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
+    numbers = count(1)
+    return title, re.sub(
+        "<table>",
+        lambda _: (
+            f'<div class="scroll" role="region" tabindex="0" aria-label="Table {next(numbers)}"><table>'
+        ),
+        html,
+    )
+
+
+def _target(page_name: str, link: str) -> str:
+    """Where a link leads: a page of the documentation, or a file beside it that only the repository has."""
+    path, sign, anchor = link.partition("#")
+    if ":" in path or not path:
+        return link
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(page_name), path))
+    return f"/docs/{place}{sign}{anchor}" if not place.startswith("..") else f"/docs/{START}"
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub names it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _read(name: str) -> bytes:
+    """A file of the documentation. Raises NotFoundException if there is none."""
+    parts = name.split("/")
+    wrong = any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts)
+    found: Traversable | None = None if wrong else _root().joinpath(*parts)
+    if found is None or not found.is_file():
+        raise NotFoundException(f"The documentation has no page {name}.")
+    return found.read_bytes()
+
+
+def _root() -> Traversable:
+    """Where it is: in the installed package, or beside its sources."""
+    installed = files("assay") / "manual"
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[3] / "docs"

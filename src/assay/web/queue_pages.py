@@ -1,0 +1,148 @@
+"""Starting a suite, the queue, and what was done here."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from litestar import Response, get, post
+from litestar.exceptions import NotFoundException
+
+from assay.api.queues import enqueue, queue, start_worker, stop_queued, suite_in, suites_in
+from assay.errors import InputError
+from assay.queue.directory import QueueDirectory, last_output
+from assay.queue.requests import QueueRequest
+from assay.web.access import ASKING, AccessRules, Identity
+from assay.web.acting import AnyRequest, act, entitled, form_of
+from assay.web.audit import Audit
+from assay.web.job_form import TEMPLATE, fields_of, request_of
+from assay.web.queries import Name, some
+from assay.web.rendering import page, with_query
+from assay.web.site import Site
+
+MOST_SHOWN = 100
+
+
+@get("/start", sync_to_thread=True, include_in_schema=False)
+def start(request: AnyRequest, site: Site, rules: AccessRules, suite: Name = None) -> Response[str]:
+    """The suites that can be started; with one, its form and what would run."""
+    who, place, name = entitled("run"), suites_of(rules), some(suite)
+    frame: dict[str, Any] = {"here": "/start", "word": who.form_word()}
+    if name is None:
+        listed = [
+            (one, is_template, with_query("/start", suite=one)) for one, is_template in suites_in(place)
+        ]
+        return page("start.html", **frame, title="Start a suite", suites=listed)
+    file, is_template = suite_in(place, name)
+    query = {key: request.query_params.getall(key) for key in request.query_params}
+    wanted = request_of(file, who.name, time.time(), query, is_template=is_template)
+    problems, shown = fields_of(wanted, query, site.runs)
+    frame |= {"title": name, "kicker": "Start", "suite": name, "problems": problems}
+    return page(
+        TEMPLATE if is_template else "start_suite.html", status=422 if problems else 200, **frame, **shown
+    )
+
+
+@post("/queue/add", include_in_schema=False, status_code=200)
+async def add(request: AnyRequest, site: Site, rules: AccessRules, audit: Audit) -> Response[Any]:
+    """Put a run at the end of the queue."""
+    who, fields = await form_of(request, "run")
+    place = suites_of(rules)
+    name = fields.get("suite", [""])[0]
+
+    def added() -> str:
+        file, is_template = suite_in(place, name)
+        wanted = request_of(file, who.name, time.time(), fields, is_template=is_template)
+        return enqueue(wanted, runs=site.runs).id
+
+    made = await act(audit, request, who, "start", added, suite=name)
+    return _see(f"/queue/{made}")
+
+
+@post("/queue/{name:str}/stop", include_in_schema=False, status_code=200)
+async def stop(request: AnyRequest, site: Site, audit: Audit, name: str) -> Response[Any]:
+    """Stop a run, or keep it from starting."""
+    who, _ = await form_of(request, "run")
+    await act(audit, request, who, "stop", lambda: stop_queued(name, who.name, runs=site.runs), run=name)
+    return _see(f"/queue/{name}")
+
+
+@post("/queue/{name:str}/repeat", include_in_schema=False, status_code=200)
+async def repeat(
+    request: AnyRequest, site: Site, rules: AccessRules, audit: Audit, name: str
+) -> Response[Any]:
+    """Repeat the failed trials of what a run of the queue made."""
+    who, _ = await form_of(request, "run")
+    made = await act(
+        audit, request, who, "repeat failed",
+        lambda: enqueue(repeated(site, rules, name, who), runs=site.runs).id, run=name,
+    )  # fmt: skip
+    return _see(f"/queue/{made}")
+
+
+@get("/queue", sync_to_thread=True, include_in_schema=False)
+def queued(site: Site) -> Response[str]:
+    """What waits, runs and ended; the newest first."""
+    start_worker(runs=site.runs)  # if a machine was restarted since
+    found = queue(runs=site.runs)
+    return page(
+        "queue.html",
+        here="/queue",
+        title="Queue",
+        runs=found.runs[: -MOST_SHOWN - 1 : -1],
+        total=len(found.runs),
+        command="assay queue list",
+    )
+
+
+@get("/queue/{name:str}", sync_to_thread=True, include_in_schema=False)
+def queued_run(site: Site, name: str) -> Response[str]:
+    """One run of the queue: its state, what it printed, and what can be done."""
+    directory, who = QueueDirectory(site.runs), ASKING.get()
+    try:
+        found = directory.one(name)
+    except InputError as error:
+        raise NotFoundException(str(error)) from error
+    may_act = who is not None and "run" in who.rights
+    return page(
+        "queued_run.html",
+        kicker="Queue",
+        title=Path(found.request.file).parent.name + "/" + Path(found.request.file).name,
+        run=found,
+        lines=list(last_output(directory, name)),
+        word=who.form_word() if may_act and who is not None else "",
+    )
+
+
+@get("/audit", sync_to_thread=True, include_in_schema=False)
+def audited(audit: Audit) -> Response[str]:
+    """Who did what, the newest first."""
+    entitled("run")
+    return page("audit.html", here="/audit", title="What was done here", lines=audit.newest())
+
+
+def suites_of(rules: AccessRules) -> Path:
+    """The directory of suites. Raises NotFoundException if the server has none."""
+    if rules.suites is None:
+        raise NotFoundException(
+            "This server has no directory of suites; `assay serve --suites DIR` names one."
+        )
+    return rules.suites
+
+
+def repeated(site: Site, rules: AccessRules, name: str, who: Identity) -> QueueRequest:
+    """The request to repeat what failed of a run of the queue. Raises InputError if its suite is gone."""
+    from dataclasses import replace
+
+    before = QueueDirectory(site.runs).one(name).request
+    place = suites_of(rules)
+    file = Path(before.file)
+    if not file.is_relative_to(place.resolve()):
+        raise InputError(f"{file.name} is outside of the suites that this server starts")
+    suite_in(place, str(file.relative_to(place.resolve())))
+    return replace(before, by=who.name, created_at=time.time(), failed=True, new=False)
+
+
+def _see(where: str) -> Response[Any]:
+    return Response("", status_code=303, headers={"Location": where})

@@ -1,0 +1,123 @@
+"""Software stacks that runs have observed, and how fast each was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from litestar import Response, get
+from litestar.exceptions import NotFoundException
+
+from assay.api.stack_knowledge import KnownLevel, KnownStack, list_stacks, show_stack
+from assay.errors import InputError
+from assay.report import figures
+from assay.report.sentences.history import when
+from assay.report.tables import Table, TableBody, TableRow
+from assay.units import counted
+from assay.web.queries import Name, some
+from assay.web.questions import FormField, QuestionForm
+from assay.web.rendering import page, session_url, with_query
+from assay.web.session_pages import command_line
+from assay.web.site import Site
+
+SHORT = 8  # characters of a digest that name a stack
+_COLUMNS = ("", "on", "value", "95 %", "runs", "sessions", "doubts")
+
+
+@get("/stacks", sync_to_thread=True, include_in_schema=False)
+def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[str]:
+    """The stacks, the most recently observed first, like `assay stack list`."""
+    only = {"package": some(package), "workload": some(workload)}
+    form = QuestionForm(
+        "/stacks",
+        "Software stacks",
+        "Show",
+        "",
+        [
+            FormField("package", "Package", only["package"], "torch>=2.8"),
+            FormField("workload", "Workload", only["workload"], "all"),
+        ],
+    )
+
+    def answer() -> Mapping[str, Any]:
+        found = list_stacks(package=only["package"], workload=only["workload"], runs=site.runs)
+        rows = [
+            (f"{one.stack.digest[:SHORT]}, {when(one.newest)}, {counted(one.sessions, 'session')}"
+             f": {one.title or 'unknown packages'}", f"/stacks/{one.stack.digest}")
+            for one in found.stacks
+        ]  # fmt: skip
+        return {
+            "lead": "" if rows else "No run has observed such a stack.",
+            "links": rows,
+            "links_title": counted(len(rows), "stack"),
+            "notes": [f"{counted(n, 'run')} left out: {why}." for why, n in sorted(found.left_out.items())],
+        }
+
+    return form.answer(
+        answer,
+        command=command_line("stack", "list", **{f"--{name}": value for name, value in only.items()}),
+        actions=[("As JSON", with_query("/api/v1/stacks", **only))],
+    )
+
+
+@get("/stacks/{digest:str}", sync_to_thread=True, include_in_schema=False)
+def stack(site: Site, digest: str) -> Response[str]:
+    """One stack: its figures with their sessions, its failures, its packages, like `assay stack show`."""
+    try:
+        found = show_stack(digest, runs=site.runs)
+    except InputError as error:
+        raise NotFoundException(str(error)) from error
+    return page(
+        "question.html",
+        here="/stacks",
+        kicker="Software stack",
+        title=found.title or found.stack.digest[:SHORT],
+        about=[("Digest", found.stack.digest), ("Sessions", str(found.sessions))],
+        tables=_tables(found),
+        links=_sessions(found),
+        links_title="Where it was observed",
+        command=command_line("stack", "show", found.stack.digest[:SHORT]),
+        actions=[
+            ("All stacks", "/stacks"),
+            ("As JSON", with_query("/api/v1/stack", stack=found.stack.digest)),
+        ],
+    )
+
+
+def _tables(found: KnownStack) -> list[Table]:
+    rows = tuple(map(_level, sorted(found.levels, key=lambda one: not one.primary)))
+    made = [Table("Figures, primary ones first", _COLUMNS, (TableBody("", rows),), frozenset({0, 1, 6}))]
+    failures = tuple(
+        TableRow((one.failure or "", str(one.hardware), when(one.at), one.why.partition("\n")[0]))
+        for one in found.failures
+    )
+    if failures:
+        made.append(
+            Table("Failures", ("", "on", "when", "why"), (TableBody("", failures),), frozenset({0, 1, 2, 3}))
+        )
+    parts = {"System": found.stack.system, "Settings": found.stack.settings, "Packages": found.stack.packages}
+    bodies = tuple(
+        TableBody(name, tuple(TableRow((key, str(value))) for key, value in part.items()))
+        for name, part in parts.items()
+        if part
+    )
+    return [*made, Table("Software", ("", "value"), bodies, frozenset({0, 1}))]
+
+
+def _level(one: KnownLevel) -> TableRow:
+    estimate = one.level.estimate
+    unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
+    ends = figures.NONE
+    if estimate.low is not None and estimate.high is not None:
+        _, (low, high) = figures.column([estimate.low, estimate.high], estimate.unit)
+        ends = f"{low} to {high}"
+    labels = figures.labels(one.metric.labels)
+    what = f"{one.workload.workload} {one.workload.shape}: {one.metric.name} {labels}".rstrip()
+    codes = sorted({doubt.code for o in one.observations for doubt in o.doubts})
+    counts = str(one.level.runs), str(one.level.sessions)
+    return TableRow((what, str(one.hardware), f"{value} {unit}".strip(), ends, *counts, " ".join(codes)))
+
+
+def _sessions(found: KnownStack) -> Sequence[tuple[str, str]]:
+    own = sorted({one.session for one in found.observations if not one.origin and "/" in one.session})
+    return [(name, session_url(name)) for name in own]

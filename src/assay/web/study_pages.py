@@ -1,0 +1,149 @@
+"""What more workers gain, how fast a fabric exchanges, and a metric over sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Response, get
+
+from assay.api.browsing import browse, metric_names
+from assay.api.curves import scale
+from assay.api.histories import history
+from assay.api.reports import report
+from assay.errors import InputError
+from assay.report.charts.exchange import exchanges
+from assay.report.charts.scaling import scaling
+from assay.report.contents.contents import Contents
+from assay.report.page import document as report_document
+from assay.report.page import history as history_page
+from assay.report.page import scaling as scaling_section
+from assay.report.sentences import exchange as exchange_words
+from assay.report.sentences import transports as transport_words
+from assay.report.tables import gathered
+from assay.report.tables import scaling as scaling_table
+from assay.store import Filter
+from assay.web.queries import Group, Name, References, listed, some
+from assay.web.questions import FormField, QuestionForm
+from assay.web.rendering import with_query
+from assay.web.session_pages import command_line
+from assay.web.site import Site
+
+MOST_OFFERED = 200  # references that a form offers, the newest
+MOST_EXAMPLES = 12
+
+
+@get("/scaling", sync_to_thread=True, include_in_schema=False)
+def scaling_curves(
+    site: Site, run: References = None, metric: Name = None, group: Group = None
+) -> Response[str]:
+    """Speed-up over sizes, with what limits it, like `assay scale`."""
+    runs, only, by = listed(run), some(metric), group or None
+    form = QuestionForm(
+        "/scaling",
+        "Scaling",
+        "Show",
+        "Name runs of at least two sizes, or several sets of one machine, separated by spaces.",
+        [
+            FormField("run", "Runs", " ".join(runs), offered=_offered(site), required=True, wide=True),
+            FormField("metric", "Metric", only, "primary"),
+            FormField("group", "Group systems by", by, "its own", ("name", "accelerator", "none")),
+        ],
+        _newest(site, "/scaling"),
+    )
+
+    def answer() -> Mapping[str, Any]:
+        found = scale(list(runs), metric=only, group=by, runs=site.runs)
+        sides = tuple(dict.fromkeys(curve.system for curve in found.curves))
+        groups = gathered(found.curves, lambda curve: (curve.benchmark, curve.metric))
+        return {
+            "charts": report_document.numbered(scaling(group, sides) for group in groups),
+            "tables": [*scaling_section.tables(found.studies), scaling_table(found.curves)],
+        }
+
+    return form.answer(
+        answer if runs else None,
+        command=command_line("scale", *runs, **{"--metric": only, "--group": by}),
+        actions=[("As JSON", with_query("/api/v1/scale", run=runs, metric=only, group=by))] * bool(runs),
+    )
+
+
+@get("/fabric", sync_to_thread=True, include_in_schema=False)
+def fabric_curves(site: Site, run: References = None) -> Response[str]:
+    """Time and bus bandwidth of exchanges over message sizes, as the report has them."""
+    runs = listed(run)
+    form = QuestionForm(
+        "/fabric",
+        "Fabric",
+        "Show",
+        "Name runs of `allreduce` or another exchange, separated by spaces: their curves are drawn together.",
+        [FormField("run", "Runs", " ".join(runs), offered=_offered(site), required=True, wide=True)],
+        _newest(site, "/fabric", Filter(words="reduce")),
+    )
+
+    def answer() -> Mapping[str, Any]:
+        about = report(list(runs), with_identity=True, runs=site.runs).about
+        if not isinstance(about, Contents) or not about.exchanges:
+            raise InputError(
+                f"{' '.join(runs)}: no exchange was measured at several message sizes; `assay init` writes a "
+                "suite with one, and `allreduce` measures it"
+            )
+        return {
+            "sentences": list(map(exchange_words.words, about.exchanges)),
+            "charts": report_document.numbered(exchanges(about.exchanges)),
+            "tables": [*exchange_words.tables(about.exchanges), *transport_words.tables(about.sides)],
+        }
+
+    return form.answer(answer if runs else None, command=command_line("report", *runs))
+
+
+@get("/history", sync_to_thread=True, include_in_schema=False)
+def metric_history(
+    site: Site,
+    metric: Name = None,
+    suite: Name = None,
+    benchmark: Name = None,
+    system: Name = None,
+    since: Name = None,
+) -> Response[str]:
+    """A metric over sessions, where it stepped and what changed there, like `assay history`."""
+    of = some(metric)
+    chosen = {"suite": some(suite), "benchmark": some(benchmark), "system": some(system)}
+    chosen["since"] = some(since)
+    names = metric_names(runs=site.runs)
+    form = QuestionForm(
+        "/history",
+        "History",
+        "Show",
+        "Choose a metric: each session counts once, and steps are found from six sessions on.",
+        [
+            FormField("metric", "Metric", of, offered=names, required=True),
+            *(
+                FormField(name, name.capitalize(), value, "90d" if name == "since" else "all")
+                for name, value in chosen.items()
+            ),
+        ],
+        [(name, with_query("/history", metric=name)) for name in names],
+    )
+    command = command_line("history", of or "", **{f"--{name}": value for name, value in chosen.items()})
+
+    def answer() -> Mapping[str, Any]:
+        found = history(of or "", **chosen, runs=site.runs)
+        return history_page.values(found) | {"template": history_page.TEMPLATE, "kicker": ""}
+
+    return form.answer(
+        None if of is None else answer,
+        command=command,
+        actions=[("As JSON", with_query("/api/v1/history", metric=of, **chosen))] * (of is not None),
+    )
+
+
+def _offered(site: Site) -> list[str]:
+    return [row["reference"] for row in browse(limit=MOST_OFFERED, runs=site.runs).rows]
+
+
+def _newest(site: Site, path: str, only: Filter | None = None) -> list[tuple[str, str]]:
+    """The newest sessions with an address that asks about each."""
+    rows = browse(only, limit=MOST_OFFERED, runs=site.runs).rows
+    sessions = dict.fromkeys(f"{row['suite']}/{row['session']}" for row in rows)
+    return [(name, with_query(path, run=name)) for name in list(sessions)[:MOST_EXAMPLES]]

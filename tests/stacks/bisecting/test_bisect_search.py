@@ -1,0 +1,122 @@
+"""The search for a responsible change: right as often as it states, without any machine."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from assay.stacks.bisecting import posterior
+from assay.stacks.bisecting.coupling import ordered
+from assay.stacks.bisecting.difference import StackDifference, StackEnd, WheelSources, difference
+from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Settings, Stack, Value
+from assay.stacks.uv import Interpreter
+
+
+class PlantedChanges:
+    """Stacks whose speed or failure is planted.
+
+    together  the changes have an effect only together
+    flaky     probability that a failing stack fails; None: stacks are slower instead
+    """
+
+    def __init__(
+        self, planted: set[int], seed: int, *, effect: float = 0.1, together: bool = False,
+        flaky: float | None = None, unbuildable: frozenset[Stack] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.planted, self.effect, self.together, self.flaky = planted, effect, together, flaky
+        self.random, self.unbuildable = random.Random(seed), unbuildable
+
+    def value(self, stack: Stack, shift: float) -> Value:
+        """Of one run."""
+        share = len(self.planted & stack) / len(self.planted)
+        share = float(share == 1) if self.together else share
+        if self.flaky is not None:
+            return "crashes" if share == 1 and self.random.random() < self.flaky else 0.0
+        return share * math.log1p(-self.effect) + shift + self.random.gauss(0, 0.01)
+
+    def answer(self, request: Measure) -> BlocksOutcome:
+        """The blocks that were requested."""
+        if closed := tuple(one for one in request.stacks if one in self.unbuildable):
+            return BlocksOutcome(unbuildable=closed)
+        shifts = [self.random.gauss(0, 0.05) for _ in range(request.blocks)]
+        return BlocksOutcome(
+            tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts)
+        )
+
+
+def searched(size: int, planted: PlantedChanges, settings: Settings | None = None) -> Search:
+    """A whole search."""
+    search = Search(tuple(range(size)), settings or Settings())
+    run = search.run()
+    try:
+        request = next(run)
+        while True:
+            request = run.send(planted.answer(request))
+    except StopIteration:
+        return search
+
+
+def named(search: Search) -> set[int]:
+    """All changes that it holds responsible."""
+    return {change for one in search.culprits for change in one.changes}
+
+
+def test_a_planted_slowdown_is_named_in_at_least_95_of_100_cases() -> None:
+    right = 0
+    for seed in range(60):
+        planted = random.Random(seed).randrange(20)
+        search = searched(20, PlantedChanges({planted}, seed))
+        right += named(search) == {planted}
+    assert right >= 55  # at 95 %, fewer have a probability of 3 %
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_two_changes_are_both_found_whether_they_add_up_or_interact(together: bool) -> None:
+    for seed in range(5):
+        planted = set(random.Random(seed).sample(range(12), 2))
+        search = searched(12, PlantedChanges(planted, seed, effect=0.15, together=together))
+        assert named(search) == planted
+        assert search.culprits[0].explains is False
+        assert search.culprits[1].explains is True
+
+
+@pytest.mark.parametrize("flaky", [1.0, 0.8])
+def test_a_crash_that_comes_and_goes_is_named(flaky: float) -> None:
+    for seed in range(5):
+        search = searched(20, PlantedChanges({seed * 4}, seed, flaky=flaky))
+        assert search.kind == "fails"
+        assert named(search) == {seed * 4}
+
+
+def test_equal_stacks_name_nothing() -> None:
+    for seed in range(10):
+        search = searched(8, PlantedChanges({3}, seed, effect=0.0))
+        assert search.ended in ("equal", "no difference")
+        assert not search.culprits
+
+
+def test_changes_that_no_stack_separates_are_named_together() -> None:
+    closed = frozenset({frozenset(range(4)), frozenset(range(5))})  # cuts 4 and 5: 3, 4 and 5 are inseparable
+    search = searched(8, PlantedChanges({4}, 1, unbuildable=closed))
+    assert [one.changes for one in search.culprits] == [(3, 4, 5)]
+
+
+def test_a_change_without_an_effect_beyond_the_margin_is_not_held_responsible() -> None:
+    blocks = [{0: 0.0, 1: -0.01 + shift, 2: -0.2 + shift} for shift in (0.0, 0.001, -0.001)]
+    found = posterior.of_slowdown(2, blocks, 0.02)
+    assert found.responsible[1] > 0.95
+    assert found.responsible[0] < 0.05
+
+
+def test_units_that_require_each_other_are_one_and_come_after_what_they_require() -> None:
+    here = Interpreter("3.12.1", "python")
+    names = ("a", "b", "c")
+    good, bad = (StackEnd(dict.fromkeys(names, v), here, {}) for v in ("1", "2"))
+    plain = difference(good, bad, WheelSources())
+    found, requires = ordered(plain, {0: frozenset({1, 2}), 1: frozenset(), 2: frozenset({0})})
+    assert list(map(str, found.units)) == ["b 1 → 2", "a 1 → 2 (with c)"]
+    assert requires == {0: frozenset(), 1: frozenset({0})}
+    assert isinstance(found, StackDifference)
+    assert found.recipe(frozenset({0})).pins == ("a==1", "b==2", "c==1")

@@ -1,0 +1,105 @@
+"""A lock as a container file: its hashes, its Python, and what can't be installed from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assay import cli
+from assay.errors import InputError
+from assay.stacks.locked_image import image_of_lock
+
+A, B, C = "a" * 64, "b" * 64, "c" * 64
+LOCK = f"""\
+lock-version = "1.0"
+created-by = "uv"
+requires-python = ">=3.12"
+[[packages]]
+name = "numpy"
+version = "2.1.3"
+wheels = [
+  {{ url = "https://x.lab/numpy-2.1.3-cp312-cp312-linux_x86_64.whl", hashes = {{ sha256 = "{A}" }} }},
+  {{ url = "https://x.lab/numpy-2.1.3-cp311-cp311-linux_x86_64.whl", hashes = {{ sha256 = "{B}" }} }},
+  {{ url = "https://x.lab/numpy-2.1.3-cp312-cp312-win_amd64.whl", hashes = {{ sha256 = "{C}" }} }},
+]
+[[packages]]
+name = "pace"
+version = "1.0+lab.1"
+index = "https://user:pass-word@pypi.lab/simple?token=t0ken"
+wheels = [{{ name = "pace-1.0+lab.1-cp39-abi3-linux_x86_64.whl", hashes = {{ sha256 = "{B}" }} }}]
+"""
+
+
+def printed(folder: Path, text: str, *words: str) -> str:
+    lock = folder / "pylock.toml"
+    lock.write_text(text)
+    done = CliRunner().invoke(cli.assay, ["stack", "containerfile", "--from", str(lock), *words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_lock_is_installed_with_the_hashes_that_its_python_can_use(tmp_path: Path) -> None:
+    text = printed(tmp_path, LOCK)
+    assert f"'numpy==2.1.3 --hash=sha256:{A}'" in text
+    assert f"'pace==1.0+lab.1 --hash=sha256:{B}'" in text
+    assert "--require-hashes" in text
+    assert C not in text
+    assert "ubuntu24.04 with Python 3.12" in text
+    assert text == printed(tmp_path, LOCK)
+
+
+def test_an_index_loses_its_password_and_its_token(tmp_path: Path) -> None:
+    text = printed(tmp_path, LOCK)
+    assert 'ARG PIP_EXTRA_INDEX_URL="https://pypi.lab/simple"' in text
+    assert "pass-word" not in text
+    assert "t0ken" not in text
+
+
+def test_variables_are_as_they_were_measured_and_no_secret_is_among_them(tmp_path: Path) -> None:
+    text = printed(tmp_path, LOCK, "--env", "OMP_NUM_THREADS=2", "--env", 'X=a"b$c')
+    assert 'ENV OMP_NUM_THREADS="2"' in text
+    assert r'X="a\"b\$c"' in text
+    with pytest.raises(InputError, match="HF_TOKEN looks like a secret"):
+        printed(tmp_path, LOCK, "--env", "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz")
+
+
+def test_a_base_with_another_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--base: debian12 has Python 3\.11, .* is for 3\.12: choose from"):
+        printed(tmp_path, LOCK, "--base", "debian12")
+    with pytest.raises(InputError, match=r"it is for Python 3\.9, which no base has: debian12 has 3\.11"):
+        image_of_lock(LOCK.replace("3.12", "3.9").replace("cp312", "cp39"), "pylock.toml")
+
+
+def test_the_accelerator_is_that_of_the_libraries_in_the_lock() -> None:
+    cuda = LOCK.replace('"pace"', '"nvidia-cuda-runtime-cu12"').replace("pace-1.0+lab.1", "x-12.8.90")
+    cuda = cuda.replace('"1.0+lab.1"', '"12.8.90"')
+    stack = image_of_lock(cuda, "pylock.toml")
+    assert stack.accelerator == "cuda12.8"
+    assert stack.runtime.env["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.0"
+    with pytest.raises(InputError, match=r"has the libraries of rocm7\.2, which cuda12\.8 does not use"):
+        image_of_lock(cuda, "pylock.toml", base="ubuntu24.04-rocm7.2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "numpy"', 'name = "numpy\'; rm -rf /"', r"packages\[1\]: it has no valid name"),
+        ('"2.1.3"', '"2.1\' 3"', r"packages\[1\]: numpy: Invalid version"),
+        (A, "zz", r"packages\[1\]: numpy 2\.1\.3 has no wheel for Python 3\.12 on Linux"),
+        ('name = "pace"', 'name = "pace"\ndirectory = { path = "." }', r"packages\[2\]: pace is not from an"),
+        ('requires-python = ">=3.12"', "", "requires-python: found ''"),
+        ("[[packages]]", "[[other]]", "it has no `packages`"),
+    ],
+)
+def test_a_lock_that_pip_could_not_install_is_refused_at_its_package(old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        image_of_lock(LOCK.replace(old, new), "pylock.toml")
+
+
+def test_a_workload_must_find_what_it_imports() -> None:
+    with pytest.raises(InputError, match="matmul imports torch, which it does not have"):
+        image_of_lock(LOCK, "pylock.toml", workload="matmul")

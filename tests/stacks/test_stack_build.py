@@ -1,0 +1,272 @@
+"""`assay stack build`: real builds and pushes to a real registry, and what is rendered for clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+from ruamel.yaml import YAML
+
+import custom_resources
+from assay.api.stack_builds import build_stack, render_build
+from assay.errors import HostError, InputError
+from assay.shell import CommandTimeoutError
+from command_line import assay as typed
+from conftest import require
+from containers import ULIMITS
+from stack_image import BASE
+
+FILE = 'FROM registry.lab/base:1\nUSER 1001:0\nRUN pip check \\\n    && python3 -c "import json, csv"\n'
+# Enough of a stack to be built in a second: the base has Python.
+SMALL = f"FROM {BASE}\nENV HOME=/home/anybody\nRUN install --directory --group=0 --mode=0775 /home/anybody\n"
+SECRET = "registry-login"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "Containerfile").write_text(FILE)
+    return tmp_path / "Containerfile"
+
+
+# On a cluster --------------------------------------------------------------------------------------------
+
+
+@cache
+def openshift_definitions() -> dict[str, Any]:
+    """OpenShift's own schemas, which refuse fields that they don't know."""
+    (folder,) = (path for path, _ in custom_resources.fetched() if "openshift/api" in str(path))
+    definitions: dict[str, Any] = json.loads((folder / "openapi" / "openapi.json").read_text())["definitions"]
+    for one in definitions.values():
+        if "properties" in one:
+            one["additionalProperties"] = False
+    return definitions
+
+
+def need_valid(manifest: dict[str, Any]) -> None:
+    """Raise ValidationError for what OpenShift's API does not accept."""
+    group, _, version = manifest["apiVersion"].partition(".openshift.io/")
+    name = f"com.github.openshift.api.{group}.{version}.{manifest['kind']}"
+    schema = {"$ref": f"#/definitions/{name}", "definitions": openshift_definitions()}
+    jsonschema.Draft4Validator(schema).validate(manifest)  # without checking 3 MB of schemas first
+
+
+def test_openshift_gets_a_build_and_an_image_stream_that_its_schemas_accept(file: Path) -> None:
+    objects = render_build(file, "openshift", name="stack", namespace="lab")
+    assert [one["kind"] for one in objects] == ["ImageStream", "BuildConfig"]
+    for one in objects:
+        need_valid(one)
+    spec = objects[1]["spec"]
+    assert spec["source"]["dockerfile"] == FILE
+    assert spec["output"]["to"] == {"kind": "ImageStreamTag", "name": "stack:latest"}
+    assert spec["postCommit"]["command"][-2:] == ["json", "csv"], "the file's modules are tested"
+    wrong = {**objects[1], "spec": {**spec, "nonesuch": 1}}
+    with pytest.raises(jsonschema.ValidationError, match="nonesuch"):
+        need_valid(wrong)
+
+
+def test_openshift_pushes_to_a_registry_with_a_secret_that_is_only_named(file: Path) -> None:
+    (config,) = render_build(file, "openshift", name="stack", push="registry.lab:5000/a/b:1", secret=SECRET)
+    need_valid(config)
+    to = {"kind": "DockerImage", "name": "registry.lab:5000/a/b:1"}
+    assert config["spec"]["output"] == {"to": to, "pushSecret": {"name": SECRET}}
+
+
+def test_what_openshift_gets_is_printed_whole(file: Path) -> None:
+    words = ["--push", "registry.lab/a:1", "--push-login", SECRET, "--render", "openshift"]
+    done = typed(file.parent, "stack", "build", str(file), "--tag", "stack", *words)
+    (config,) = render_build(file, "openshift", name="stack", push="registry.lab/a:1", secret=SECRET)
+    assert YAML(typ="safe").load(done.stdout) == config
+
+
+def test_kubernetes_gets_a_job_that_builds_tests_and_pushes(file: Path) -> None:
+    words = ["stack", "build", str(file), "--tag", "stack", "--render", "kubernetes"]
+    words += ["--push", "registry.lab/stack:1", "--push-login", SECRET, "--namespace", "lab"]
+    done = typed(file.parent, *words)
+    assert done.returncode == 0, done.stderr
+    objects = [one for one in YAML(typ="safe").load_all(done.stdout) if one]
+    for one in objects:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+    files, job = objects
+    assert files["data"]["Containerfile"] == FILE
+    pod = job["spec"]["template"]["spec"]
+    script = pod["containers"][0]["command"][-1]
+    assert script.index("buildah build") < script.index("buildah run") < script.index("buildah push")
+    variables = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+    assert variables["IMAGE"] == "registry.lab/stack:1"
+    assert variables["SMOKE_MODULES"] == "json csv"
+    assert {"name": "auth", "secret": {"secretName": SECRET}} in pod["volumes"]
+    assert typed(file.parent, *words).stdout == done.stdout
+
+
+# What is refused -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tag", "a b"], "--tag: 'a b' is not a name of an image"),
+        (["--tag", "a", "--push", "lab"], "--push: 'lab' is not a place in a registry"),
+        (["--tag", "a", "--push", "user:pw@reg.lab/x:1"], "--push:"),
+        (["--tag", "a", "--import", "os; print(1)"], "--import: 'os; print(1)' is not a module"),
+        (["--tag", "a", "--render", "kubernetes"], "--push: a Job has to push the image"),
+        (["--tag", "A_b", "--render", "openshift"], "--tag:"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_built(
+    file: Path, words: list[str], said: str
+) -> None:
+    done = typed(file.parent, "stack", "build", str(file), *words)
+    assert (done.returncode, said in done.stderr) == (4, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("RUN true\n", "it has no FROM"),
+        ("FROM a\nENV HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n", "it has a credential"),
+        ("FROM a\nARG INDEX=https://me:s3cret-pass@pypi.lab/simple\n", "it has a credential"),
+    ],
+)
+def test_a_file_without_a_base_or_with_a_credential_is_refused(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        render_build(file, "openshift", name="stack")
+
+
+# For real ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """podman and buildah as this machine can run them, and the base."""
+    require("podman", shutil.which("podman") is not None, "podman is not installed")
+    there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
+    require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
+    config = tmp_path_factory.mktemp("engines") / "containers.conf"
+    limits = ", ".join(f'"{name}={limit}:{limit}"' for name, limit in ULIMITS.items())
+    config.write_text(f"[containers]\ndefault_ulimits = [{limits}]\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", str(config))
+        yield
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry on 127.0.0.1."""
+    program = shutil.which("docker-registry") or shutil.which("registry")
+    if program is None:
+        require("registry", False, "docker-registry is not installed")
+        return
+    folder = tmp_path_factory.mktemp("registry")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {
+        "version": 0.1,
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+        "http": {"addr": f"127.0.0.1:{port}"},
+    }
+    (folder / "config.yml").write_text(json.dumps(settings))
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen([program, "serve", folder / "config.yml"], stdout=log, stderr=log)
+    try:
+        for _ in range(200):
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["podman", "buildah"])
+def test_an_image_is_built_tested_as_anybody_and_pushed(
+    engine: str, file: Path, engines: None, registry: str
+) -> None:
+    require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
+    file.write_text(SMALL)
+    tag = f"localhost/assay-test/built-{engine}:{os.getpid()}"
+    steps: list[str] = []
+    try:
+        built = build_stack(
+            file,
+            tag=tag,
+            engine=engine,
+            push=f"{registry}/lab/{engine}",
+            verify_tls=False,
+            modules=["json"],
+            on_line=steps.append,
+        )
+        assert built.test.passed, built.test.failed
+        assert any("STEP 3/3" in line for line in steps)
+        assert built.pushed is not None
+        name, _, digest = built.pushed.partition("@")
+        address = f"http://{registry}/v2/lab/{engine}/manifests/{digest}"
+        accepted = "application/vnd.oci.image.manifest.v1+json"
+        request = urllib.request.Request(address, headers={"Accept": accepted})
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            assert json.load(reply)["config"]["digest"] == f"sha256:{built.image.id.removeprefix('sha256:')}"
+        assert name == f"{registry}/lab/{engine}"
+    finally:
+        subprocess.run([engine, "rmi", "--force", tag], check=False, capture_output=True)
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+def test_an_image_that_does_not_work_as_anybody_is_not_pushed(
+    file: Path, engines: None, registry: str
+) -> None:
+    file.write_text(f"FROM {BASE}\nENV HOME=/root\n")
+    tag = f"localhost/assay-test/broken:{os.getpid()}"
+    try:
+        built = build_stack(
+            file, tag=tag, push=f"{registry}/lab/broken", verify_tls=False, modules=["json", "nonesuch"]
+        )
+    finally:
+        subprocess.run(["podman", "rmi", "--force", tag], check=False, capture_output=True)
+    assert built.pushed is None
+    failed = dict(built.test.failed)
+    assert set(failed) == {"home", "import nonesuch"}
+    assert "Permission denied" in failed["home"]
+    with pytest.raises(OSError, match="404"):
+        urllib.request.urlopen(f"http://{registry}/v2/lab/broken/tags/list", timeout=10)
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+def test_a_build_that_fails_or_hangs_is_ended_with_its_last_lines(file: Path, engines: None) -> None:
+    tag = f"localhost/assay-test/never:{os.getpid()}"
+    file.write_text(f"FROM {BASE}\nRUN echo before && echo planted-reason >&2 && exit 7\n")
+    with pytest.raises(HostError, match="planted-reason"):
+        build_stack(file, tag=tag, modules=["json"])
+    file.write_text(f"FROM {BASE}\nRUN sleep 600\n")
+    with pytest.raises(CommandTimeoutError, match="not finished within 5 s"):
+        build_stack(file, tag=tag, modules=["json"], timeout_s=5)
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+def test_a_registry_that_does_not_answer_is_named(file: Path, engines: None) -> None:
+    file.write_text(SMALL)
+    tag = f"localhost/assay-test/unreachable:{os.getpid()}"
+    try:
+        with pytest.raises(HostError, match=r"podman can't push to 127\.0\.0\.1:1"):
+            build_stack(file, tag=tag, push="127.0.0.1:1/lab/x:1", verify_tls=False, modules=["json"])
+    finally:
+        subprocess.run(["podman", "rmi", "--force", tag], check=False, capture_output=True)

@@ -1,0 +1,197 @@
+"""Pages that answer a question: each with the answer of its command, from an address alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from test_report_browser import CONTRASTS, axe_finds
+
+import made_a2d2
+import nightly_runs
+import observed_stacks
+from assay import api, store
+from assay.cli import assay
+from assay.cluster.sweep import NODES
+from assay.run.index import update_index
+from open_site import Served, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest.importorskip("litestar")
+
+SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
+    f"cluster,resnet50,throughput,{value},images/s,higher,{shape}-{run},{shape}\n"
+    for shape, values in (("1x8", (800, 805, 796)), ("2x8", (1560, 1555, 1570)), ("4x8", (2990, 3010, 2970)))
+    for run, value in enumerate(values)
+)
+MLLOG = ':::MLLOG {{"namespace": "", "time_ms": {at}, "event_type": "{kind}", "key": "{key}", "value": {value}, "metadata": {{"file": "x", "lineno": 1{more}}}}}\n'  # noqa: E501 - one line of a log
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of sizes of a cluster, a history with a step, swept nodes, stacks, frames and MLPerf logs."""
+    directory = tmp_path_factory.mktemp("pages")
+    runs, logs = directory / "runs", directory / "v3.1"
+    (directory / "sizes.csv").write_text(SIZES)
+    done = CliRunner().invoke(assay, ["import", str(directory / "sizes.csv"), "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+    for suite in ("nightly", NODES):
+        nightly_runs.write(runs, suite)
+    assert update_index(runs) == ()
+    store.update(runs, observed_stacks.results())  # without directories: nothing but the index has them
+    catalog = directory / "catalog.duckdb"
+    api.scan_data(made_a2d2.make(directory / "a2d2", frames=6), catalog=catalog, processes=1)
+    logs.mkdir()
+    (logs / "result_0.txt").write_text(_mlperf_log())
+    with serving(runs, "--catalog", str(catalog), "--mlperf", str(logs)) as served:
+        yield served
+
+
+def _mlperf_log() -> str:
+    lines = [
+        ("POINT_IN_TIME", "submission_benchmark", '"resnet"', ""),
+        ("INTERVAL_START", "run_start", "null", ""),
+        ("INTERVAL_END", "run_stop", "null", ', "status": "success"'),
+    ]
+    return "".join(
+        MLLOG.format(at=1_600_000_000_000 + 60_000 * at, kind=kind, key=key, value=value, more=more)
+        for at, (kind, key, value, more) in enumerate(lines)
+    )
+
+
+PAGES = {
+    "/scaling": "sizes/1",
+    "/scaling?run=sizes": "What follows from the scaling",
+    "/fabric": "Name runs of",
+    "/history": "flop_rate",
+    "/history?metric=flop_rate&suite=nightly": "▼",
+    f"/history?metric=flop_rate&suite={NODES}&system=here": "Every history",
+    "/stacks": "torch 2.9.0",
+    "/data": "6 frames",
+    "/data?where=width+%3E+10": "data:image/jpeg",
+    "/scores": "v3.1",
+    "/scores/v3.1": "result_0.txt",
+    "/docs": "How-to",
+    "/docs/how-to/serve.md": "Who can read it",
+    "/attention": "regression",
+}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_shows_what_its_address_asks(site: Served, path: str) -> None:
+    answer = site.ask(path)
+    assert (answer.status, PAGES[path] in answer.text) == (200, True), answer.text[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/scaling?run=sises", 422, "did you mean sizes"),
+        ("/fabric?run=sizes", 422, "no exchange was measured"),
+        ("/history?metric=thruput", 422, "throughput"),
+        ("/data?where=rode+%3E+1", 422, "rode"),
+        ("/stacks?package=%3D%3D", 422, "not a requirement"),
+        ("/stacks/ffff", 404, "ffff"),
+        ("/scores/v9.9", 404, "no folder v9.9"),
+        ("/docs/nothing.md", 404, "no page nothing.md"),
+        ("/docs/../pyproject.toml", 404, "no page"),
+        ("/docs/%2e%2e/pyproject.toml", 404, "no page"),
+    ],
+)
+def test_a_page_that_has_no_answer_says_why(site: Served, path: str, status: int, words: str) -> None:
+    answer = site.ask(path)
+    assert (answer.status, words in answer.text) == (status, True), answer.text[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("/api/v1/scale?run=sizes", "scale sizes"),
+        ("/api/v1/history?metric=flop_rate&suite=nightly", "history flop_rate --suite nightly"),
+        ("/api/v1/stacks", "stack list"),
+        ("/api/v1/data/classes", "data classes --catalog {root}/catalog.duckdb"),
+        ("/api/v1/scores?folder=v3.1", "score {root}/v3.1"),
+    ],
+)
+def test_the_json_of_an_address_is_the_one_that_the_command_prints(
+    site: Served, path: str, command: str
+) -> None:
+    words = [*command.format(root=site.runs.parent).split(), "--json"]
+    if words[0] not in ("score", "data"):  # which read no runs
+        words += ["--runs", str(site.runs)]
+    printed = CliRunner().invoke(assay, words)
+    assert json.loads(site.ask(path).text) == json.loads(printed.stdout)
+
+
+def test_the_page_of_a_stack_is_linked_and_shows_its_packages_and_figures(site: Served) -> None:
+    listed = json.loads(site.ask("/api/v1/stacks").text)["stacks"]
+    assert len(listed) == 2
+    for stack in listed:
+        assert f'href="/stacks/{stack["digest"]}"' in site.ask("/stacks").text
+        page = site.ask(f"/stacks/{stack['digest']}").text
+        assert stack["packages"]["torch"] in page
+        assert "Figures, primary ones first" in page
+
+
+def test_every_link_of_the_documentation_leads_to_a_page(site: Served) -> None:
+    start = site.ask("/docs").text
+    links = {link.partition("#")[0] for link in re.findall(r'href="(/docs/[^"]+)"', start)}
+    assert len(links) > 20
+    assert [link for link in sorted(links) if site.ask(link).status != 200] == []
+
+
+@pytest.mark.browser
+def test_in_a_browser_the_pages_fit_and_axe_finds_nothing(browser: Browser, site: Served) -> None:
+    said: list[str] = []
+    stack = json.loads(site.ask("/api/v1/stacks").text)["stacks"][0]["digest"]
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        shown = context.new_page()
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("pageerror", lambda error: said.append(str(error)))
+        for path in (*PAGES, f"/stacks/{stack}", "/scaling?run=sises"):
+            if path == "/attention":
+                continue
+            said.clear()
+            shown.goto(site.url.rstrip("/") + path)
+            if shown.locator(".plot").count():
+                shown.wait_for_selector("html[data-charts=drawn]")
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert shown.evaluate(CONTRASTS) == [], path
+            assert [words for words in said if "422" not in words] == [], path
+            assert axe_finds(shown) == [], path
+        context.close()
+
+
+@pytest.mark.browser
+def test_a_reader_without_javascript_gets_every_figure_as_text(browser: Browser, site: Served) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    shown = context.new_page()
+    shown.goto(f"{site.url}scaling?run=sizes")
+    assert "speed-up" in shown.locator("main").inner_text()
+    shown.get_by_role("link", name="History").click()
+    shown.get_by_role("link", name="flop_rate", exact=True).click()
+    assert "changed by" in shown.locator("body").inner_text()
+    context.close()
+
+
+@pytest.mark.browser
+def test_the_pages_can_be_used_with_the_keyboard_alone(browser: Browser, site: Served) -> None:
+    context = browser.new_context()
+    shown = context.new_page()
+    shown.goto(f"{site.url}scaling")
+    shown.keyboard.press("Tab")
+    assert shown.evaluate("document.activeElement.className") == "skip"
+    shown.keyboard.press("Enter")
+    shown.get_by_label("Runs").focus()
+    shown.keyboard.type("sizes")
+    shown.keyboard.press("Enter")
+    shown.wait_for_url("**/scaling?run=sizes*")
+    assert shown.get_by_text("What follows from the scaling").count()
+    context.close()

@@ -1,0 +1,218 @@
+"""What goes wrong while pages are open: each with a real server, which goes on answering."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from assay.cli import assay
+from served_site import ASSAY, ServedSite, serving, tokens_file
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest.importorskip("litestar")
+TABLE = "system,benchmark,metric,value,unit,better,run\n" + "".join(
+    f"{system},train,throughput,{value},images/s,higher,{run}\n"
+    for system, values in (("a", (100, 101, 102)), ("b", (83, 84, 85)))
+    for run, value in enumerate(values)
+)
+WATCHED = """
+suite: watched
+benchmarks:
+  tiny:
+    workload: command
+    params:
+      argv: ["sh", "-c", "sleep 120; echo speed 5"]
+      metrics: {speed: {pattern: "speed (?P<value>[0-9]+)", unit: "1/s", better: higher}}
+"""
+PAGES = ("/", "/runs", "/runs?trials=true", "/compare?a=keep", "/sessions/keep/1", "/attention")
+
+
+def import_table(runs: Path, name: str) -> None:
+    table = runs.parent / f"{name}.csv"
+    runs.parent.mkdir(parents=True, exist_ok=True)
+    table.write_text(TABLE)
+    done = CliRunner().invoke(assay, ["import", str(table), "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedSite]:
+    runs = tmp_path_factory.mktemp("faults") / "runs"
+    import_table(runs, "keep")
+    made = serving(runs)
+    yield made
+    made.stop()
+
+
+def statuses(site: ServedSite) -> list[int]:
+    with ThreadPoolExecutor(4) as threads:
+        return [answer.status for answer in threads.map(site.ask, PAGES)]
+
+
+def test_pages_answer_while_the_index_is_rebuilt_replaced_or_damaged(site: ServedSite) -> None:
+    index = site.runs / "index.duckdb"
+    other = site.runs.parent / "other" / "runs"
+    import_table(other, "other")
+
+    def rebuild() -> None:
+        assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
+
+    def replace() -> None:
+        shutil.copy(other / "index.duckdb", index.with_suffix(".new"))
+        index.with_suffix(".new").replace(index)
+
+    def damage() -> None:
+        index.write_bytes(index.read_bytes()[: 1 << 12])
+
+    for spoil in (rebuild, replace, damage, index.unlink):
+        with ThreadPoolExecutor(1) as beside:
+            spoilt = beside.submit(spoil)
+            assert statuses(site) == [200] * len(PAGES), spoil
+            spoilt.result()
+        assert statuses(site) == [200] * len(PAGES), spoil
+
+
+def test_a_session_that_vanishes_is_not_found_and_the_others_stay(site: ServedSite) -> None:
+    import_table(site.runs, "gone")
+    assert site.ask("/sessions/gone/1").status == 200
+    shutil.rmtree(site.runs / "gone")
+    assert site.ask("/sessions/gone/1").status == 404
+    assert site.ask("/compare?a=gone").status == 422
+    assert statuses(site) == [200] * len(PAGES)
+    assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
+    assert "gone" not in site.ask("/api/v1/runs").text
+
+
+def test_on_a_full_disk_pages_are_read_and_nothing_is_done_unrecorded(tmp_path: Path) -> None:
+    runs, suites = tmp_path / "runs", tmp_path / "suites"
+    suites.mkdir()
+    (suites / "watched.yaml").write_text(WATCHED)
+    import_table(runs, "keep")
+    options = ("--tokens", str(tokens_file(tmp_path)), "--allow", "run", "--suites", str(suites))
+    site = serving(runs, *options)
+    try:
+        assert site.ask("/runs", who="alice").status == 200
+        subprocess.run(
+            ["prlimit", f"--pid={site.process.pid}", "--fsize=0:0"], check=True
+        )  # like a full disk
+        import_table(runs, "more")
+        for path in PAGES:
+            assert site.ask(path, who="alice").status == 200, path
+        body = json.dumps({"suite": "watched.yaml"}).encode()
+        refused = site.ask("/api/v1/queue", "POST", who="alice", body=body, Content_Type="application/json")
+        assert (refused.status, "space" in refused.text or "large" in refused.text) == (503, True), (
+            refused.text
+        )
+        assert not [*(runs / ".queue").glob("2*")]
+    finally:
+        site.stop()
+
+
+def leave_in_the_middle(site: ServedSite, run: str, size_bytes: int) -> None:
+    [log] = sorted(site.runs.glob("keep/1/*/attempt-1/logs"))[:1]
+    line = b"step 12345678 loss 0.123456789 " + b"x" * 68 + b"\n"
+    block = line * 10_000
+    with (log / "long.log").open("wb") as file:
+        while file.tell() < size_bytes:
+            file.write(block)
+    path = f"/sessions/keep/1/{log.parents[1].name}/logs/long.log"
+    for query in ("?q=nowhere", f"?line={size_bytes // 200}", "?q=loss"):
+        leaving = http.client.HTTPConnection("127.0.0.1", site.port, timeout=60)
+        leaving.request("GET", path + query)
+        time.sleep(0.2)
+        leaving.close()
+    begun = time.monotonic()
+    assert site.ask("/runs").status == 200
+    assert time.monotonic() - begun < 30
+    assert site.ask(f"{path}?line={size_bytes // 200}").status == 200
+    status = Path(f"/proc/{site.process.pid}/status").read_text()
+    peak_kib = int(status.partition("VmHWM:")[2].split()[0])
+    (log / "long.log").unlink()
+    assert peak_kib < 500 << 10, "the log is never in memory"
+
+
+def test_a_browser_that_leaves_in_the_middle_of_a_long_log_holds_nothing_up(site: ServedSite) -> None:
+    leave_in_the_middle(site, "keep", 64 << 20)
+
+
+@pytest.mark.long
+def test_a_browser_that_leaves_in_the_middle_of_2_gb_holds_nothing_up(site: ServedSite) -> None:
+    leave_in_the_middle(site, "keep", 2 << 30)
+
+
+def test_sessions_of_a_machine_whose_clock_is_wrong_are_shown(site: ServedSite) -> None:
+    import_table(site.runs, "future")
+    for file in site.runs.glob("future/1/*/attempt-1/run.json"):
+        plain = json.loads(file.read_text())
+        file.write_text(json.dumps({**plain, "created_at": time.time() + 400 * 86400}))
+    assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
+    for path in (*PAGES, "/sessions/future/1", "/live", "/api/v1/runs?since=7d"):
+        assert site.ask(path).status == 200, path
+    shutil.rmtree(site.runs / "future")
+
+
+def test_a_run_that_is_killed_while_it_is_watched_is_reported_as_stopped(site: ServedSite) -> None:
+    suite = site.runs.parent / "watched.yaml"
+    suite.write_text(WATCHED)
+    run = subprocess.Popen(
+        [ASSAY, "run", str(suite), "--runs", str(site.runs), "--quiet"], start_new_session=True
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=100)
+    try:
+        connection.request("GET", "/live/events?session=watched")
+        stream = connection.getresponse()
+
+        def seen(words: bytes) -> None:
+            while (line := stream.readline()) and words not in line:
+                pass
+            assert line, words
+
+        seen(b"tiny-1x1-r01")
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        seen(b"It may have stopped")
+        assert site.ask("/live").status == 200
+    finally:
+        connection.close()
+        run.kill()
+        run.wait()
+        again = subprocess.Popen([ASSAY, "run", str(suite), "--runs", str(site.runs), "--quiet"])
+        time.sleep(5)
+        again.send_signal(signal.SIGINT)  # takes the job over, and ends it
+        again.wait(60)
+        assert again.returncode == 130
+        assert os.path.exists(site.runs / "watched")  # noqa: PTH110
+
+
+@pytest.mark.browser
+def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    import_table(runs, "keep")
+    first = serving(runs)
+    page = browser.new_page()
+    try:
+        page.goto(f"{first.url}/live")
+        page.get_by_text("Updates by itself.").wait_for()
+    finally:
+        first.stop(signal.SIGKILL)
+    page.get_by_text("Not connected").wait_for()
+    second = serving(runs, "--listen", f"127.0.0.1:{first.port}")
+    try:
+        page.get_by_text("Updates by itself.").wait_for()
+    finally:
+        page.close()
+        second.stop()
