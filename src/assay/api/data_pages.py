@@ -142,7 +142,16 @@ def _worst(
     about = found.about
     data = about.root if source is None else str(source)
     setup = Setup(
-        str(checkpoint), about.checkpoint, about.manifest, data, about.names, about.size, 1, 1, device
+        str(checkpoint),
+        about.checkpoint,
+        about.manifest,
+        data,
+        about.names,
+        about.size,
+        1,
+        1,
+        device,
+        about.layout,
     )
     try:
         drawn = list(pictures(setup, [(one.label, one.image) for one in found.worst]))

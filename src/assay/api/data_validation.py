@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from assay_payloads.datasets.manifest_chunks import ManifestChunks
     from assay_payloads.training.validation import Setup
 
-LAYOUT = "a2d2"  # what the workload segmentation trains on
 CHUNK_FRAMES, BATCH_SIZE = 64, 4
 
 
@@ -84,6 +83,7 @@ def manifest_chunks(path: Path, chunk_frames: int) -> ManifestChunks:
     """The frames of a manifest in chunks. Raises InputError if it is damaged, empty, or of another layout."""
     from assay.errors import Problem
     from assay.inputs import unreadable
+    from assay_payloads.datasets.frame_files import WITH_PIXELS, without_pixels
     from assay_payloads.datasets.manifest import ManifestError
     from assay_payloads.datasets.manifest_chunks import ManifestChunks
 
@@ -96,10 +96,10 @@ def manifest_chunks(path: Path, chunk_frames: int) -> ManifestChunks:
         raise InputError([Problem(where, error.what)]) from None
     except OSError as error:
         raise unreadable(path, error) from error
-    if chunks.about.layout != LAYOUT or not chunks.count:
+    first = chunks.frames(0) if chunks.count else []
+    if what := without_pixels(chunks.about.layout, first) or ("" if first else "no frame"):
         raise InputError(
-            f"{path}: found {chunks.count} frames of layout {chunks.about.layout}; expected {LAYOUT}, "
-            "which is what `segmentation` trains on"
+            f"{path}: found {what}; `segmentation` learns from label images of {', '.join(WITH_PIXELS)}"
         )
     return chunks
 
@@ -144,6 +144,7 @@ def _about(setup: Setup, chunks: ManifestChunks, step: int) -> ValidationAbout:
         chunks.count,
         setup.chunk_frames,
         setup.batch_size,
+        setup.layout,
     )
 
 

@@ -10,37 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import InputError, Problem
+from assay_payloads.datasets.frame_files import CITYSCAPES as CITYSCAPES
 from assay_payloads.datasets.places import DataPlace
 
 UNKNOWN = "unknown"  # pixels of colours that no class has
 LARGEST_BYTES = 16 << 20
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
-# Of Cityscapes' ids, by its scripts (helpers/labels.py); 0 to 6 and 34 are not evaluated.
-CITYSCAPES = (
-    *(
-        "unlabeled",
-        "ego vehicle",
-        "rectification border",
-        "out of roi",
-        "static",
-        "dynamic",
-        "ground",
-        "road",
-    ),
-    *("sidewalk", "parking", "rail track", "building", "wall", "fence", "guard rail", "bridge", "tunnel"),
-    *(
-        "pole",
-        "polegroup",
-        "traffic light",
-        "traffic sign",
-        "vegetation",
-        "terrain",
-        "sky",
-        "person",
-        "rider",
-    ),
-    *("car", "truck", "bus", "caravan", "trailer", "train", "motorcycle", "bicycle"),
-)
 
 
 @dataclass(frozen=True)

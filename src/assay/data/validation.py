@@ -51,6 +51,7 @@ class ValidationAbout:
     frames: int
     chunk_frames: int
     batch_size: int
+    layout: str = "a2d2"
 
 
 @dataclass

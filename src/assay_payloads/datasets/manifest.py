@@ -169,21 +169,28 @@ def frames(lines: Iterable[bytes], first: int = 2) -> Iterator[ChosenFrame]:
         yield ChosenFrame(label, image, label_bytes, image_bytes)
 
 
-def changed(root: Path, frames: Sequence[ChosenFrame]) -> list[str]:
-    """Files of these frames that aren't as they were when they were chosen: gone, or of another size."""
+def changed(root: Path, frames: Sequence[ChosenFrame], layout: str = "a2d2") -> list[str]:
+    """Files of these frames that aren't as they were when they were chosen: gone, or of another size.
+
+    Of frames that are entries of a file, only the file is looked at.
+    """
     from concurrent.futures import ThreadPoolExecutor  # not by those who only read a manifest
 
-    def difference(name: str, size: int) -> str:
+    def difference(name: str, size: int | None) -> str:
         try:
             found = (root / name).stat().st_size
         except OSError as error:
             return f"{root / name}: {error.strerror or error}"
-        return "" if found == size else f"{root / name} has {found} bytes instead of {size}"
+        return "" if size in (None, found) else f"{root / name} has {found} bytes instead of {size}"
 
-    files = [(frame.label, frame.label_bytes) for frame in frames]
-    files += [(frame.image, frame.image_bytes) for frame in frames]
+    files = {frame.label: frame.label_bytes for frame in frames}
+    files.update((frame.image, frame.image_bytes) for frame in frames)
+    wanted: dict[str, int | None] = {}
+    for name, size in files.items():
+        file = file_of(layout, name)
+        wanted[file] = size if file == name else None
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        return [why for why in threads.map(lambda file: difference(*file), files) if why]
+        return [why for why in threads.map(lambda file: difference(*file), wanted.items()) if why]
 
 
 def file_of(layout: str, name: str) -> str:

@@ -18,10 +18,12 @@ in training; an image with more than 1 % of them is an error.
 from __future__ import annotations
 
 import argparse
+import colorsys
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from tarfile import TarError
 
 import segmentation_models_pytorch as models
 import torch
@@ -32,6 +34,7 @@ from torch.utils.data import Dataset
 from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
 
 from assay_payloads.datasets.feed import UnreadableSampleError
+from assay_payloads.datasets.frame_files import CITYSCAPES, WITH_PIXELS, FrameFiles, without_pixels
 from assay_payloads.datasets.manifest import Manifest, ManifestError, changed, parsed
 from assay_payloads.datasets.places import PlaceError
 from assay_payloads.datasets.read_through import ReadThrough
@@ -99,6 +102,55 @@ class Colours:
         red, green, blue = pixels.int()
         return self._classes[(red << 16) + (green << 8) + blue]
 
+    def shown(self) -> torch.Tensor:
+        """The first color of each class (uint8, 256 × 3); black for none."""
+        found = torch.zeros((256, 3), dtype=torch.uint8)
+        for number in range(len(self.names)):
+            of = (self._classes == number).nonzero().flatten()
+            if len(of):
+                found[number] = torch.tensor([int(of[0]) >> bits & 255 for bits in (16, 8, 0)])
+        return found
+
+
+class GreyValues(Colours):
+    """Classes whose gray value is their number."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if len(names) >= NOT_LEARNED:
+            raise UnreadableSampleError(f"found {len(names)} classes; expected fewer than {NOT_LEARNED}")
+        self.names = list(names)
+        self._classes = torch.full((1 << 24,), NOT_LEARNED, dtype=torch.uint8)
+        for number in range(len(names)):
+            self._classes[number * 0x010101] = number
+
+    def shown(self) -> torch.Tensor:
+        """A color for each class, far apart for classes next to each other."""
+        hues = [
+            colorsys.hsv_to_rgb(number * 0.618 % 1, 0.65, 0.95 - 0.35 * (number % 2)) for number in range(256)
+        ]
+        return (torch.tensor(hues) * 255).to(torch.uint8)
+
+
+def classes_of(layout: str, data: Path, *, reduced: bool) -> Colours:
+    """The classes of a data set; only A2D2's own are reduced.
+
+    Raises UnreadableSampleError if nothing says what the values of its label images mean.
+    """
+    if layout == "cityscapes":
+        return GreyValues(CITYSCAPES)
+    listed, named = data / "class_list.json", data / "classes.txt"
+    if layout != "webdataset":
+        return Colours(listed, reduced=reduced)
+    if listed.exists():
+        whole = Colours(listed, reduced=False)
+        return Colours(listed, reduced=True) if reduced and "RD normal street" in whole.names else whole
+    try:
+        lines = named.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        what = f"{data} has neither class_list.json nor a readable classes.txt: {error}"
+        raise UnreadableSampleError(what) from error
+    return GreyValues([line.strip() for line in lines if line.strip()])
+
 
 class Frames(Dataset):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to the same size."""
@@ -109,15 +161,15 @@ class Frames(Dataset):  # type: ignore[misc]
         colours: Colours,
         size: Sequence[int],
         images: Sequence[Path] | None = None,
-        kept: ReadThrough | None = None,
+        files: FrameFiles | None = None,
     ) -> None:
         """Frames of these labels.
 
         images  in the same order; None: found by the names of the labels
-        kept    reads those that their directory doesn't have yet
+        files   reads them; None: they are plain files
         """
         self.labels, self.colours, self.size = labels, colours, list(size)
-        self.images, self.kept = images, kept
+        self.images, self.files = images, files or FrameFiles()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -133,10 +185,10 @@ class Frames(Dataset):  # type: ignore[misc]
     def stored_bytes(self, index: int) -> int:
         """Size of image and label."""
         paths = self.where(index), self.labels[index]
-        return sum(near(path, self.kept).stat().st_size for path in paths)
+        return sum(map(self.files.size, paths))
 
     def __getitem__(self, index: int) -> Batch:
-        image, label = (pixels(path, self.kept) for path in (self.where(index), self.labels[index]))
+        image, label = (pixels(path, self.files) for path in (self.where(index), self.labels[index]))
         if image.shape != label.shape:
             sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
             raise UnreadableSampleError(
@@ -145,7 +197,7 @@ class Frames(Dataset):  # type: ignore[misc]
         classes = self.colours.classes(label)
         unknown = (classes == NOT_LEARNED).float().mean().item()
         if unknown > MOST_UNKNOWN:
-            what = f"{unknown:.0%} of its pixels have colors that are not in class_list.json"
+            what = f"{unknown:.0%} of its pixels have colors that are not in the list of classes"
             raise UnreadableSampleError(f"{self.labels[index]}: {what}")
         return (
             resize(image, self.size, antialias=True),
@@ -153,17 +205,12 @@ class Frames(Dataset):  # type: ignore[misc]
         )
 
 
-def near(path: Path, kept: ReadThrough | None) -> Path:
-    """The path, once the file is there."""
-    return path if kept is None else kept(path)
-
-
-def pixels(path: Path, kept: ReadThrough | None = None) -> torch.Tensor:
+def pixels(path: Path, files: FrameFiles) -> torch.Tensor:
     """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError with the file's name."""
     try:
-        with Image.open(near(path, kept)) as picture:
+        with files.opened(path) as file, Image.open(file) as picture:
             return pil_to_tensor(picture.convert("RGB"))
-    except (OSError, PlaceError, SyntaxError, ValueError) as error:
+    except (OSError, PlaceError, SyntaxError, ValueError, TarError, Image.DecompressionBombError) as error:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
 
 
@@ -183,11 +230,15 @@ class Segmentation(TrainingBenchmark):
 
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
-        self.names, self.kept = [OTHER, *REDUCED], ReadThrough(options.data, options.source)
+        self.names = [OTHER, *REDUCED]
+        self.files = FrameFiles(kept=ReadThrough(options.data, options.source))
+        self.images: dict[Path, Path] = {}  # of labels whose names don't say it
         if options.mode != "synthetic":
-            self.colours = Colours(options.data / "class_list.json", reduced=options.reduced)
-            self.names = self.colours.names
             self.trained_on, self.held_out = self._split()
+            self.colours = classes_of(self.files.layout, options.data, reduced=options.reduced)
+            self.names = self.colours.names
+            if self.files.layout != "a2d2":  # so that no data set of other classes is taken for it
+                options.class_names = json.dumps(self.names)
 
     def _split(self) -> tuple[list[Path], list[Path]]:
         """Labels for training and for evaluation: a random part of the camera's frames is held out."""
@@ -219,9 +270,13 @@ class Segmentation(TrainingBenchmark):
             manifest = parsed(options.manifest)
         except (OSError, ManifestError) as error:
             self.rank.fail(f"--manifest {options.manifest}: {error}")
-        if manifest.layout != "a2d2" or len(manifest.frames) < 2:
-            what = f"{len(manifest.frames)} frames of layout {manifest.layout}"
-            self.rank.fail(f"--manifest {options.manifest}: found {what}; expected at least 2 of a2d2")
+        if what := without_pixels(manifest.layout, manifest.frames):
+            self.rank.fail(f"--manifest {options.manifest}: found {what}; expected {', '.join(WITH_PIXELS)}")
+        if len(manifest.frames) < 2:
+            self.rank.fail(f"--manifest {options.manifest}: found 1 frame; expected at least 2")
+        self.files.layout = manifest.layout
+        if manifest.layout != "a2d2":
+            self.images = {options.data / one.label: options.data / one.image for one in manifest.frames}
         self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
         options.manifest_digest = manifest.digest  # a checkpoint of other frames is another training's
         if options.mode != "check" and options.source is None:  # what is read through isn't here yet
@@ -231,7 +286,7 @@ class Segmentation(TrainingBenchmark):
     def _are_as_chosen(self, manifest: Manifest) -> None:
         """A job may wait for days: end now if frames have vanished or changed meanwhile."""
         here = manifest.frames[self.rank.rank :: self.rank.size]  # each rank looks at its part
-        if wrong := changed(self.options.data, here):
+        if wrong := changed(self.options.data, here, manifest.layout):
             more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
             self.rank.fail(f"files changed since they were chosen: {'; '.join(wrong[:3])}{more}")
 
@@ -279,11 +334,15 @@ class Segmentation(TrainingBenchmark):
 
     def training_data(self, epoch: int) -> Frames:
         """The training frames."""
-        return Frames(self.trained_on, self.colours, self.options.image_size, kept=self.kept)
+        return self._frames(self.trained_on)
 
     def evaluation_data(self) -> Frames:
         """The held-out frames."""
-        return Frames(self.held_out, self.colours, self.options.image_size, kept=self.kept)
+        return self._frames(self.held_out)
+
+    def _frames(self, labels: Sequence[Path]) -> Frames:
+        images = [self.images[label] for label in labels] if self.images else None
+        return Frames(labels, self.colours, self.options.image_size, images, self.files)
 
     def train_samples(self) -> int:
         """Training frames."""

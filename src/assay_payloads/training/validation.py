@@ -32,6 +32,7 @@ import torch
 from torch import nn
 
 from assay_payloads.datasets.feed import UNREADABLE, UnreadableSampleError
+from assay_payloads.datasets.frame_files import WITH_PIXELS, FrameFiles, without_pixels
 from assay_payloads.datasets.manifest import ChosenFrame, ManifestError
 from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from assay_payloads.datasets.validated_chunk import (
@@ -42,7 +43,15 @@ from assay_payloads.datasets.validated_chunk import (
     parsed,
 )
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.segmentation import ARCHITECTURES, Colours, Frames, pixel_scores
+from assay_payloads.training.segmentation import (
+    ARCHITECTURES,
+    OTHER,
+    REDUCED,
+    Colours,
+    Frames,
+    classes_of,
+    pixel_scores,
+)
 
 VERSION = 1  # of the arithmetic: chunks of another one don't count
 DECODERS = 8  # threads that decode ahead of a GPU
@@ -77,6 +86,7 @@ class Setup:
     batch_size: int
     chunk_frames: int
     device: str = "auto"
+    layout: str = "a2d2"
 
     @property
     def key(self) -> str:
@@ -85,7 +95,7 @@ class Setup:
         return hashlib.sha256(json.dumps({**about, "version": VERSION}).encode()).hexdigest()
 
 
-PLACES = {"checkpoint", "data", "device"}  # of a setup: where it is done changes no count
+PLACES = {"checkpoint", "data", "device", "layout"}  # of a setup: where it is done changes no count
 
 
 @dataclass(frozen=True)
@@ -132,9 +142,18 @@ def trained(path: Path) -> Trained:
     return found
 
 
-def colours(data: Path, options: Mapping[str, str]) -> Colours:
-    """The classes that the network learned. Raises UnreadableSampleError without a list of classes."""
-    return Colours(data / "class_list.json", reduced=options["reduced"] == "True")
+def colours(data: Path, options: Mapping[str, str], layout: str = "a2d2") -> Colours:
+    """The classes that the network learned.
+
+    Raises UnreadableSampleError without a list of classes, CheckpointError if it learned others.
+    """
+    found = classes_of(layout, data, reduced=options["reduced"] == "True")
+    plain = [OTHER, *REDUCED] if layout != "a2d2" else found.names  # what a network of A2D2 learned
+    learned = json.loads(options["class_names"]) if "class_names" in options else plain
+    if learned != found.names:
+        what = f"{len(learned)} classes ({', '.join(learned[:3])} …), the frames {len(found.names)}"
+        raise CheckpointError(f"learned {what} ({', '.join(found.names[:3])} …)")
+    return found
 
 
 def setup(
@@ -142,7 +161,7 @@ def setup(
 ) -> Setup:
     """What is validated. Raises CheckpointError, UnreadableSampleError, or OSError."""
     network = trained(checkpoint)
-    names = tuple(colours(data, network.options).names)
+    names = tuple(colours(data, network.options, manifest.about.layout).names)
     network.network(len(names))
     return Setup(
         str(checkpoint.absolute()),
@@ -154,6 +173,7 @@ def setup(
         batch_size,
         manifest.size,
         device,
+        manifest.about.layout,
     )
 
 
@@ -169,7 +189,8 @@ class Validator:
         network = trained(Path(of.checkpoint))
         if network.sha256 != of.sha256:
             raise CheckpointError(f"{of.checkpoint} is another file on this node than where this began")
-        self.colours = colours(Path(of.data), network.options)
+        self.colours = colours(Path(of.data), network.options, of.layout)
+        self.files = FrameFiles(of.layout)
         self.model = network.network(len(of.names)).to(self.device)
         self.threads = ThreadPoolExecutor(DECODERS if self.device.type == "cuda" else 1)
 
@@ -214,7 +235,8 @@ class Validator:
         """Image and label as the training loads them, or why they can't be read."""
         root = Path(self.setup.data)
         try:
-            return Frames([root / frame.label], self.colours, self.setup.size, [root / frame.image])[0]
+            labels, images = [root / frame.label], [root / frame.image]
+            return Frames(labels, self.colours, self.setup.size, images, self.files)[0]
         except (UnreadableSampleError, *UNREADABLE) as error:
             return " ".join(str(error).split())
 
@@ -278,7 +300,7 @@ def pictures(
     frames  label and image, below the data set's directory
     """
     worker = Validator(of)
-    colour = _class_colours(Path(of.data), worker.colours)
+    colour = worker.colours.shown().numpy()
     for label, image in frames:
         loaded = worker.load(ChosenFrame(label, image, 0, 0))
         if isinstance(loaded, str):
@@ -286,16 +308,6 @@ def pictures(
             continue
         ((_, _, predicted),) = worker.predict([loaded])
         yield loaded[0].permute(1, 2, 0).numpy(), colour[loaded[1].numpy()], colour[predicted.numpy()]
-
-
-def _class_colours(data: Path, known: Colours) -> np.ndarray:
-    """The first color of each class in the list of classes (256 × 3, uint8); black for none."""
-    found = np.zeros((256, 3), dtype=np.uint8)
-    for text in reversed(json.loads((data / "class_list.json").read_text(encoding="utf-8"))):
-        value = [int(text[at : at + 2], 16) for at in (1, 3, 5)]
-        pixel = torch.tensor(value, dtype=torch.uint8).view(3, 1, 1)
-        found[int(known.classes(pixel))] = value
-    return found
 
 
 def kept(path: Path, of: Setup, number: int) -> ValidatedChunk | None:
@@ -326,11 +338,9 @@ def chunk_file(directory: Path, number: int) -> Path:
 def run(rank: Rank, options: argparse.Namespace) -> None:
     """Validate this rank's chunks; rank 0 prints the figures of all."""
     chunks = ManifestChunks(options.manifest, options.chunk_frames)
-    if chunks.about.layout != "a2d2" or not chunks.count:
-        rank.fail(
-            f"{options.manifest}: found {chunks.count} frames of layout {chunks.about.layout}; "
-            "expected some of a2d2"
-        )
+    first = chunks.frames(0) if chunks.count else []
+    if what := without_pixels(chunks.about.layout, first) or ("" if first else "no frame"):
+        rank.fail(f"{options.manifest}: found {what}; expected {', '.join(WITH_PIXELS)}")
     data = options.data or Path(chunks.about.root)
     of = setup(options.checkpoint, chunks, data, batch_size=options.batch_size, device=options.device)
     for key, value in stated(of, chunks).items():
