@@ -120,10 +120,11 @@ def test_labels_of_cityscapes_are_their_ids(here: Path, tmp_path: Path) -> None:
 
 def test_labels_without_a_class_per_pixel_are_said(here: Path, tmp_path: Path) -> None:
     for layout, label, said in (
-        ("coco", "annotations/instances_val.json#1", "frames of layout coco, whose labels are no images"),
-        ("webdataset", "0.tar#1.cls", "0.tar#1.cls, a label of the whole image"),
+        ("coco", "annotations/instances_val.json#{}", "frames of layout coco, whose labels are no images"),
+        ("webdataset", "0.tar#{}.cls", "0.tar#0.cls, a label of the whole image"),
     ):
-        write(tmp_path / "m.jsonl", made(str(tmp_path), layout, "all", [ChosenFrame(label, "i", 1, 1)] * 2))
+        frames = [ChosenFrame(label.format(number), f"i{number}", 1, 1) for number in range(2)]
+        write(tmp_path / "m.jsonl", made(str(tmp_path), layout, "all", frames))
         with pytest.raises(InputError, match=said):
             api.validate_data(here / "net.pt", tmp_path / "m.jsonl", tmp_path / "v")
         with pytest.raises(AssertionError, match=said):
