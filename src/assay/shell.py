@@ -10,8 +10,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,28 +71,25 @@ def run(
     'a b'
     """
     began = time.monotonic()
-    try:
-        with stdin.open("rb") if isinstance(stdin, Path) else nullcontext(subprocess.PIPE) as source:
-            process = subprocess.Popen(
-                list(argv),
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **env} if env else None,
-                cwd=cwd,
-                start_new_session=True,
-            )
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise ProgramMissingError(
-            f"{error.filename}: {error.strerror}; install it or put it on PATH"
-        ) from error
+    with (
+        _missing_programs_named(),
+        stdin.open("rb") if isinstance(stdin, Path) else nullcontext(subprocess.PIPE) as source,
+    ):
+        process = subprocess.Popen(
+            list(argv),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **env} if env else None,
+            cwd=cwd,
+            start_new_session=True,
+        )
     with process:
         try:
             words = stdin.encode() if isinstance(stdin, str) else stdin
             stdout, stderr = process.communicate(None if isinstance(words, Path) else words, timeout_s)
         except BaseException as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process.pid)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise CommandTimeoutError(f"{argv[0]}: no answer within {timeout_s:g} s") from None
             raise
@@ -103,6 +100,21 @@ def run(
         stderr=stderr.decode(errors="replace"),
         duration_s=time.monotonic() - began,
     )
+
+
+@contextmanager
+def _missing_programs_named() -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise ProgramMissingError(
+            f"{error.filename}: {error.strerror}; install it or put it on PATH"
+        ) from error
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def follow(
@@ -119,7 +131,7 @@ def follow(
     Raises ProgramMissingError if there is no such program, CommandTimeoutError after `timeout_s`.
     """
     began = time.monotonic()
-    try:
+    with _missing_programs_named():
         process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -130,16 +142,11 @@ def follow(
             text=True,
             errors="replace",
         )
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise ProgramMissingError(
-            f"{error.filename}: {error.strerror}; install it or put it on PATH"
-        ) from error
     late = threading.Event()
 
     def end() -> None:
         late.set()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill_group(process.pid)
 
     limit = threading.Timer(timeout_s, end)
     limit.start()

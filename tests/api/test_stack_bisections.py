@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -20,6 +17,7 @@ from assay.api.stack_bisections import BisectionResult, BisectLimits, BisectRequ
 from assay.errors import InputError
 from assay.records import RunState
 from assay.rundir.session import sessions_of
+from killed_program import killed_at
 
 SUITE = """\
 suite: pace
@@ -128,12 +126,7 @@ def test_a_bisection_that_is_killed_resumes_without_repeating_a_trial(folder: Pa
     killed = 0
     signs = (".stacks/bisections/killed/journal.jsonl", "killed/*/*-r01/attempt-1/run.json")
     for sign in (*signs, "killed/*/*-m03-r01/attempt-1/run.json"):
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(runs.glob(sign)):
-            time.sleep(0.02)
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        killed += killed_at(argv, runs, sign)
     assert killed == 3
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +14,7 @@ from assay.durable import locked
 from assay.errors import BusyError, InputError
 from assay.records import RunState
 from assay.rundir.session import sessions_of
+from killed_program import killed_at
 
 SPEC = """\
 explore: planted
@@ -102,12 +99,7 @@ def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_tri
     argv += ["--max-stacks", "7"]
     killed = 0
     for sign in (".stacks/explorations/*/journal.jsonl", "*/*/*/attempt-1/run.json"):
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(runs.glob(sign)):
-            time.sleep(0.02)
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        killed += killed_at(argv, runs, sign)
     assert killed == 2
     found = _explore(spec)
     assert found.candidates[0].choice["pace"] == "1.1.0"

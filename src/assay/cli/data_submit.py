@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.named_values import texts, values
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, QUIET, RUNS, echo_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Submit without asking.")
 @click.option("--new", is_flag=True, help="Start a new session even if one is unfinished.")
 @click.option("--failed", is_flag=True, help="Repeat the failed runs of the newest session.")
-@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@QUIET
 @RUNS
 @JSON
 def command(

@@ -54,6 +54,16 @@ def duration(_context: click.Context, _option: click.Parameter, text: str | None
     return time_s
 
 
+QUIET = click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+MAX_TIME = click.option(
+    "--max-time",
+    callback=duration,
+    metavar="TIME",
+    help="Start nothing once builds and trials took this long together: 2h.",
+)
+KEEP = click.option("--keep", is_flag=True, help="Leave the environments in place.")
+
+
 def object_name(_context: click.Context, _option: click.Parameter, text: str) -> str:
     """An option's callback: a name that Kubernetes accepts, or "" where that is the default."""
     if text and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):

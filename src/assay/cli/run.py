@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, RUNS, echo_json, form_of
+from assay.cli.options import JSON, QUIET, RUNS, echo_json, form_of
 from assay.cli.until_options import check_limits, until_options
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -51,7 +51,7 @@ EXIT_CODES: dict[Outcome, int] = {
 )
 @until_options
 @click.option("--baseline", metavar="B", help="Compare the session with these runs, like `assay gate`.")
-@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@QUIET
 @click.option(
     "--report",
     "report_file",

@@ -66,12 +66,7 @@ def _variables(_context: click.Context, _option: click.Parameter, pairs: tuple[s
     show_default=True,
     help="Stacks to build at most.",
 )
-@click.option(
-    "--max-time",
-    callback=options.duration,
-    metavar="TIME",
-    help="Start nothing once builds and trials took this long together: 2h.",
-)
+@options.MAX_TIME
 @click.option("--good-python", metavar="PYTHON", help="Version or path. [default: the stack's, or Assay's]")
 @click.option("--bad-python", metavar="PYTHON", help="The same of the bad stack.")
 @click.option(
@@ -100,8 +95,8 @@ def _variables(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 )
 @click.option("--name", help="Name of the bisection, and of the suite that its sessions are of.")
 @click.option("--plan", "plan_only", is_flag=True, help="Show the plan, build nothing.")
-@click.option("--keep", is_flag=True, help="Leave the environments in place.")
-@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@options.KEEP
+@options.QUIET
 @options.RUNS
 @options.JSON
 def command(

@@ -27,14 +27,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Stacks to try, besides the incumbent.",
 )
-@click.option(
-    "--max-time",
-    callback=options.duration,
-    metavar="TIME",
-    help="Start nothing once builds and trials took this long together: 2h.",
-)
-@click.option("--keep", is_flag=True, help="Leave the environments in place.")
-@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@options.MAX_TIME
+@options.KEEP
+@options.QUIET
 @options.RUNS
 @options.JSON
 def command(

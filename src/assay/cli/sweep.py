@@ -13,7 +13,7 @@ import click
 
 from assay.api.sweep_runs import by_reason
 from assay.api.systems import system_named
-from assay.cli.options import JSON, RUNS, duration, echo_json
+from assay.cli.options import JSON, QUIET, RUNS, duration, echo_json
 from assay.cli.systems import SYSTEMS
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import fraction, margin_of
@@ -100,7 +100,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     help="Print commands that keep jobs off slow nodes; all else goes to standard error.",
 )
 @click.option("--new", is_flag=True, help="Start again even if a sweep is unfinished.")
-@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@QUIET
 @RUNS
 @JSON
 def command(
