@@ -57,6 +57,7 @@ def results(
     interleaved: bool = True,
     suite: str = "stacks",
     seed: int = 1,
+    workload: str = "matmul",
 ) -> list[Result]:
     """One run of each stack in each block of each session.
 
@@ -64,6 +65,7 @@ def results(
     speeds    stack → its factor on the speed; 1 by default
     spread    standard deviation of the logarithm from run to run, from session to session for all stacks, and
               from session to session for each stack on its own
+    workload  matmul, or indicators: its indicator matmul
     """
     dice = random.Random(seed)
     chosen = software or {"old": OLD, "new": NEW}
@@ -75,21 +77,36 @@ def results(
             for name, facts in chosen.items():
                 speed = (speeds or {}).get(name, 1.0)
                 value = 1e11 * speed * 2.718281828 ** (day + own[name] + dice.gauss(0, spread))
-                run = run_of(name, number, block, suite, interleaved=interleaved)
-                rate = Measurement("flop_rate", value, "FLOP/s", {}, "rank-0.log", 3)
-                made.append(Result(run, Reading((rate,)), Provenance(({**MACHINE, **facts},))))
+                run = run_of(name, number, block, suite, interleaved=interleaved, workload=workload)
+                figure = _figure(value, workload)
+                made.append(Result(run, Reading((figure,)), Provenance(({**MACHINE, **facts},))))
     return made
 
 
-def run_of(system: str, session: int, block: int, suite: str = "stacks", *, interleaved: bool = True) -> Run:
+def _figure(flop_rate: float, workload: str) -> Measurement:
+    if workload == "indicators":
+        labels = {"indicator": "matmul", "dtype": "fp32"}
+        return Measurement("step_time", 1e8 / flop_rate, "s", labels, "rank-0.log", 3)
+    return Measurement("flop_rate", flop_rate, "FLOP/s", {}, "rank-0.log", 3)
+
+
+def run_of(
+    system: str,
+    session: int,
+    block: int,
+    suite: str = "stacks",
+    *,
+    interleaved: bool = True,
+    workload: str = "matmul",
+) -> Run:
     """A finished run of a system in a session."""
-    params = WORKLOADS["matmul"].params().model_dump(mode="json")
+    params = WORKLOADS[workload].params().model_dump(mode="json")
     name = f"2026-03-{1 + session:02}T101500Z"
     trial = Trial(
-        id=f"matmul-1x1-{system}-r{block:02}",
+        id=f"{workload}-1x1-{system}-r{block:02}",
         suite=suite,
-        benchmark="matmul",
-        workload="matmul",
+        benchmark=workload,
+        workload=workload,
         system=system,
         shape=Shape(1, 1),
         params=params,

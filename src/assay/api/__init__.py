@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from assay.api.stack_advice import advise_stack
     from assay.api.stack_builds import build_stack, render_build
     from assay.api.stack_differences import diff_stacks
+    from assay.api.stack_indicators import stack_indicators
     from assay.api.stack_knowledge import list_stacks, show_stack
     from assay.api.stack_sharing import export_stacks, import_stacks, trust_key
     from assay.api.starters import init
@@ -141,6 +142,7 @@ _MODULES = {
     "frames_without_scene": "assay.api.datasets",
     "split_data": "assay.api.datasets",
     "stage_data": "assay.api.data_staging",
+    "stack_indicators": "assay.api.stack_indicators",
     "staged_sets": "assay.api.data_staging",
     "staging_job": "assay.api.data_staging",
     "start_worker": "assay.api.queues",
@@ -224,6 +226,7 @@ __all__ = [
     "show_stack",
     "smoke",
     "split_data",
+    "stack_indicators",
     "stage_data",
     "staged_sets",
     "staging_job",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from assay.stacks.advice import Candidate, Evidence, Goal
     from assay.stacks.advisories import Advisory, AdvisoryDatabase
     from assay.stacks.knowledge import Knowledge
+    from assay.stacks.predictions import IndicatorPrediction, Series
     from assay.stacks.resolving import Lock, Target
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
@@ -67,6 +68,8 @@ class StackAdvice:
     """The result of `advise_stack`.
 
     chosen        what observations decided; None if they decide nothing, and the resolver's choice stands
+    indicators    how well each predicts the workload, the best first
+    indicator     the one whose figures decided, in `evidence`; None if those of the workload did
     whole         the lock has every package of the chosen stack at its observed version
     settings      variables that the chosen stack was measured with
     packages      the required ones
@@ -80,6 +83,8 @@ class StackAdvice:
     hardware: HardwareClass
     evidence: Evidence
     chosen: Candidate | None
+    indicators: tuple[IndicatorPrediction, ...]
+    indicator: IndicatorPrediction | None
     whole: bool
     settings: Mapping[str, Scalar]
     packages: tuple[PackageChoice, ...]
@@ -92,11 +97,10 @@ class StackAdvice:
 
     @property
     def decided(self) -> bool:
-        """Whether observations decided it: for performance, a comparison with another stack."""
-        if self.chosen is None:
+        """Whether figures of the workload decided it: for performance, a comparison with another stack."""
+        if self.chosen is None or self.indicator is not None:
             return False
-        compared = {one.verdict for one in self.evidence.candidates} - {"reference", "undecided"}
-        return self.goal == "stable" or bool(compared)
+        return self.goal == "stable" or self.evidence.compared
 
 
 def advise_stack(
@@ -127,32 +131,27 @@ def advise_stack(
     Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
     missing or the package index can't be reached.
     """
-    from assay.stacks.advice import GOALS, gather, pick
     from assay.stacks.resolving import Target, requirements_of, resolve, with_hashes
 
     words = [spec] if isinstance(spec, str) else list(spec)
-    if goal not in GOALS:
-        raise InputError(f"{goal!r} is not a goal; choose from {', '.join(GOALS)}")
     requirements = requirements_of(words)
     database = _database(advisories)
-    if goal == "security" and database is None:
-        raise InputError("the goal security needs a database of advisories: --advisories all.zip")
+    _check(goal, workload, database)
     target = Target(python, platform, prereleases=goal == "testing")
     latest = resolve(words, target)
-    directory = runs_directory(runs)
-    found = _known(directory, progress)
+    found = _known(runs_directory(runs), progress)
     machine = _hardware(found, hardware)
-    evidence = gather(
+    question = _Question(
         found.observations,
         requirements,
         machine,
-        python=python or _python_here(),
-        since=time.time() - max_age_s,
-        latest=latest.versions,
-        margin=DEFAULT_MARGIN if margin is None else margin_of(margin),
-        workload=workload,
+        python or _python_here(),
+        time.time() - max_age_s,
+        latest.versions,
+        DEFAULT_MARGIN if margin is None else margin_of(margin),
     )
-    chosen = pick(evidence, goal) if goal in ("performance", "stable") else None
+    evidence, indicators, indicator = question.answer(workload, goal)
+    chosen = _pick(evidence, goal)
     lock, whole = latest, False
     excluded: tuple[str, ...] = ()
     if chosen is not None:
@@ -164,6 +163,8 @@ def advise_stack(
         hardware=machine,
         evidence=evidence,
         chosen=chosen,
+        indicators=indicators,
+        indicator=indicator,
         whole=whole,
         settings=_variables(chosen),
         packages=_choices(lock, requirements, chosen),
@@ -174,6 +175,80 @@ def advise_stack(
         lock=lock,
         requirements=with_hashes(lock, target),
     )
+
+
+def _check(goal: str, workload: str | None, database: AdvisoryDatabase | None) -> None:
+    from assay.stacks.advice import GOALS
+    from assay.stacks.predictions import INDICATORS
+
+    if goal not in GOALS:
+        raise InputError(f"{goal!r} is not a goal; choose from {', '.join(GOALS)}")
+    if goal == "security" and database is None:
+        raise InputError("the goal security needs a database of advisories: --advisories all.zip")
+    if workload == INDICATORS:
+        raise InputError(
+            f"{INDICATORS} is not a workload that advice is for; name the workload that you run, and "
+            "indicators that predict it are used"
+        )
+
+
+def _pick(evidence: Evidence, goal: Goal) -> Candidate | None:
+    from assay.stacks.advice import pick
+
+    return pick(evidence, goal) if goal in ("performance", "stable") else None
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What advice is asked for, and what is known: the arguments of `gather`."""
+
+    observed: Sequence[Observation]
+    requirements: Sequence[Requirement]
+    hardware: HardwareClass
+    python: str
+    since: float
+    latest: Mapping[str, str]
+    margin: float
+
+    def answer(
+        self, workload: str | None, goal: Goal
+    ) -> tuple[Evidence, tuple[IndicatorPrediction, ...], IndicatorPrediction | None]:
+        """The evidence; how well indicators predict the workload; the one that the evidence is of, if one is.
+
+        Indicators speak only for performance, and only where the workload's figures decide nothing.
+        """
+        from assay.stacks.advice import deciding_series, indicators_of
+
+        series = deciding_series(
+            self.observed,
+            self.requirements,
+            self.hardware,
+            python=self.python,
+            since=self.since,
+            workload=workload,
+        )
+        evidence = self._evidence(series)
+        indicators = indicators_of(self.observed, series, self.since)
+        if goal == "performance" and not evidence.compared:
+            for one in indicators:
+                predicted = self._evidence(one.indicator) if one.predicts else None
+                if predicted is not None and predicted.compared:
+                    return predicted, indicators, one
+        return evidence, indicators, None
+
+    def _evidence(self, deciding: Series | None) -> Evidence:
+        from assay.stacks.advice import gather
+
+        return gather(
+            self.observed,
+            self.requirements,
+            self.hardware,
+            python=self.python,
+            since=self.since,
+            latest=self.latest,
+            margin=self.margin,
+            deciding=deciding,
+        )
 
 
 def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowledge:

@@ -11,6 +11,7 @@ COMMANDS = {
     "show": ("stack_show", "Show what is known of a stack."),
     "diff": ("stack_diff", "Show what differs between two stacks, and what is known of it."),
     "advise": ("stack_advise", "Lock the versions to install for a goal, with the reasons."),
+    "indicators": ("stack_indicators", "Show how well indicators predict workloads."),
     "export": ("stack_export", "Write what runs observed as a signed bundle for others."),
     "import": ("stack_import", "Take in a bundle that others signed."),
     "trust": ("stack_trust", "Trust a key, or show the keys."),

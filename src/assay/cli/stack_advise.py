@@ -111,8 +111,9 @@ def command(
       assay stack advise pyproject.toml --python 3.12 -o locked --containerfile
 
     \b
-    Exit codes: 0 advised; 1 advised, although it has a known failure or vulnerability; 3 nothing was
-    measured, so the versions are uv's choice; 4 no solution; 5 no uv, or the index can't be reached.
+    Exit codes: 0 advised; 1 advised, although it has a known failure or vulnerability; 3 no figure of
+    the workload decides: the versions are what an indicator predicts, or uv's choice; 4 no solution;
+    5 no uv, or the index can't be reached.
     """
     from assay.api.stack_advice import advise_stack
     from assay.cli.stack_progress import reading
@@ -190,6 +191,11 @@ def _lines(found: StackAdvice, spec: str) -> Iterator[str]:
 
 def _headline(found: StackAdvice) -> str:
     versions = ", ".join(f"{one.name} {one.version}" for one in found.packages)
+    if found.indicator is not None:
+        return (
+            f"Predicted by an indicator, not measured: for {found.goal} on {found.hardware}, "
+            f"install {versions}."
+        )
     if found.chosen is not None and not found.decided:
         return (
             f"Measured, but not shown to be faster or slower than any other on {found.hardware}: {versions}."
@@ -208,7 +214,8 @@ def _headline(found: StackAdvice) -> str:
 def _reasons(found: StackAdvice, spec: str) -> Iterator[str]:
     evidence = found.evidence
     if evidence.candidates:
-        yield f"Measured with {evidence.workload}, {evidence.metric}; * no other is better in everything:"
+        title = "" if evidence.series is None else evidence.series.title
+        yield f"Measured with {title}; * no other is better in everything:"
         for one in found.candidates[:_MOST_SHOWN]:
             yield from _candidate_lines(one, chosen=found.chosen)
         more = len(found.candidates) - _MOST_SHOWN
@@ -226,8 +233,21 @@ def _reasons(found: StackAdvice, spec: str) -> Iterator[str]:
     for failure in evidence.broken[:_MOST_SHOWN]:
         yield "Known to fail, although the requirements allow it:"
         yield from _indented(failure)
+    yield from _indicator_lines(found)
     if not found.decided:
         yield f"To measure them here: assay stack explore {spec}"
+
+
+def _indicator_lines(found: StackAdvice) -> Iterator[str]:
+    """Which indicator was used, and why the others weren't."""
+    from assay.cli.stack_indicators import correlation, prediction_lines
+
+    if found.indicator is not None:
+        one = found.indicator
+        yield f"{one.indicator.title} predicts {one.workload.title}: {correlation(one)}."
+    elif found.indicators and not found.decided:
+        yield f"Indicators of {found.indicators[0].workload.title}:"
+        yield from (f"  {line}" for line in prediction_lines(found.indicators[:_MOST_SHOWN]))
 
 
 def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from assay.documents.stack_indicators import prediction
 from assay.documents.stacks import hardware, observation, software
 from assay.records import to_plain
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def document(found: StackAdvice) -> dict[str, Any]:
     """The advice with its reasons and both files."""
-    evidence = found.evidence
+    evidence, series = found.evidence, found.evidence.series
     return {
         "schema": "assay.stack-advice/1",
         "goal": found.goal,
@@ -24,8 +25,11 @@ def document(found: StackAdvice) -> dict[str, Any]:
         "whole": found.whole,
         "settings": dict(found.settings),
         "packages": [asdict(one) for one in found.packages],
-        "workload": evidence.workload,
-        "metric": evidence.metric,
+        "workload": None if series is None else series.workload.workload,
+        "metric": None if series is None else series.metric.name,
+        "series": None if series is None else series.title,
+        "indicator": None if found.indicator is None else prediction(found.indicator),
+        "indicators": [prediction(one) for one in found.indicators],
         "candidates": [_candidate(one) for one in found.candidates],
         "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale},
         "broken": [{"stack": software(one.stack), **observation(one)} for one in evidence.broken],

@@ -4,6 +4,9 @@ Candidates are the observed stacks that meet the requirements on the hardware cl
 reference by the sessions that measured both, and what may be claimed of all of them jointly counts, because
 the best of many looks better than it is. Observations on other hardware, and those that are too old, are
 counted and don't decide.
+
+Performance indicators never decide by themselves. One that is shown to order stacks like the workload
+(`predictions.py`) is used where the workload's own figures decide nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from packaging.utils import canonicalize_name
 
 from assay.analyse.stacks.effects import Level, compare_stacks, level
 from assay.analyse.statistics.families import corrected
-from assay.records import Comparison, HardwareClass, Observation, Stack, to_compact_json
+from assay.records import Comparison, HardwareClass, Observation, Stack
+from assay.stacks.predictions import INDICATORS, IndicatorPrediction, Series, predictions, series_of
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")
@@ -56,18 +60,23 @@ class Candidate:
 class Evidence:
     """What observations say about the requirements on a hardware class.
 
+    series      what decides; None if nothing was measured
     candidates  the reference first
     broken      failures of stacks that meet the requirements and never worked
     foreign     observations left out because they are of other hardware
     stale       observations left out because they are too old
     """
 
-    workload: str
-    metric: str
+    series: Series | None
     candidates: tuple[Candidate, ...]
     broken: tuple[Observation, ...]
     foreign: int
     stale: int
+
+    @property
+    def compared(self) -> bool:
+        """Whether a candidate is shown to be faster than the reference, slower, or equivalent."""
+        return bool({one.verdict for one in self.candidates} - {"reference", "undecided"})
 
 
 def meets(stack: Stack, requirements: Iterable[Requirement], python: str | None) -> bool:
@@ -91,21 +100,21 @@ def gather(
     since: float,
     latest: Mapping[str, str],
     margin: float,
-    workload: str | None = None,
+    deciding: Series | None,
 ) -> Evidence:
     """The candidates and their comparison with the reference.
 
     python    major.minor of the target; None: any
     since     observations before are stale, seconds since the epoch
     latest    the versions that a resolver picks without any knowledge: if measured, they are the reference
-    workload  whose figures decide; None: the one with the most observations
+    deciding  whose figures decide; None: nothing does
 
     The reference is otherwise the candidate with the most sessions.
     """
     meeting = [one for one in observed if meets(one.stack, requirements, python)]
     local = [one for one in meeting if one.hardware.digest == hardware.digest]
     fresh = [one for one in local if one.at >= since]
-    figures, chosen = _deciding(fresh, workload)
+    figures = [one for one in fresh if deciding and (of := series_of(one)) and of.key == deciding.key]
     failures = [one for one in fresh if one.failure is not None]
     by_stack: dict[str, list[Observation]] = {}
     for one in figures:
@@ -123,8 +132,7 @@ def gather(
     ]
     worked = {str(one.stack.packages) for one in found}
     return Evidence(
-        workload=chosen[0],
-        metric=chosen[1],
+        series=deciding,
         candidates=_compared(_reference_first(found, names, latest), margin),
         broken=tuple(one for one in failures if str(one.stack.packages) not in worked),
         foreign=len(meeting) - len(local),
@@ -132,23 +140,50 @@ def gather(
     )
 
 
-def _deciding(
-    observed: Sequence[Observation], workload: str | None
-) -> tuple[list[Observation], tuple[str, str]]:
-    """Primary figures of one workload and metric, and their names; empty if there are none."""
-    by_metric: dict[tuple[str, str], list[Observation]] = {}
+def deciding_series(
+    observed: Iterable[Observation],
+    requirements: Sequence[Requirement],
+    hardware: HardwareClass,
+    *,
+    python: str | None,
+    since: float,
+    workload: str | None = None,
+) -> Series | None:
+    """What decides: the series of one workload that measured most of the stacks that meet the requirements.
+
+    workload  only series of it; None: of any but the indicators
+
+    If none of them was measured, it is the one that measured most of all stacks: an indicator may predict it.
+    """
+    stacks: dict[tuple[str, str, str], set[str]] = {}
+    meeting: dict[tuple[str, str, str], list[str]] = {}
+    named: dict[tuple[str, str, str], Series] = {}
     for one in observed:
-        if one.primary and one.metric is not None and one.workload is not None:
-            if workload is not None and one.workload.workload != workload:
-                continue
-            if min(value for _, value in one.values) > 0:
-                by_metric.setdefault((one.workload.question, to_compact_json(one.metric)), []).append(one)
-    if not by_metric:
-        return [], (workload or "", "")
-    most = max(by_metric.values(), key=lambda of: (len({one.stack.digest for one in of}), len(of)))
-    first = most[0]
-    work = "" if first.workload is None else f"{first.workload.workload} {first.workload.shape}"
-    return most, (work, "" if first.metric is None else first.metric.name)
+        series = series_of(one)
+        if series is None or series.workload.workload == INDICATORS or one.at < since:
+            continue
+        if series.hardware.digest != hardware.digest or workload not in (None, series.workload.workload):
+            continue
+        named.setdefault(series.key, series)
+        stacks.setdefault(series.key, set()).add(one.stack.digest)
+        if meets(one.stack, requirements, python):
+            meeting.setdefault(series.key, []).append(one.stack.digest)
+
+    def coverage(key: tuple[str, str, str]) -> tuple[int, int, int]:
+        own = meeting.get(key, [])
+        return len(set(own)), len(own), len(stacks[key])
+
+    return named[max(named, key=coverage)] if named else None
+
+
+def indicators_of(
+    observed: Iterable[Observation], series: Series | None, since: float
+) -> tuple[IndicatorPrediction, ...]:
+    """How well each indicator predicts this series, the best first."""
+    if series is None:
+        return ()
+    here = [one for one in observed if one.at >= since and one.hardware.digest == series.hardware.digest]
+    return tuple(one for one in predictions(here) if one.workload.key == series.key)
 
 
 def _merged(stacks: Iterable[list[Observation]]) -> list[list[Observation]]:

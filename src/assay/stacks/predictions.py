@@ -1,0 +1,221 @@
+"""Performance indicators that predict a workload: which of them order stacks as the workload does.
+
+For each indicator, the stacks that were measured with it and with the workload on one hardware class are
+ordered by both (`rank_agreement.py`). Figures of one session are shifted together, also those of an indicator
+and a workload, so that unadjusted figures of several sessions would agree for no reason of the stacks: only
+stacks that sessions link are compared, with the sessions' shifts taken out.
+
+The indicators of one workload are claimed jointly (Bonferroni): the best of eight looks better than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from assay.analyse.stacks.rank_agreement import (
+    FEWEST,
+    RankedStack,
+    adjusted_levels,
+    independent,
+    rank_correlation,
+)
+from assay.records import (
+    Estimate,
+    HardwareClass,
+    Observation,
+    Stack,
+    StackMetric,
+    StackWorkload,
+    to_compact_json,
+)
+from assay.stacks.changes import COME_WITH
+
+INDICATORS: Final = "indicators"
+"""The workload whose figures are indicators."""
+_CONFIDENCE: Final = 0.95  # of all indicators of a workload together
+
+
+@dataclass(frozen=True)
+class Series:
+    """One primary metric of one workload on one hardware class: what can be compared."""
+
+    hardware: HardwareClass
+    workload: StackWorkload
+    metric: StackMetric
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for equal series; those of several versions of a program are one."""
+        return self.hardware.digest, self.workload.question, to_compact_json(self.metric)
+
+    @property
+    def title(self) -> str:
+        """`resnet50 1x1 throughput`; of an indicator, `torch conv2d fp32`."""
+        labels = self.metric.labels
+        if self.workload.workload == INDICATORS:
+            words = (self.workload.parameters.get("framework"), labels.get("indicator"), labels.get("dtype"))
+            return " ".join(str(word) for word in words if word not in (None, "none"))
+        shown = [f"{name}={value}" for name, value in sorted(labels.items())]
+        return " ".join([self.workload.workload, self.workload.shape, self.metric.name, *shown])
+
+
+@dataclass(frozen=True)
+class IndicatorPrediction:
+    """How well an indicator orders stacks like a workload does.
+
+    correlation  Kendall's; its interval holds jointly for all indicators of the workload
+    stacks       that both measured
+    """
+
+    indicator: Series
+    workload: Series
+    correlation: Estimate | None
+    stacks: int
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the interval's lower bound is above 0: only then is the indicator used for advice."""
+        return self.correlation is not None and (self.correlation.low or 0.0) > 0
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not used, as text; "" if it is."""
+        c = self.correlation
+        if self.predicts:
+            return ""
+        if c is None:
+            return "no two stacks that both measured can be compared: they differ in settings or Python"
+        if c.low is None:
+            return f"too few independent stacks: {c.n}; an interval needs {FEWEST}"
+        return "it is not shown to order stacks as the workload does"
+
+
+def series_of(one: Observation) -> Series | None:
+    """Where a figure belongs; None for a failure, a figure that does not lead, or one that is not above 0."""
+    if one.metric is None or one.workload is None or not one.primary or not one.values:
+        return None
+    if min(value for _, value in one.values) <= 0:
+        return None
+    return Series(one.hardware, one.workload, one.metric)
+
+
+def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, ...]:
+    """Each indicator with each workload that was measured on the same hardware, the best of each first."""
+    figures: dict[tuple[str, str, str], list[Observation]] = {}
+    named: dict[tuple[str, str, str], Series] = {}
+    for one in observed:
+        series = series_of(one)
+        if series is not None:
+            named.setdefault(series.key, series)
+            figures.setdefault(series.key, []).append(one)
+    indicators = [key for key, one in named.items() if one.workload.workload == INDICATORS]
+    found = []
+    for key in named.keys() - set(indicators):
+        by = [one for one in indicators if one[0] == key[0] and _common(figures[one], figures[key])]
+        confidence = 1 - (1 - _CONFIDENCE) / max(1, len(by))
+        of = [_prediction(named[one], named[key], figures[one], figures[key], confidence) for one in by]
+        found += sorted(of, key=_strength, reverse=True)
+    return tuple(sorted(found, key=lambda one: (str(one.workload.hardware), one.workload.title)))
+
+
+def _strength(one: IndicatorPrediction) -> tuple[float, float]:
+    c = one.correlation
+    return (-2.0, -2.0) if c is None else (-2.0 if c.low is None else c.low, c.value)
+
+
+def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
+    return {software_of(one.stack) for one in a} & {software_of(one.stack) for one in b}
+
+
+def _prediction(
+    indicator: Series,
+    workload: Series,
+    of_indicator: Sequence[Observation],
+    of_workload: Sequence[Observation],
+    confidence: float,
+) -> IndicatorPrediction:
+    stacks = {software_of(one.stack): one.stack for one in (*of_indicator, *of_workload)}
+    predicted, measured = _levels(of_indicator), _levels(of_workload)
+    common = [name for name in stacks if name in predicted and name in measured]
+    fixed, varied = _kinds([stacks[name] for name in common])
+    enough = bool(varied)
+    if not enough:  # a correlation can be shown, without an interval
+        fixed, varied = [], fixed
+    ranked = []
+    for name in common:
+        (set_a, a), (set_b, b) = predicted[name], measured[name]
+        stack = stacks[name]
+        stratum = (set_a, set_b, _setting(stack), tuple(stack.packages.get(one) for one in fixed))
+        ranked.append(RankedStack(stratum, tuple(stack.packages.get(one) for one in varied), a, b))
+    n = min(independent(ranked), _steps([stacks[name] for name in common], varied))
+    if not enough:
+        n = min(n, FEWEST - 1)
+    return IndicatorPrediction(indicator, workload, rank_correlation(ranked, n, confidence), len(common))
+
+
+def software_of(stack: Stack) -> str:
+    """Equal for stacks that differ only in the kernel, driver or microcode, which nobody can choose."""
+    return str((sorted(stack.packages.items()), _setting(stack)))
+
+
+def _setting(stack: Stack) -> Hashable:
+    return stack.system.get("python.version"), tuple(sorted(stack.settings.items()))
+
+
+def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
+    """Stack → its set of linked stacks, and how good its figures are, as a logarithm."""
+    logs: dict[tuple[Hashable, Hashable], list[float]] = {}
+    for one in observed:
+        better = -1 if one.metric is not None and one.metric.better == "lower" else 1
+        cell = logs.setdefault((software_of(one.stack), (one.origin, one.session)), [])
+        cell += [better * math.log(value) for _, value in one.values]
+    sets = adjusted_levels({at: math.fsum(of) / len(of) for at, of in logs.items()})
+    return {str(stack): (at, level) for at, of in enumerate(sets) for stack, level in of.items()}
+
+
+def _kinds(stacks: Sequence[Stack]) -> tuple[list[str], list[str]]:
+    """Packages that differ: those with too few versions to say anything, and those with enough.
+
+    Libraries that a wheel requires at exact versions are part of it.
+    """
+    brought = tuple(prefix for prefixes in COME_WITH.values() for prefix in prefixes)
+    bringing = {name for name in COME_WITH for stack in stacks if name in stack.packages}
+    fixed, varied = [], []
+    for name, versions in _versions(stacks).items():
+        if bringing and name.startswith(brought):
+            continue
+        if len(versions) >= FEWEST:
+            varied.append(name)
+        elif len(versions) > 1:
+            fixed.append(name)
+    return fixed, varied
+
+
+def _versions(stacks: Sequence[Stack]) -> Mapping[str, set[str | None]]:
+    names = dict.fromkeys(name for stack in stacks for name in sorted(stack.packages))
+    return {name: {stack.packages.get(name) for stack in stacks} for name in names}
+
+
+def _steps(stacks: Sequence[Stack], varied: Sequence[str]) -> int:
+    """The number of independent stacks that these packages make: versions add up, they don't multiply."""
+    versions = {name: len({stack.packages.get(name) for stack in stacks}) for name in varied}
+    own = [name for at, name in enumerate(varied) if not _is_known_from_another(stacks, varied, at)]
+    return 1 + sum(versions[name] - 1 for name in own)
+
+
+def _is_known_from_another(stacks: Sequence[Stack], names: Sequence[str], at: int) -> bool:
+    """Whether another one's version determines this one's; of two that determine each other, one stays."""
+    return any(
+        _follows(stacks, names[at], other) and (place < at or not _follows(stacks, other, names[at]))
+        for place, other in enumerate(names)
+        if place != at
+    )
+
+
+def _follows(stacks: Sequence[Stack], name: str, other: str) -> bool:
+    """Whether a package's version is known from the other's."""
+    both = {(stack.packages.get(other), stack.packages.get(name)) for stack in stacks}
+    return len(both) == len({version for version, _ in both})
