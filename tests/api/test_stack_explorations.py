@@ -130,6 +130,24 @@ def test_every_mistake_in_a_specification_is_reported_at_its_line(tmp_path: Path
     assert where == ["5", "7"]
 
 
+def test_a_list_of_versions_with_a_mistake_and_missing_wheels_are_each_reported_once(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    text = SPEC.replace('{range: ">=1", step: patch}', '["1.0", "1.1; import os"]')
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        explore(path, runs=tmp_path / "runs")
+    (problem,) = error.value.problems
+    assert "is not a version" in problem.what
+    assert "mapping" not in problem.what
+    path.write_text(SPEC)
+    with pytest.raises(InputError) as error:
+        explore(path, runs=tmp_path / "runs")
+    (problem,) = error.value.problems
+    assert problem.where.endswith("spec.yaml:7")
+    assert problem.what == f"wheels: {tmp_path / 'wheels'} is not a directory"
+    assert not (tmp_path / "runs" / ".stacks" / "failures").exists()
+
+
 def test_requirements_that_cannot_be_resolved_show_the_reason_first(spec: Path) -> None:
     spec.write_text(SPEC.replace('pace: "1.0.0"', 'pace: "7.0.0"'))
     with pytest.raises(InputError, match=r"(?s)^error: No solution found.*pace==7\.0\.0"):

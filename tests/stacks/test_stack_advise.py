@@ -90,6 +90,16 @@ def test_what_is_advised_becomes_a_container_file_with_the_same_lock(
     assert assay_says("fastmath", "--containerfile").exit_code == 2  # it has no directory to go to
 
 
+def test_a_thread_count_is_part_of_the_advice_only_if_somebody_chose_it(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    for threads, expected in (("8", {}), ("4", {"OMP_NUM_THREADS": "4"})):  # a launcher sets 8 on 8 CPUs
+        software = {"new": SLOW, "old": {**FAST, "env.OMP_NUM_THREADS": threads}}
+        runs = tmp_path / threads
+        store.update(runs, results(software, speeds={"old": 1.06}, sessions=4))
+        assert advise_stack("fastmath", max_age_s=YEARS, runs=runs).settings == expected
+
+
 def test_the_newest_version_is_kept_if_no_other_is_faster(tmp_path: Path, index: PackageIndex) -> None:
     observed(tmp_path / "runs", old=0.95)
     found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")
@@ -103,7 +113,7 @@ def test_what_was_not_compared_is_not_called_advice(tmp_path: Path, index: Packa
     done = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
     assert done.exit_code == 3
     assert "Measured, but not shown to be faster or slower than any other" in done.stderr
-    assert "assay stack explore fastmath" in done.stderr
+    assert "assay stack explore FILE" in done.stderr
 
 
 def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, index: PackageIndex) -> None:
@@ -111,7 +121,7 @@ def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, in
     assert done.exit_code == 3, done.output
     assert done.stderr.startswith("Nothing measured on AMD EPYC")
     assert "fastmath 2.0: not measured" in done.stderr
-    assert "To measure them here: assay stack explore fastmath" in done.stderr
+    assert "To measure them here: assay stack explore FILE" in done.stderr
     assert "fastmath==2.0" in done.stdout
 
 

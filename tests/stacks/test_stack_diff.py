@@ -96,7 +96,7 @@ def test_what_was_never_measured_is_unknown(tmp_path: Path, here: HardwareClass)
         (tmp_path / name).write_text(f"torch=={version}\n")
     done = assay_says("diff", tmp_path / "a.txt", tmp_path / "b.txt", "--runs", tmp_path / "runs")
     assert done.exit_code == 3, done.output
-    assert done.stdout.startswith("1 change: not measured on this hardware. To measure: assay stack explore")
+    assert done.stdout.startswith("1 change: not measured on this hardware. To measure them here")
     assert "not measured: no session has both" in done.stdout
 
 

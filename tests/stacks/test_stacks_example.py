@@ -23,7 +23,7 @@ COMMANDS = re.findall(r"^```\n(.*?)^```", (EXAMPLE / "README.md").read_text(), r
 def test_its_specification_is_valid_and_its_readme_has_every_step() -> None:
     assert load(EXAMPLE / "explore.yaml").name == "distinct-values"
     steps = [line.split()[2] for text in COMMANDS for line in text.splitlines() if "assay stack " in line]
-    assert steps == ["explore", "advise", "diff", "export"]
+    assert steps == ["explore", "advise", "diff", "indicators", "export"]
 
 
 def _index_answers() -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
 _MOST_EXCLUDED: Final = 50  # vulnerable versions that are excluded before giving up
+_THREADS: Final = "OMP_NUM_THREADS"
 _MOST_RESOLVED: Final = 6  # candidates of which the size and age are shown
 
 
@@ -166,7 +167,7 @@ def advise_stack(
         indicators=indicators,
         indicator=indicator,
         whole=whole,
-        settings=_variables(chosen),
+        settings=_variables(chosen, machine),
         packages=_choices(lock, requirements, chosen),
         candidates=_figures(words, target, evidence, requirements, database),
         vulnerable=None if database is None else tuple(database.of(lock.versions)),
@@ -321,9 +322,24 @@ def _without_vulnerable(
     return lock, tuple(excluded)
 
 
-def _variables(chosen: Candidate | None) -> dict[str, Scalar]:
+def _variables(chosen: Candidate | None, hardware: HardwareClass) -> dict[str, Scalar]:
+    """The variables to set: not the thread count that a launcher sets for the CPUs if nobody chooses one."""
     settings = {} if chosen is None else chosen.stack.settings
-    return {name.removeprefix("env."): v for name, v in settings.items() if name.startswith("env.")}
+    found = {name.removeprefix("env."): v for name, v in settings.items() if name.startswith("env.")}
+    if chosen is not None and str(found.get(_THREADS)) == _usual_threads(chosen, hardware):
+        del found[_THREADS]
+    return found
+
+
+def _usual_threads(chosen: Candidate, hardware: HardwareClass) -> str | None:
+    """CPUs divided by the ranks of a node; None if the CPUs are unknown."""
+    from assay.records import Shape
+
+    workload = chosen.observations[0].workload
+    if hardware.cpus is None or workload is None:
+        return None
+    shape = Shape.parse(workload.shape)
+    return str(max(1, int(hardware.cpus // (shape.ranks // (shape.nodes or 1)))))
 
 
 def _choices(

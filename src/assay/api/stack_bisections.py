@@ -105,6 +105,14 @@ class BisectedLine:
     unbuildable: tuple[tuple[str, str], ...]
     then: str = ""
 
+    @property
+    def too_busy(self) -> bool:
+        """Whether the ends may have lost too much of their time to others for a verdict on speed."""
+        from assay.analyse.comparison import lost_time
+
+        by_speed = self.search.kind != "fails"
+        return by_speed and self.ends is not None and lost_time.too_much(self.ends.lost_to_others)
+
 
 @dataclass(frozen=True)
 class BisectionResult:
@@ -120,6 +128,11 @@ class BisectionResult:
     def ended(self) -> str:
         """How the first search ended."""
         return self.lines[0].search.ended
+
+    @property
+    def decided(self) -> bool:
+        """Whether a change is named that may be relied on."""
+        return self.ended == "found" and not self.lines[0].too_busy
 
 
 def bisect_stacks(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def texts(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -14,6 +17,19 @@ def texts(_context: click.Context, _option: click.Parameter, given: tuple[str, .
         name, mark, value = (part.strip() for part in text.partition("="))
         if not mark or not name:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice")
+        found[name] = value
+    return found
+
+
+def variables(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """An option's callback: variables of an environment, whose values keep every blank."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or not _VARIABLE.fullmatch(name):
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE, like OMP_NUM_THREADS=1")
         if name in found:
             raise click.BadParameter(f"{name} is given twice")
         found[name] = value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options
+from assay.cli.stack_diff import TO_MEASURE
 from assay.cli.stack_list import day
 from assay.cli.stack_show import doubt_lines, failure_lines
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
@@ -144,7 +144,7 @@ def command(
     else:
         from assay.report.terminal.verdicts import printable
 
-        for line in _lines(found, shlex.join(spec)):
+        for line in _lines(found):
             click.echo(printable(line), err=output is None)
         if output is None:
             click.echo(found.requirements, nl=False)
@@ -173,7 +173,7 @@ def _write(found: StackAdvice, directory: Path, containerfile: str | None) -> No
         deliver(directory / name, text.encode(), option="-o")
 
 
-def _lines(found: StackAdvice, spec: str) -> Iterator[str]:
+def _lines(found: StackAdvice) -> Iterator[str]:
     yield _headline(found)
     for choice in found.packages:
         why = "measured" if choice.measured else "not measured"
@@ -185,7 +185,7 @@ def _lines(found: StackAdvice, spec: str) -> Iterator[str]:
     if found.chosen is not None and not found.whole:
         yield "  ! only the required packages are as measured: not every other one can be installed so"
     yield ""
-    yield from _reasons(found, spec)
+    yield from _reasons(found)
     yield from _safety(found)
 
 
@@ -211,7 +211,7 @@ def _headline(found: StackAdvice) -> str:
             return f"The newest versions: {versions}."
 
 
-def _reasons(found: StackAdvice, spec: str) -> Iterator[str]:
+def _reasons(found: StackAdvice) -> Iterator[str]:
     evidence = found.evidence
     if evidence.candidates:
         title = "" if evidence.series is None else evidence.series.title
@@ -235,7 +235,7 @@ def _reasons(found: StackAdvice, spec: str) -> Iterator[str]:
         yield from _indented(failure)
     yield from _indicator_lines(found)
     if not found.decided:
-        yield f"To measure them here: assay stack explore {spec}"
+        yield TO_MEASURE
 
 
 def _indicator_lines(found: StackAdvice) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli import options
+from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _MOST_NAMES = 12
-
-
-def _variables(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    for pair in pairs:
-        if not pair.partition("=")[0].isidentifier() or "=" not in pair:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE, like OMP_NUM_THREADS=1")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 @click.command()
@@ -72,12 +65,16 @@ def _variables(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option(
     "--good-env",
     multiple=True,
-    callback=_variables,
+    callback=named_values.variables,
     metavar="NAME=VALUE",
     help="A variable of the good stack; may be repeated.",
 )
 @click.option(
-    "--bad-env", multiple=True, callback=_variables, metavar="NAME=VALUE", help="The same of the bad stack."
+    "--bad-env",
+    multiple=True,
+    callback=named_values.variables,
+    metavar="NAME=VALUE",
+    help="The same of the bad stack.",
 )
 @click.option(
     "--wheels",
@@ -140,8 +137,9 @@ def command(
       assay stack bisect requirements.txt --between 2026-01-01 2026-03-01 --measure suite.yaml
 
     \b
-    Exit codes: 0 the change is found; 3 none can be named; 4 the stacks can't be bisected;
-    6 another process works on this bisection; 130 stopped; run again to resume.
+    Exit codes: 0 the change is found; 3 none can be named, or others used the CPUs for too long;
+    4 the stacks can't be bisected; 6 another process works on this bisection;
+    130 stopped; run again to resume.
     """
     from assay.api.stack_bisections import BisectLimits, BisectRequest, bisect_stacks
     from assay.cli.progress import teller
@@ -188,7 +186,7 @@ def command(
 
         for line in answer(found):
             click.echo(printable(line))
-    sys.exit(EXIT_OK if found.ended == "found" else EXIT_UNDECIDED)
+    sys.exit(EXIT_OK if found.decided else EXIT_UNDECIDED)
 
 
 def _say(line: str) -> None:
@@ -234,9 +232,12 @@ _ENDS = {
 
 
 def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
-    from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
+    from assay.analyse.comparison import lost_time
 
     search = line.search
+    if line.too_busy and line.ends is not None:
+        yield f"No verdict: {lost_time.words(line.ends.lost_to_others, ('GOOD', 'BAD'))}."
+        yield "Give another --name, and run it again on an idle machine. What the runs suggest:"
     if search.ended != "found":
         yield f"{line.what}: {_ENDS[search.ended]}"
         if search.ended in ("undecided", "time is up"):
@@ -252,8 +253,6 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
     for name, why in line.unbuildable[:_MOST_NAMES]:
         yield f"  not built: {name}: {why[:200]}"
     for doubt in line.ends.doubts if line.ends else ():
-        if doubt.code == DIFFERENT_SOFTWARE.code:
-            continue  # which is what is bisected
         yield f"  doubt {doubt.code}: {doubt.evidence}"
     if line.then:
         yield f"  {line.then}"
@@ -262,7 +261,8 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
 def _culprit(line: BisectedLine, number: int, culprit: Culprit, found: BisectionResult) -> Iterator[str]:
     names = " or ".join(line.names[change] for change in culprit.changes)
     kind = "fail" if line.search.kind == "fails" else "slower"
-    role = f"makes it {kind}" if number == 0 else "is needed for it, or adds to it"
+    makes = "may make" if line.too_busy else "makes"
+    role = f"{makes} it {kind}" if number == 0 else "is needed for it, or adds to it"
     sure = "more than 99.9 %" if culprit.probability > 0.999 else f"{100 * culprit.probability:.1f} %"
     if culprit.probability < 1 - found.error:
         sure = "the only stacks that can be built"

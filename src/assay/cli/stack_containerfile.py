@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli import options
+from assay.cli import named_values, options
 
 if TYPE_CHECKING:
     from assay.stacks.image import ImageContents
@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 )
 @click.option("--mpi", is_flag=True, help="Also Open MPI and an ssh server for MPIJobs, on port 2222.")
 @click.option(
-    "--env", "settings", multiple=True, metavar="NAME=VALUE", help="Variable of the image; with --from."
+    "--env",
+    "settings",
+    multiple=True,
+    callback=named_values.variables,
+    metavar="NAME=VALUE",
+    help="Variable of the image; with --from.",
 )
 @options.JSON
 def command(
@@ -51,7 +56,7 @@ def command(
     accelerator: str | None,
     framework: str | None,
     mpi: bool,
-    settings: tuple[str, ...],
+    settings: dict[str, str],
     as_json: bool,
 ) -> None:
     """Print the Containerfile of an image for WORKLOAD.
@@ -80,7 +85,7 @@ def command(
         if accelerator or framework:
             raise click.UsageError("--from has its own framework and accelerator; leave out the option")
         file = container_files.locked_containerfile(
-            lock, workload=workload or "command", base=base, mpi=mpi, settings=_settings(settings)
+            lock, workload=workload or "command", base=base, mpi=mpi, settings=settings
         )
     elif settings:
         raise click.UsageError("only --from takes --env; name a lock with --from, or omit --env")
@@ -99,16 +104,6 @@ def command(
         options.echo_json({"schema": "assay.stack/1", **_parts(file.stack), "containerfile": file.text})
     else:
         click.echo(file.text, nl=False)
-
-
-def _settings(written: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for one in written:
-        name, equals, value = one.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{one!r} has no '='; write NAME=VALUE", param_hint="--env")
-        found[name] = value
-    return found
 
 
 def _parts(stack: ImageContents) -> dict[str, Any]:

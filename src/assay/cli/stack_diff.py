@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _EXITS = {"fails": EXIT_WORSE, "slower": EXIT_WORSE, "undecided": EXIT_UNDECIDED, "unknown": EXIT_UNDECIDED}
 _MOST_OTHERS = 6
+TO_MEASURE = "To measure them here: assay stack explore FILE; docs/how-to/stack-explore.md shows the file."
 
 
 @click.command()
@@ -93,7 +94,7 @@ def _headline(found: StackDifferences) -> str:
         case "fails":
             return f"{number}: B is known to fail."
         case "unknown":
-            return f"{number}: not measured on this hardware. To measure: assay stack explore"
+            return f"{number}: not measured on this hardware. {TO_MEASURE}"
         case "undecided":
             return f"{number}: whether B is as fast as A is undecided."
         case "equivalent":

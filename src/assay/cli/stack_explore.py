@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from assay.api.stack_explorations import ExplorationResult, ExploredStack
 
+_MOST_REASONS = 4
+
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path, dir_okay=False, exists=True))
@@ -103,6 +105,8 @@ def _show(found: ExplorationResult) -> None:
     for one in found.candidates:
         if one.comparison is None:
             console.print(printable(f"{one.name}  {_without_figure(one)}"), markup=False, soft_wrap=True)
+    for line in reservations(found):
+        console.print(printable(line), markup=False, soft_wrap=True)
     console.print(
         f"\nLocks, logs and the journal: {printable(str(found.folder))}", markup=False, soft_wrap=True
     )
@@ -110,17 +114,34 @@ def _show(found: ExplorationResult) -> None:
 
 def advice(found: ExplorationResult) -> Iterator[str]:
     """The answer, and how much of the space it rests on."""
+    from assay.analyse.comparison import lost_time
     from assay.units import human_seconds
 
     best = found.best
     if best is None or best.comparison is None:
-        yield f"No candidate is better than the incumbent beyond the margin of {found.margin:.3g}."
+        beyond = f"beyond the margin of {found.margin:.3g}"
+        yield f"No candidate is shown to be better than the incumbent {beyond}."
+        measured = [one.comparison for one in found.candidates if one.comparison is not None]
+        if any(lost_time.too_much(c.lost_to_others) for c in measured):
+            yield "Others used the CPUs for too long: run it again on an idle machine, under another name."
     else:
         changes = ", ".join(_change(*pair) for pair in best.changes)
         yield f"Use {best.name} ({changes}): {_gain(best)}."
         yield f"Lock: {best.lock}"
     tried = f"{len(found.candidates)} of {found.possible - 1} possible stacks tried"
     yield f"{tried} in {human_seconds(found.spent_s)}; {found.ended}. Incumbent: {found.incumbent}"
+
+
+def reservations(found: ExplorationResult) -> Iterator[str]:
+    """Why there is no verdict on the best of those that were not dropped, and each doubt once."""
+    measured = [(one, one.comparison) for one in found.candidates if one.comparison is not None]
+    open_ = [(one, c) for one, c in measured if c.verdict == "undecided" and not one.dropped]
+    for one, c in open_[:_MOST_REASONS]:
+        yield f"{one.name}  undecided: {c.reason}"
+    if len(open_) > _MOST_REASONS:
+        yield f"and {len(open_) - _MOST_REASONS} more are undecided: --json has the reasons"
+    doubts = {doubt.code: doubt for _, c in reversed(measured) for doubt in c.doubts}
+    yield from (f"doubt {doubt.code}: {doubt.evidence}" for doubt in doubts.values())
 
 
 def _change(key: str, value: str) -> str:

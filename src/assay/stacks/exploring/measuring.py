@@ -12,8 +12,10 @@ from assay import launch, plan, read, suite
 from assay.analyse.comparison.compare import hold_against
 from assay.analyse.comparison.groups import Group, group
 from assay.analyse.comparison.sides import led_by, primary_metrics
+from assay.analyse.doubts.design import NOT_INTERLEAVED
+from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
 from assay.errors import InputError, Problem
-from assay.records import Comparison, Point, Result, Run, digest_of
+from assay.records import Comparison, Doubt, Point, Result, Run, digest_of
 from assay.run import drive, last_words
 from assay.run.interim_looks import spent_s
 from assay.run.progress import Tell
@@ -157,7 +159,19 @@ class Measuring:
             self.work.margin,
             max_repeats,
         )
-        return replace(found, doubts=tuple(dict.fromkeys(d for c in leading for d in c.doubts))), ""
+        return replace(found, doubts=tuple(dict.fromkeys(filter(_applies, _doubts(leading))))), ""
+
+
+def _doubts(compared: Sequence[Comparison]) -> Iterator[Doubt]:
+    yield from (doubt for c in compared for doubt in c.doubts)
+
+
+def _applies(doubt: Doubt) -> bool:
+    """Not that the sides were not interleaved: each session shuffles them, and only its blocks are compared.
+
+    Nor that their software differs, which is the question.
+    """
+    return doubt.code not in (NOT_INTERLEAVED.code, DIFFERENT_SOFTWARE.code)
 
 
 def _block(result: Result) -> Block:

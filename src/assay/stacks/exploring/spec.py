@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
@@ -63,12 +63,22 @@ class VersionRange(BaseModel):
     newest: int = Field(8, ge=1, le=200, description="At most this many, the newest first.")
 
 
+def _written_as(value: object) -> str:
+    return "range" if isinstance(value, dict | VersionRange) else "list"
+
+
+Versions = Annotated[
+    Annotated[list[VersionText], Field(min_length=1), Tag("list")] | Annotated[VersionRange, Tag("range")],
+    Discriminator(_written_as),  # so that a mistake is reported for the form that was meant
+]
+
+
 class Vary(BaseModel):
     """What differs between candidates; every combination is one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
-    packages: dict[str, Annotated[list[VersionText], Field(min_length=1)] | VersionRange] = Field(
+    packages: dict[str, Versions] = Field(
         {}, description="Package → its versions, as a list, or as a range of those that the index has."
     )
     python: list[Python] | Literal["installed"] = Field(
@@ -176,6 +186,7 @@ def load(path: Path) -> Spec:
     requirements, wrong = _requirements(content, directory, source)
     measure, more = _measure(content, directory, source)
     problems += [*wrong, *more, *_unknown_packages(content, requirements, source)]
+    problems += _missing_wheels(content, directory, source)
     if problems:
         raise InputError(problems)
     return Spec(content, tuple(requirements), measure, directory, source)
@@ -232,6 +243,12 @@ def _measure(content: SpecFile, directory: Path, source: Document) -> tuple[Mapp
         return {key: value for key, value in data.items() if key not in own}, []
     what = "is set by the exploration; remove it here"
     return data, [Problem(where.where(*at, key), f"measure.{key}: {what}") for key in own]
+
+
+def _missing_wheels(content: SpecFile, directory: Path, source: Document) -> Iterator[Problem]:
+    for at, name in enumerate(content.wheels):
+        if not (directory / name).is_dir():
+            yield Problem(source.where("wheels", at), f"wheels: {directory / name} is not a directory")
 
 
 def _unknown_packages(content: SpecFile, requirements: list[str], source: Document) -> Iterator[Problem]:
