@@ -175,6 +175,20 @@ def test_statements_that_contradict_each_other_are_shown_and_the_first_one_stays
     assert list_stacks(runs=ours) == first
 
 
+def test_the_same_runs_on_another_day_are_a_conflict(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    signer = keys.own_signer(theirs)
+    trust_key(keys.written(signer.public_key), runs=ours)
+    made(theirs, sessions=1)
+    export_stacks(tmp_path / "one.json", runs=theirs)
+    import_stacks(tmp_path / "one.json", runs=ours)
+    _, bundle = bundles.opened(tmp_path / "one.json", {keys.written(signer.public_key): ""})
+    moved = tuple(replace(one, at=one.at - 30 * 86400) for one in bundle.observations)
+    (tmp_path / "two.json").write_bytes(bundles.signed(replace(bundle, observations=moved), signer))
+    again = import_stacks(tmp_path / "two.json", runs=ours)
+    assert (again.added, len(again.conflicts)) == (0, 2)
+
+
 def changed(path: Path, old: bytes, new: bytes) -> None:
     """The content of a bundle changed, its signature kept."""
     envelope = json.loads(path.read_text())
@@ -234,6 +248,12 @@ def test_a_trusted_party_can_not_state_what_can_not_be(tmp_path: Path) -> None:
         (replace(good, observations=(replace(first, stack=99),)), "not in its tables"),
         (replace(good, observations=(replace(first, failure="crashes"),)), "both a figure and a failure"),
         (replace(good, observations=(replace(first, confidence=0.5),)), "a confidence or a share"),
+        (replace(good, observations=(replace(first, at=2e9 * 4),)), "a day to come"),
+        (replace(good, observations=(replace(first, values=((1, -5.0),)),)), "a flop_rate that can't be"),
+        (
+            replace(good, stacks=(replace(good.stacks[0], packages={"torch": "2 ; rm -rf /"}),)),
+            "which is none",
+        ),
     ):
         (tmp_path / "wrong.json").write_bytes(bundles.signed(wrong, signer))
         with pytest.raises(InputError, match=why):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
 from assay import __version__
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = 1
 PAYLOAD_TYPE: Final = "application/vnd.assay.stack-bundle+json"
 LARGEST_BYTES: Final = 64 << 20
+_DAY_S: Final = 86400.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ class SharedObservation:
     doubts: tuple[str, ...] = ()
     failure: FailureKind | None = None
     why: str = ""
+
+
+_IN_TABLES: Final = frozenset({"stack", "hardware", "workload", "doubts"})
+_SHARED: Final = tuple(one.name for one in fields(SharedObservation) if one.name not in _IN_TABLES)
+
+
+def _unchanged(one: Observation | SharedObservation) -> dict[str, Any]:
+    """The fields that an observation and its shared form have alike."""
+    return {name: getattr(one, name) for name in _SHARED}
 
 
 @dataclass(frozen=True)
@@ -89,17 +101,8 @@ def bundle_of(observed: Sequence[Observation]) -> Bundle:
                 stack=place[0][one.stack.digest],
                 hardware=place[1][one.hardware.digest],
                 workload=None if one.workload is None else place[2][one.workload.digest],
-                metric=one.metric,
-                session=one.session,
-                at=one.at,
-                primary=one.primary,
-                values=one.values,
-                interleaved=one.interleaved,
-                confidence=one.confidence,
-                lost_to_others=one.lost_to_others,
                 doubts=tuple(doubt.code for doubt in one.doubts),
-                failure=one.failure,
-                why=one.why,
+                **_unchanged(one),
             )
             for one in observed
         ),
@@ -180,6 +183,10 @@ def _bundle(where: str, payload: bytes) -> Bundle:
 
 def _contradiction(bundle: Bundle) -> str:
     """What can't be, as text; "" if nothing."""
+    for stack in bundle.stacks:
+        for name, version in stack.packages.items():
+            if not _is_version(version):
+                return f"{name[:40]!r} has the version {version[:40]!r}, which is none"
     for one in bundle.observations:
         places = (
             (one.stack, bundle.stacks),
@@ -196,7 +203,26 @@ def _contradiction(bundle: Bundle) -> str:
             return "a figure that is not a finite number"
         if not 0.95 <= one.confidence < 1 or not 0 <= one.lost_to_others <= 1:
             return "a confidence or a share that can't be"
+        if one.at > time.time() + _DAY_S:
+            return "an observation of a day to come"
+        if one.metric is not None and not all(
+            _is_possible(value, one.metric.unit) for _, value in one.values
+        ):
+            return f"a {one.metric.name} that can't be"
     return ""
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _is_possible(value: float, unit: str) -> bool:
+    """A time is above 0, and a rate is not below it."""
+    return value > 0 if unit == "s" else value >= 0 or not unit.endswith("/s")
 
 
 def observations(bundle: Bundle, origin: str) -> Iterator[Observation]:
@@ -207,18 +233,9 @@ def observations(bundle: Bundle, origin: str) -> Iterator[Observation]:
             stack=bundle.stacks[one.stack],
             hardware=bundle.hardware[one.hardware],
             workload=None if one.workload is None else bundle.workloads[one.workload],
-            metric=one.metric,
-            session=one.session,
-            at=one.at,
-            primary=one.primary,
-            values=one.values,
-            interleaved=one.interleaved,
-            confidence=one.confidence,
-            lost_to_others=one.lost_to_others,
             doubts=tuple(kind.doubt("as its observer found") for kind in known),
-            failure=one.failure,
-            why=one.why,
             origin=origin,
+            **_unchanged(one),
         )
 
 
@@ -241,7 +258,12 @@ def merged(observed: Iterable[Observation]) -> tuple[list[Observation], list[Con
     for one in observed:
         key = _identity(one)
         before = kept.setdefault(key, one)
-        if before is one or _same(before, one):
+        if before is one:
+            continue
+        if not one.failure and abs(before.at - one.at) > _DAY_S:
+            conflicts.append(Conflict(before, one))
+            continue
+        if _same(before, one):
             continue
         if set(before.values) <= set(one.values) and not one.failure:
             kept[key] = one
