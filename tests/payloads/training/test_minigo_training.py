@@ -34,7 +34,6 @@ def made_games(positions: int = 40, points: int = POINTS, **other: Any) -> dict[
 
 class TestMiniGoTraining(TrainingContract):
     workload = "minigo"
-    brief = True
     real: ClassVar = {
         **SMALL,
         "simulations": 8,

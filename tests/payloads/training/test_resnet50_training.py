@@ -37,7 +37,6 @@ def make_images(directory: Path, train: int = 12, val: int = 4) -> None:
 
 class TestResNet50Training(TrainingContract):
     workload = "resnet50"
-    brief = True
     real: ClassVar = {
         "model": "resnet18",
         "image_size": 32,
