@@ -84,7 +84,8 @@ class Guard:
             words = f"This server does not answer for the host {host!r}; --host NAME allows a name."
             return 421, words
         if scope["method"] not in self._methods:
-            return 405, f"This server takes {', '.join(sorted(self._methods))}."
+            more = "" if "POST" in self._methods else "; --allow and --tokens let it take more"
+            return 405, f"This server takes {', '.join(sorted(self._methods))}{more}."
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
             return 414, f"The address is longer than {LONGEST_ADDRESS} bytes."
         return None
