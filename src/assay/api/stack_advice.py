@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from assay.stacks.advice import Candidate, Evidence, Goal
     from assay.stacks.advisories import Advisory, AdvisoryDatabase
     from assay.stacks.knowledge import Knowledge
-    from assay.stacks.predictions import IndicatorPrediction, Series
+    from assay.stacks.predictions import IndicatorPrediction, MetricSeries
     from assay.stacks.resolving import Lock, Target
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
@@ -237,7 +237,7 @@ class _Question:
                     return predicted, indicators, one
         return evidence, indicators, None
 
-    def _evidence(self, deciding: Series | None) -> Evidence:
+    def _evidence(self, deciding: MetricSeries | None) -> Evidence:
         from assay.stacks.advice import gather
 
         return gather(

@@ -10,7 +10,7 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.api.stack_indicators import IndicatorListing
-    from assay.stacks.predictions import IndicatorPrediction, Series
+    from assay.stacks.predictions import IndicatorPrediction, MetricSeries
 
 
 def document(found: IndicatorListing) -> dict[str, Any]:
@@ -35,5 +35,5 @@ def prediction(one: IndicatorPrediction) -> dict[str, Any]:
     }
 
 
-def _series(one: Series) -> dict[str, Any]:
+def _series(one: MetricSeries) -> dict[str, Any]:
     return {"title": one.title, "workload": to_plain(one.workload), "metric": to_plain(one.metric)}

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from assay.analyse.stacks.effects import Level, compare_stacks, level
 from assay.analyse.statistics.families import corrected
 from assay.records import Comparison, HardwareClass, Observation, Stack
-from assay.stacks.predictions import INDICATORS, IndicatorPrediction, Series, predictions, series_of
+from assay.stacks.predictions import INDICATORS, IndicatorPrediction, MetricSeries, predictions, series_of
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")
@@ -67,7 +67,7 @@ class Evidence:
     stale       observations left out because they are too old
     """
 
-    series: Series | None
+    series: MetricSeries | None
     candidates: tuple[Candidate, ...]
     broken: tuple[Observation, ...]
     foreign: int
@@ -100,7 +100,7 @@ def gather(
     since: float,
     latest: Mapping[str, str],
     margin: float,
-    deciding: Series | None,
+    deciding: MetricSeries | None,
 ) -> Evidence:
     """The candidates and their comparison with the reference.
 
@@ -148,7 +148,7 @@ def deciding_series(
     python: str | None,
     since: float,
     workload: str | None = None,
-) -> Series | None:
+) -> MetricSeries | None:
     """What decides: the series of one workload that measured most of the stacks that meet the requirements.
 
     workload  only series of it; None: of any but the indicators
@@ -157,7 +157,7 @@ def deciding_series(
     """
     stacks: dict[tuple[str, str, str], set[str]] = {}
     meeting: dict[tuple[str, str, str], list[str]] = {}
-    named: dict[tuple[str, str, str], Series] = {}
+    named: dict[tuple[str, str, str], MetricSeries] = {}
     for one in observed:
         series = series_of(one)
         if series is None or series.workload.workload == INDICATORS or one.at < since:
@@ -177,7 +177,7 @@ def deciding_series(
 
 
 def indicators_of(
-    observed: Iterable[Observation], series: Series | None, since: float
+    observed: Iterable[Observation], series: MetricSeries | None, since: float
 ) -> tuple[IndicatorPrediction, ...]:
     """How well each indicator predicts this series, the best first."""
     if series is None:

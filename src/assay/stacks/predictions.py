@@ -39,7 +39,7 @@ _CONFIDENCE: Final = 0.95  # of all indicators of a workload together
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricSeries:
     """One primary metric of one workload on one hardware class: what can be compared."""
 
     hardware: HardwareClass
@@ -70,8 +70,8 @@ class IndicatorPrediction:
     stacks       that both measured
     """
 
-    indicator: Series
-    workload: Series
+    indicator: MetricSeries
+    workload: MetricSeries
     correlation: Estimate | None
     stacks: int
 
@@ -93,19 +93,19 @@ class IndicatorPrediction:
         return "it is not shown to order stacks as the workload does"
 
 
-def series_of(one: Observation) -> Series | None:
+def series_of(one: Observation) -> MetricSeries | None:
     """Where a figure belongs; None for a failure, a figure that does not lead, or one that is not above 0."""
     if one.metric is None or one.workload is None or not one.primary or not one.values:
         return None
     if min(value for _, value in one.values) <= 0:
         return None
-    return Series(one.hardware, one.workload, one.metric)
+    return MetricSeries(one.hardware, one.workload, one.metric)
 
 
 def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, ...]:
     """Each indicator with each workload that was measured on the same hardware, the best of each first."""
     figures: dict[tuple[str, str, str], list[Observation]] = {}
-    named: dict[tuple[str, str, str], Series] = {}
+    named: dict[tuple[str, str, str], MetricSeries] = {}
     for one in observed:
         series = series_of(one)
         if series is not None:
@@ -131,8 +131,8 @@ def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
 
 
 def _prediction(
-    indicator: Series,
-    workload: Series,
+    indicator: MetricSeries,
+    workload: MetricSeries,
     of_indicator: Sequence[Observation],
     of_workload: Sequence[Observation],
     confidence: float,
