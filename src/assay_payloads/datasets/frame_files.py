@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from assay_payloads.datasets.manifest import ChosenFrame, file_of
+from assay_payloads.datasets.places import DataPlace
 from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.datasets.tar_end import wrong_end
 
@@ -44,22 +45,27 @@ class _Shard:
 class FrameFiles:
     """Reads the files of frames of a layout by their paths: `shard.tar#member` is a member of a shard.
 
-    kept  reads files that their directory doesn't have yet
+    kept   reads files that their directory doesn't have yet
+    store  has them, by their paths relative to it; None: they are in directories
     """
 
     layout: str = "a2d2"
     kept: ReadThrough | None = None
+    store: DataPlace | None = None
     _shards: dict[Path, _Shard] = field(default_factory=dict)
 
     def opened(self, path: Path) -> IO[bytes]:
         """A file, or the bytes of a member. Raises OSError, PlaceError, TarError."""
         file, entry = self._file(path)
         if not entry:
-            return file.open("rb")
+            return file.open("rb") if self.store is None else io.BytesIO(self.store.read(file.as_posix()))
         begin, size = self._member(file, entry)
-        with file.open("rb") as shard:
-            shard.seek(begin)
-            data = shard.read(size)
+        if self.store is None:
+            with file.open("rb") as shard:
+                shard.seek(begin)
+                data = shard.read(size)
+        else:
+            data = self.store.read(file.as_posix(), begin, size)
         if len(data) < size:
             raise tarfile.ReadError(f"{file} is cut within member {entry}: {len(data):,} of {size:,} bytes")
         return io.BytesIO(data)
@@ -67,7 +73,9 @@ class FrameFiles:
     def size(self, path: Path) -> int:
         """Bytes of a file or member. Raises as `opened` does."""
         file, entry = self._file(path)
-        return self._member(file, entry)[1] if entry else file.stat().st_size
+        if entry:
+            return self._member(file, entry)[1]
+        return file.stat().st_size if self.store is None else self.store.status(file.as_posix()).size
 
     def _file(self, path: Path) -> tuple[Path, str]:
         """The file once it is there, and the member's name; "" for the file itself."""
@@ -79,7 +87,8 @@ class FrameFiles:
     def _member(self, shard: Path, entry: str) -> tuple[int, int]:
         """Where a member's bytes begin, and their number. A shard's headers are read once by each process."""
         if shard not in self._shards:
-            self._shards[shard] = _shard(shard)
+            with shard.open("rb") if self.store is None else self.store.opened(shard.as_posix()) as file:
+                self._shards[shard] = _shard(file)
         found = self._shards[shard]
         try:
             return found.members[entry]
@@ -88,14 +97,13 @@ class FrameFiles:
             raise FileNotFoundError(f"{shard} has no member {entry}{why}") from None
 
 
-def _shard(path: Path) -> _Shard:
+def _shard(file: IO[bytes]) -> _Shard:
     members = {}
-    with path.open("rb") as file:
-        try:
-            with tarfile.open(fileobj=file, mode="r:") as opened:
-                for one in opened:
-                    if one.isreg():
-                        members[one.name] = one.offset_data, one.size
-                return _Shard(members, wrong_end(file, opened.offset))
-        except tarfile.TarError as error:  # what is whole before it is read all the same
-            return _Shard(members, f"is not a whole tar file: {error}")
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as opened:
+            for one in opened:
+                if one.isreg():
+                    members[one.name] = one.offset_data, one.size
+            return _Shard(members, wrong_end(file, opened.offset))
+    except tarfile.TarError as error:  # what is whole before it is read all the same
+        return _Shard(members, f"is not a whole tar file: {error}")
