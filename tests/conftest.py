@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -77,12 +78,17 @@ def pytest_runtest_setup() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives to the end: thousands of tests."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """See `RanksContract.brief`."""
+    """See `brief` of `RanksContract` and of `TrainingContract`."""
     for item in items:
         if isinstance(item, pytest.Function) and getattr(item.cls, "brief", False):
-            inherited = item.function.__module__ == "launcher_contract"
+            inherited = item.function.__module__ in ("launcher_contract", "training_contract")
             if inherited and item.get_closest_marker("essential") is None:
                 item.add_marker(pytest.mark.long)
 

@@ -142,7 +142,7 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
         Part(
             "trainings",
             "torch and not (kubernetes or disruptive)",
-            at_once=1 if alone else 2,
+            at_once=0 if alone else 2,  # one more process would only collect
             after=[] if alone else ["slurm", "hosts", "others"],
             shown=not alone,
         ),

@@ -25,6 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 GROUPS: dict[str, str] = {
     "declared": "Set by the systems (systems.yaml)",
     "parameters": "Set by the suite",
+    "programs": "Programs that its command lines name, by their content",
     "probe": "The probe itself",
     "suite": "Suite and Assay",
     "hardware": "Hardware",

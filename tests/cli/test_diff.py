@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,21 @@ def test_parameters_that_the_suite_changed_are_a_difference(tmp_path: Path) -> N
     assert list(facts) == ["command.argv"]
     assert "rate: 5" in facts["command.argv"]["a"][0]
     assert "rate: 6" in facts["command.argv"]["b"][0]
+
+
+def test_a_script_that_was_edited_is_a_difference(tmp_path: Path) -> None:
+    runs, script = str(tmp_path / "runs"), tmp_path / "rate.py"
+    argv = f'["{{python}}", {script}]'
+    text = SUITE.replace("[plain, loud]", "[local]")
+    (tmp_path / "suite.yaml").write_text(re.sub("argv: .*", f"argv: {argv}", text))
+    for rate in ("5", "6"):
+        script.write_text(f"print('rate: {rate}')")
+        done = assay_says("run", str(tmp_path / "suite.yaml"), "--new", "--quiet", "--runs", runs)
+        assert "Stored in" in done.stdout, done.output
+    a, b = sorted(path.name for path in (tmp_path / "runs/tiny").glob("2*"))
+    done = assay_says("diff", f"tiny/{a}", f"tiny/{b}", "--json", "--runs", runs)
+    assert [f["name"] for f in json.loads(done.stdout)["facts"] if f["matters"]] == ["./rate.py"]
+    assert done.exit_code == 1
 
 
 def test_a_secret_of_a_system_is_in_no_file_of_its_runs(runs: Path) -> None:

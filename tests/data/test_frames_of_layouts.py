@@ -81,6 +81,7 @@ def test_frames_of_staged_shards_are_those_of_the_data_set_that_they_were_made_o
         assert sum(map(a.stored_bytes, range(len(a)))) == sum(map(b.stored_bytes, range(len(b))))
 
 
+@pytest.mark.long
 def test_a_network_validated_over_shards_has_the_counts_of_the_data_set(here: Path) -> None:
     documents = []
     for manifest in ("m.jsonl", "s.jsonl"):

@@ -31,6 +31,7 @@ from assay_payloads.datasets import stored_png
 from assay_payloads.datasets.label_images import LabelImageError, counts
 from assay_payloads.datasets.places import place
 from command_line import assay as typed
+from conftest import long_but
 
 pytest.importorskip("pyspng")
 FRAMES, HEIGHT, WIDTH = 12, 64, 96
@@ -153,7 +154,8 @@ def png(width: int, height: int, bits: int = 8) -> bytes:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_the_next_scan_has_all_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", long_but(1, [3, 10]))
+def test_killed_at_any_moment_the_next_scan_has_all_of_it(tmp_path: Path, kills: int) -> None:
     root, catalog = made_a2d2.make(tmp_path / "a2d2", frames=240), tmp_path / "c.duckdb"
     whole = tmp_path / "whole.duckdb"
     api.scan_data(root, catalog=whole)
@@ -166,7 +168,7 @@ def test_killed_at_any_moment_the_next_scan_has_all_of_it(tmp_path: Path) -> Non
         f"    api.scan_data({str(root)!r}, catalog={str(catalog)!r}, processes=1, tell=tell)\n"
     )
     chance = random.Random(5)
-    for _ in range(10):
+    for _ in range(kills):
         scan = subprocess.Popen(
             [sys.executable, str(tmp_path / "scan.py")], start_new_session=True, stdout=subprocess.PIPE
         )

@@ -1,19 +1,21 @@
-"""An interpreter's answer is used again only while nothing has changed that it depends on."""
+"""What is known of an interpreter is used again only while nothing has changed that it depends on."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
 import venv
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay_payloads.probing import interpreter
-from assay_payloads.probing.remembered import Answer, RememberedAnswers
+from assay_payloads.probing.remembered import RememberedAnswers
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     started: list[str] = []
     asked = interpreter.asked
 
-    def counted(python: str) -> Callable[[], Answer]:
+    def counted(python: str) -> Callable[[], tuple[dict[str, str], list[str]]]:
         started.append(python)
         return asked(python)
 
@@ -47,29 +49,39 @@ def packages(python: str) -> Path:
     return Path(sysconfig.get_path("purelib", vars={"base": str(Path(python).parents[1])}))
 
 
-def twice(answers: RememberedAnswers, python: str) -> tuple[Answer, Answer]:
+def install(python: str, name: str, *, build: str = "") -> None:
+    """The metadata of a package, as an installer writes it."""
+    folder = packages(python) / f"{name}-1.0.dist-info"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n{build}")
+
+
+def twice(answers: RememberedAnswers, python: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What two probes get, of which the second was forked after the first had ended."""
     found = []
     for _ in range(2):
         answers.take_in()
-        found.append(answers.asked(python)())
+        found.append(dict(answers.asked(python)()))
     return found[0], found[1]
 
 
 def test_the_same_interpreter_is_started_once(
     answers: RememberedAnswers, python: str, starts: list[str]
 ) -> None:
+    install(python, "one")
     first, second = twice(answers, python)
     assert first == second
-    assert first[0]["executable"] == python
-    assert str(packages(python)) in first[1]
+    assert first["python.executable"] == python
+    assert first["package.one"] == "1.0"
     assert starts == [python]
 
 
 def test_who_forks_no_probes_asks_each_time(
     answers: RememberedAnswers, python: str, starts: list[str]
 ) -> None:
-    assert answers.asked(python)() == answers.asked(python)()
+    assert dict(answers.asked(python)()) == dict(answers.asked(python)())
     assert starts == [python] * 2
 
 
@@ -80,7 +92,7 @@ def test_the_port_and_token_of_a_trial_change_nothing(
         for name in ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT"):
             monkeypatch.setenv(name, number)
         answers.take_in()
-        answers.asked(python)()
+        dict(answers.asked(python)())
     assert starts == [python]
 
 
@@ -108,6 +120,18 @@ def settings_of_the_environment(python: str, _folder: Path, _patch: pytest.Monke
     file.write_text(file.read_text().replace("false", "true"))
 
 
+def a_package(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    install(python, "two")
+
+
+def another_build_of_a_package(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    install(python, "one", build="Build: 2\n")
+
+
+def a_package_of_conda(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
+    (Path(python).parents[1] / "conda-meta/more-1-0.json").write_text("{}")
+
+
 def another_interpreter(python: str, _folder: Path, _patch: pytest.MonkeyPatch) -> None:
     Path(python).unlink()
     Path(python).symlink_to(Path(sys.executable).resolve())
@@ -122,6 +146,9 @@ def another_interpreter(python: str, _folder: Path, _patch: pytest.MonkeyPatch) 
         a_path_file,
         a_path_file_of_equal_size,
         settings_of_the_environment,
+        a_package,
+        another_build_of_a_package,
+        a_package_of_conda,
         another_interpreter,
     ],
 )
@@ -134,13 +161,15 @@ def test_what_changed_in_between_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (packages(python) / "there.pth").write_text("/nowhere\n")
+    install(python, "one")
     (tmp_path / "folder").mkdir()
+    (Path(python).parents[1] / "conda-meta").mkdir()
     if change is another_directory_of_a_relative_path:
         monkeypatch.setenv("PYTHONPATH", "modules")
     twice(answers, python)
     change(python, tmp_path / "folder", monkeypatch)
     answers.take_in()
-    answers.asked(python)()
+    dict(answers.asked(python)())
     assert starts == [python] * 2
 
 
@@ -157,7 +186,7 @@ def test_a_job_s_own_directory_is_no_reason_to_ask_again(
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         answers.take_in()
-        answers.asked(python)()
+        dict(answers.asked(python)())
     assert starts == [python]
 
 
@@ -179,4 +208,4 @@ def test_an_interpreter_that_is_gone_is_an_error_even_if_it_was_known(
     Path(python).unlink()
     answers.take_in()
     with pytest.raises(FileNotFoundError):
-        answers.asked(python)()
+        dict(answers.asked(python)())

@@ -173,7 +173,11 @@ def test_the_first_commands_lead_to_a_finished_run(text: str, tmp_path: Path) ->
         suite = tmp_path / "my-suite" / "suite.yaml"
         if suite.is_file():  # one repeat of the quickest benchmark is enough to see that it runs
             said = YAML(typ="safe").load(suite)
-            said |= {"repeats": 1, "benchmarks": {"compute": said["benchmarks"]["compute"]}}
+            said |= {
+                "repeats": 1,
+                "shapes": ["1x1"],
+                "benchmarks": {"compute": said["benchmarks"]["compute"]},
+            }
             YAML().dump(said, suite)
     assert run("assay show my-suite", tmp_path) == 0
 

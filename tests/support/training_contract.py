@@ -34,6 +34,7 @@ class TrainingContract(ABC):
     chance     parameters that switch off what each rank draws by itself: dropout
     ruleset    of mlperf-logging's compliance checker; None where it has no rules for this benchmark
     tolerance  of losses of two ranks against one rank's, relative
+    brief      only what is marked `essential` runs always, the rest by `make test-all`
     """
 
     workload: ClassVar[str]
@@ -42,6 +43,7 @@ class TrainingContract(ABC):
     chance: ClassVar[Mapping[str, Any]] = {}
     ruleset: ClassVar[str | None] = None
     tolerance: ClassVar[float] = 1e-4
+    brief: ClassVar[bool] = False
     _forks: ClassVar[Forks]
 
     @staticmethod
@@ -77,6 +79,7 @@ class TrainingContract(ABC):
         """Parameters of a real training on the data set."""
         return {"mode": "real", "data": str(data), "workers": 0} | dict(self.real) | params
 
+    @pytest.mark.essential
     def test_the_data_are_read_alone_and_their_bytes_counted(self, tmp_path: Path, data: Path) -> None:
         params = self.of_data(data, mode="data-only", steps=2, warmup=0, window=1, workers=1)
         reading = self.run(tmp_path, params)
@@ -124,6 +127,7 @@ class TrainingContract(ABC):
         assert "was not reached: aborted" in broken.problems[0]
         assert "time_to_train" not in {m.metric for m in broken.measurements}
 
+    @pytest.mark.essential
     def test_a_damaged_sample_is_named_and_no_figure_printed(
         self, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     ) -> None:

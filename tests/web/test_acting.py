@@ -64,6 +64,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_suite(made / "suites", "steps", seconds=2, repeats=3)
     write_suite(made / "suites", "broken", code=1)
     (made / "suites" / "cars.yaml").write_text(TEMPLATE)
+    (made / "suites" / "short.yaml").write_text("suite: short\nworkload: membw\n")
+    (made / "suites" / "systems.yaml").write_text("here: {launcher: local}\n")
     counted_frames.catalog(made / "suites" / "c.duckdb", range(40))
     (made / "outside.yaml").write_text((made / "suites" / "quick.yaml").read_text())
     (made / "suites" / "link.yaml").symlink_to(made / "outside.yaml")
@@ -109,7 +111,9 @@ def test_without_a_token_nothing_is_shown_but_the_form_to_sign_in(site: ServedSi
     asked = site.ask("/runs?q=a")
     assert (asked.status, asked.headers["location"]) == (303, "/login?next=%2Fruns%3Fq%3Da")
     assert site.ask("/login").status == 200
-    assert site.ask("/api/v1/runs").status == 401
+    refused = site.ask("/api/v1/runs")
+    assert (refused.status, refused.headers["content-type"]) == (401, "application/problem+json")
+    assert json.loads(refused.text)["status"] == 401
     assert site.ask("/api/v1/runs", Authorization="Bearer wrong").status == 401
     assert site.ask("/api/v1/doubts", who="bob").status == 200
     assert site.form("/login", {"token": "wrong" * 10}).status == 403
@@ -164,6 +168,12 @@ def test_a_form_needs_its_own_word_and_a_page_of_this_site(site: ServedSite) -> 
 )
 def test_only_suites_of_the_directory_can_be_started(site: ServedSite, name: str) -> None:
     assert start(site, name).status == 422
+
+
+def test_both_forms_of_a_suite_and_templates_are_offered_and_nothing_else(site: ServedSite) -> None:
+    offered = site.ask("/start", Cookie=signed_in(site, "alice")).text
+    assert all(f"suite={name}.yaml" in offered for name in ("quick", "short", "cars"))
+    assert "suite=systems.yaml" not in offered
 
 
 def test_what_is_too_long_is_refused(site: ServedSite) -> None:

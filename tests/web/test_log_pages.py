@@ -74,3 +74,15 @@ def test_a_search_that_ends_early_continues_where_it_stopped_and_finds_each_line
         assert part.next_line >= first
         first = part.next_line
     assert found == [number for number in range(1, 61) if number % 3 == 0]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_search_gets_past_a_line_that_is_longer_than_what_is_searched_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "SEARCHED_BYTES", 64)
+    path = tmp_path / "rank-0.log"
+    path.write_text("x" * 10_000 + "\nthe words\n")
+    part = search(path, "words", 1)
+    assert (part.lines, part.next_line) == ((), 2)
+    assert [line.number for line in search(path, "words", 2).lines] == [2]

@@ -13,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from assay.api import pushes
 from assay.cli import assay, remote_commands
 from assay.errors import HostError, InputError
 from assay.intake import pushed
@@ -36,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, token in TOKENS.items():
         (made / name).write_text(token)
         (made / name).chmod(0o600)
-    for name in ("first", "second", "third", "fourth"):
+    for name in ("first", "second", "third", "fourth", "fifth"):
         (made / f"{name}.csv").write_text(TABLE)
         done = CliRunner().invoke(assay, ["import", str(made / f"{name}.csv"), "--runs", str(made / "here")])
         assert done.exit_code == 0, done.output
@@ -91,6 +92,21 @@ def test_a_push_continues_where_it_was_stopped(site: ServedSite, place: Path) ->
     [one] = json.loads(push(site, place, "second").output)["sessions"]
     assert (one["added"], one["bytes"]) == (True, len(content) - half)
     assert list((site.runs / ".push").iterdir()) == []
+
+
+def test_a_session_that_somebody_else_sent_meanwhile_is_there(
+    site: ServedSite, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other's push ends between the announcement of this one and its content."""
+    send = pushes._send_content
+
+    def after_another(*arguments: Any) -> Any:
+        send(*arguments)
+        return send(*arguments)
+
+    monkeypatch.setattr(pushes, "_send_content", after_another)
+    [one] = json.loads(push(site, place, "fifth").output)["sessions"]
+    assert (one["added"], one["bytes"]) == (False, 0)
 
 
 def test_content_that_arrives_damaged_is_refused_and_removed(site: ServedSite, place: Path) -> None:

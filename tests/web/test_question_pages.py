@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +15,7 @@ import made_a2d2
 import nightly_runs
 import observed_stacks
 from assay import api, store
+from assay.api.attention import AttentionKind
 from assay.cli import assay
 from assay.cluster.sweep import NODES
 from assay.run.index import update_index
@@ -30,6 +31,16 @@ SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
     for shape, values in (("1x8", (800, 805, 796)), ("2x8", (1560, 1555, 1570)), ("4x8", (2990, 3010, 2970)))
     for run, value in enumerate(values)
 )
+HALF = """
+suite: half
+workload: command
+params:
+  argv: ["sh", -c, 'if [ -n "$BAD" ]; then echo "no <b>luck"; exit 1; fi; echo value: 1']
+  metrics: {value: {pattern: 'value: (?P<value>[0-9]+)', unit: ""}}
+repeats: 1
+retries: 0
+systems: [good, bad]
+"""
 MLLOG = ':::MLLOG {{"namespace": "", "time_ms": {at}, "event_type": "{kind}", "key": "{key}", "value": {value}, "metadata": {{"file": "x", "lineno": 1{more}}}}}\n'  # noqa: E501 - one line of a log
 
 
@@ -41,6 +52,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (directory / "sizes.csv").write_text(SIZES)
     done = CliRunner().invoke(assay, ["import", str(directory / "sizes.csv"), "--runs", str(runs)])
     assert done.exit_code == 0, done.output
+    (directory / "suite.yaml").write_text(HALF)
+    (directory / "systems.yaml").write_text(
+        "good: {launcher: local}\nbad: {launcher: local, env: {BAD: '1'}}\n"
+    )
+    api.run(directory / "suite.yaml", runs=runs)
     for suite in ("nightly", NODES):
         nightly_runs.write(runs, suite)
     assert update_index(runs) == ()
@@ -80,6 +96,8 @@ PAGES = {
     "/docs": "How-to",
     "/docs/how-to/serve.md": "Who can read it",
     "/attention": "regression",
+    "/compare?a=half": "Measure on both sides",
+    "/compare?a=half:good&b=half:bad": "Measure on both sides",
 }
 
 
@@ -99,6 +117,9 @@ def test_a_page_shows_what_its_address_asks(site: Served, path: str) -> None:
         ("/stacks?package=%3D%3D", 422, "not a requirement"),
         ("/stacks/ffff", 404, "ffff"),
         ("/scores/v9.9", 404, "no folder v9.9"),
+        ("/runs?state=fail", 422, "expected one of submitting, running, finished, failed"),
+        ("/api/v1/runs?state=fail", 422, "expected one of submitting, running, finished, failed"),
+        ("/api/v1/compare?a=sizes&margn=1%25", 422, "margn: there is no such parameter; choose from a, b"),
         ("/docs/nothing.md", 404, "no page nothing.md"),
         ("/docs/../pyproject.toml", 404, "no page"),
         ("/docs/%2e%2e/pyproject.toml", 404, "no page"),
@@ -107,6 +128,19 @@ def test_a_page_shows_what_its_address_asks(site: Served, path: str) -> None:
 def test_a_page_that_has_no_answer_says_why(site: Served, path: str, status: int, words: str) -> None:
     answer = site.ask(path)
     assert (answer.status, words in answer.text) == (status, True), answer.text[-2000:]
+
+
+def test_the_gravest_needs_attention_first(site: Served) -> None:
+    kinds = [one["kind"] for one in json.loads(site.ask("/api/v1/attention").text)["attention"]]
+    assert kinds[0] == "failed"
+    assert kinds == sorted(kinds, key=get_args(AttentionKind).index)
+
+
+def test_the_page_of_a_failed_run_has_its_last_lines(site: Served) -> None:
+    [session] = (site.runs / "half").glob("2*")
+    answer = site.ask(f"/sessions/half/{session.name}/command-1x1-bad-r01")
+    assert "no &lt;b&gt;luck\n</pre>" in answer.text
+    assert "Its last lines" not in site.ask(f"/sessions/half/{session.name}/command-1x1-good-r01").text
 
 
 @pytest.mark.parametrize(
@@ -130,7 +164,8 @@ def test_the_json_of_an_address_is_the_one_that_the_command_prints(
 
 
 def test_the_page_of_a_stack_is_linked_and_shows_its_packages_and_figures(site: Served) -> None:
-    listed = json.loads(site.ask("/api/v1/stacks").text)["stacks"]
+    stacks = json.loads(site.ask("/api/v1/stacks").text)["stacks"]
+    listed = [one for one in stacks if one["packages"].get("numpy") == "2.3.0"]  # not this machine's
     assert len(listed) == 2
     for stack in listed:
         assert f'href="/stacks/{stack["digest"]}"' in site.ask("/stacks").text

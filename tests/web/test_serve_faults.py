@@ -200,6 +200,7 @@ def test_a_run_that_is_killed_while_it_is_watched_is_reported_as_stopped(site: S
         assert os.path.exists(site.runs / "watched")  # noqa: PTH110
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser, tmp_path: Path) -> None:
     runs = tmp_path / "runs"

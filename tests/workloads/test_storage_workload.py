@@ -58,6 +58,7 @@ def storage(tmp_path: Path) -> Path:
     return tmp_path / "storage"
 
 
+@pytest.mark.long
 def test_every_phase_of_two_clients_is_one_figure_and_leaves_no_file(tmp_path: Path, storage: Path) -> None:
     ended = [end(process) for process in begin(tmp_path, storage, ranks=2)]
     assert ended == [(0, ""), (0, "")]

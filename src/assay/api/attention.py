@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from assay.api.browsing import browse
 from assay.api.evidence import runs_directory
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from assay.report.contents.contents import Contents
     from assay.report.page.sweep import SweepReport
 
-AttentionKind = Literal[
-    "failed", "requirement", "slower", "node", "regression", "stale-baseline", "undecided", "damaged"
+AttentionKind = Literal[  # the gravest first
+    "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline", "undecided"
 ]
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
 MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
@@ -39,7 +39,7 @@ class AttentionItem:
 
 
 def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem, ...]:
-    """What is off in the newest session of each of the newest suites, the newest first.
+    """What is off in the newest session of each of the newest suites, the gravest first, then the newest.
 
     Failed requirements, slower sides, slow nodes of a sweep, failed runs, and sessions that can't be read, as
     `assay report` and `assay show` find them; steps for the worse in primary metrics, as `assay history`
@@ -58,7 +58,8 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
         if not of_suite or of_suite[0]["session"] == row["session"]:
             of_suite.append(row)
     chosen = list(newest.values())[:MOST_SUITES]
-    return tuple(one for of_session in chosen for one in _of(directory, of_session))
+    found = (one for of_session in chosen for one in _of(directory, of_session))
+    return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
 
 
 _kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""What the user set for runs: their systems' definitions and their benchmarks' parameters, as flat facts."""
+"""What the user set for runs: definitions of systems, parameters of benchmarks, programs; as flat facts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, "Scalar"]
 """Dotted names with plain values: `{"launcher": "local", "env.OMP_NUM_THREADS": "4"}`."""
+_DIGEST_SHOWN = 16  # hexadecimal digits
 _NOT_SENT = ("price",)  # states what a system costs, and changes no job
 
 
@@ -50,6 +51,26 @@ def parameters(results: Iterable[Result]) -> dict[str, tuple[Settings, ...]]:
         flat = dict(_flat("", {"workload": trial.workload, "shape": str(trial.shape), **trial.params}))
         found.setdefault(trial.benchmark, {})[json.dumps(flat, sort_keys=True)] = flat
     return {benchmark: tuple(points.values()) for benchmark, points in found.items()}
+
+
+def programs(runs_dir: Path, results: Iterable[Result]) -> tuple[Settings, ...]:
+    """The files that command lines name, path → digest, once per session: an edited one is another program.
+
+    Sessions whose command lines name no file have no entry, nor have imported ones.
+    """
+    from assay.rundir.session import Session
+
+    own = (result.run for result in results if result.run.source is None)
+    plans = (
+        session.plan()
+        for suite, name in dict.fromkeys((run.suite, run.session) for run in own)
+        if (session := Session(runs_dir / suite / name)).path.is_dir()
+    )
+    return tuple(
+        {path: digest[:_DIGEST_SHOWN] for path, digest in plan.named_files.items()}
+        for plan in plans
+        if plan.named_files
+    )
 
 
 def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Scalar]]:

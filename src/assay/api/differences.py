@@ -24,6 +24,7 @@ class RunMachines:
 
     systems_set  what systems.yaml says about each of its systems; empty for imported runs
     parameters   benchmark → parameters and shape of each of its points
+    programs     of each session, the files that command lines name with their digests
     """
 
     reference: str
@@ -31,6 +32,7 @@ class RunMachines:
     known: tuple[Provenance, ...]
     systems_set: tuple[Settings, ...] = ()
     parameters: Mapping[str, tuple[Settings, ...]] = field(default_factory=dict)
+    programs: tuple[Settings, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,14 @@ class Differences:
         return (*settings, *(fact for fact in machines if (fact.name, fact.a, fact.b) not in shown))
 
     def _settings(self) -> tuple[Fact, ...]:
-        """What the systems set, then the parameters of each benchmark that both sides have."""
+        """What the systems set, the parameters of each benchmark that both sides have, and programs."""
         from assay.provenance import settings_side_by_side
 
         facts = settings_side_by_side("declared", self.a.systems_set, self.b.systems_set)
         for benchmark, points in self.a.parameters.items():
             others = self.b.parameters.get(benchmark, ())
             facts += settings_side_by_side("parameters", points, others, prefix=f"{benchmark}.")
-        return facts
+        return facts + settings_side_by_side("programs", self.a.programs, self.b.programs)
 
     @property
     def matter(self) -> bool:
@@ -96,7 +98,7 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
 
 def _machines(runs_dir: Path, reference: str) -> RunMachines:
     from assay import provenance, store
-    from assay.api.definitions import parameters, systems_set
+    from assay.api.definitions import parameters, programs, systems_set
 
     results = store.find(runs_dir, reference)
     stated = (result.provenance for result in results if result.provenance is not None)
@@ -106,4 +108,5 @@ def _machines(runs_dir: Path, reference: str) -> RunMachines:
         tuple(one for one in stated if provenance.known(one)),
         systems_set(runs_dir, results),
         parameters(results),
+        programs(runs_dir, results),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from assay.api.evidence import ready, runs_directory, up_to_date
@@ -11,6 +12,7 @@ from assay.units import moment
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
 
     from assay.analyse.history import SessionValue
     from assay.records import Result, Run
@@ -56,7 +58,8 @@ def history(
     results = answered(directory, reported)
     if earliest is not None:
         results = _begun_since(results, earliest)
-    found = tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))
+    changes = partial(_changes, directory)
+    found = tuple(told(one, changes) for one in histories(results, metric, metrics=metrics))
     if not found:
         raise InputError(
             f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
@@ -89,9 +92,10 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     return kept
 
 
-def _changes(old: SessionValue, new: SessionValue) -> list[FactChange]:
+def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactChange]:
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
+    from assay.api.definitions import programs
     from assay.report.sentences.history import FactChange
 
     made = []
@@ -99,6 +103,9 @@ def _changes(old: SessionValue, new: SessionValue) -> list[FactChange]:
         a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
         if a != b:
             made.append(FactChange(name, "/".join(sorted(a)), "/".join(sorted(b))))
+    content = (programs(runs_dir, entry.results) for entry in (old, new))
+    edited = (fact for fact in provenance.settings_side_by_side("programs", *content) if fact.differs)
+    made += [FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in edited]
     sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
     differing = (fact for fact in provenance.differences(*sides) if fact.matters)
     return [*made, *(FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]

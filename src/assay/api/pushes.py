@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.api.evidence import runs_directory
 from assay.errors import AssayError, BusyError, HostError, InputError, Problem
@@ -130,11 +130,31 @@ def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
 def _send(
     server: AssayServer, session: Session, manifest: PushManifest, tell: Callable[[str, int, int], object]
 ) -> PushedSession:
-    from assay.intake.pushed import parts_of, text_of
+    from assay.intake.pushed import text_of
 
-    state = _again(lambda: server.ask("POST", PATH, body=text_of(manifest))).document
+    def announced() -> Any:
+        return _again(lambda: server.ask("POST", PATH, body=text_of(manifest))).document
+
+    state = announced()
     if state["present"]:
         return PushedSession(session.id, added=False, bytes=0)
+    try:
+        return _send_content(server, session, manifest, state, tell)
+    except InputError:
+        if announced()["present"]:  # somebody else sent the same session meanwhile
+            return PushedSession(session.id, added=False, bytes=0)
+        raise
+
+
+def _send_content(
+    server: AssayServer,
+    session: Session,
+    manifest: PushManifest,
+    state: Any,
+    tell: Callable[[str, int, int], object],
+) -> PushedSession:
+    from assay.intake.pushed import parts_of
+
     name, offset, sent, total = state["id"], int(state["offset"]), 0, manifest.bytes
     while offset < total:
         for part in parts_of(session, manifest, offset):

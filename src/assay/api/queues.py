@@ -139,6 +139,9 @@ def work_on(name: str, *, tell: Tell, runs: str | PathLike[str] | None = None) -
     return answer
 
 
+_KEYS_OF_SUITES = ("workload", "benchmarks", "template")  # every suite has one of the first two
+
+
 def suites_in(place: Path) -> list[tuple[str, bool]]:
     """Suites and templates below a directory: path relative to it, and whether it is a template; sorted.
 
@@ -151,7 +154,7 @@ def suites_in(place: Path) -> list[tuple[str, bool]]:
         for path in place.glob(f"{depth}*.yaml"):
             inside = not path.is_symlink() and path.resolve().is_relative_to(place.resolve())
             data = document.read(path).data if inside and path.is_file() else None
-            if isinstance(data, dict) and ("benchmarks" in data or "template" in data):
+            if isinstance(data, dict) and not data.keys().isdisjoint(_KEYS_OF_SUITES):
                 found.append((str(path.relative_to(place)), "template" in data))
     return sorted(found)
 

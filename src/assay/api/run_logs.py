@@ -27,12 +27,15 @@ class RunLogs:
     attempt   its number
     attempts  numbers of all attempts at the trial
     bytes     log → its size
+    last      of a failed attempt, the end of the log of the rank that failed first: at most ten lines,
+              printable, without secrets
     """
 
     run: str
     attempt: int
     attempts: tuple[int, ...]
     bytes: Mapping[str, int]
+    last: tuple[str, ...] = ()
 
 
 def run_logs(run: str, *, attempt: int | None = None, runs: str | PathLike[str] | None = None) -> RunLogs:
@@ -46,7 +49,18 @@ def run_logs(run: str, *, attempt: int | None = None, runs: str | PathLike[str] 
     """
     chosen, numbers = _attempt(runs_directory(runs), run, attempt)
     sizes = {name: path.stat().st_size for name, path in chosen.logs().items()}
-    return RunLogs(run, chosen.number, numbers, sizes)
+    return RunLogs(run, chosen.number, numbers, sizes, tuple(_last_lines(chosen)))
+
+
+def _last_lines(attempt: Attempt) -> Sequence[str]:
+    from assay.records import RunState
+    from assay.run.last_words import last_lines
+
+    try:
+        run = attempt.run()
+    except InputError:  # the logs of a damaged run can be read all the same
+        return ()
+    return last_lines(attempt, run.exits) if run.state is RunState.FAILED else ()
 
 
 def read_log(

@@ -77,6 +77,8 @@ def search(
 
     is_match  has the last word on a line, such as whether its words are still there without secrets
 
+    A line that is longer than what is searched at once is searched only that far.
+
     Raises InputError if the log is unreadable.
     """
     needle = words.encode().lower()
@@ -92,7 +94,8 @@ def search(
             if len(found) == MOST_MATCHES:
                 return LogMatches(tuple(found), number + 1)
         if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
-            return LogMatches(tuple(found), starts.line_at(file, begin + SEARCHED_BYTES))
+            following = starts.line_at(file, begin + SEARCHED_BYTES)
+            return LogMatches(tuple(found), max(following, first + 1))  # the rest of a longer line is skipped
     return LogMatches(tuple(found), None)
 
 

@@ -78,7 +78,7 @@ def _trouble_of(path: Path) -> str | None:
     import duckdb
 
     try:
-        with closing(_attached(path, read_only=True)) as connection:
+        with closing(_shared(path, file_stamp(path))) as connection:
             # Free blocks at the end may be counted but not exist.
             sizes = "SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
             [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
@@ -86,6 +86,7 @@ def _trouble_of(path: Path) -> str | None:
                 return "it is truncated"
             found = connection.execute("SELECT schema FROM about").fetchall()
     except duckdb.Error as error:  # whatever is wrong with it, it is rebuilt from the run directories
+        _forget_opened()
         return f"it can't be read ({str(error).splitlines()[0]})"
     if found != [(SCHEMA,)]:
         return (
@@ -112,8 +113,7 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
         with closing(_shared(path, stamp)) as connection:
             yield connection
     except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
-        with _opening:
-            _opened.clear()
+        _forget_opened()
         raise DamagedIndexError(path, error) from error
 
 
@@ -141,6 +141,11 @@ def _shared(path: Path, stamp: FileStamp) -> DuckDBPyConnection:
         connection = known.connection.cursor()
     _configure(connection)
     return connection
+
+
+def _forget_opened() -> None:
+    with _opening:
+        _opened.clear()
 
 
 @contextmanager

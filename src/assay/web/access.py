@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 from litestar.types import ASGIApp, Receive, Send
 
 from assay.web.audit import Audit
+from assay.web.refusals import API, refusal
 from assay.web.tokens import RIGHTS, Right, Role, Token, holder
 
 SIGNED_IN_S = 12 * 3600
@@ -97,9 +98,9 @@ class Access:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         who = self._who(headers)
-        refusal = self._refusal(scope, headers, who)
-        if refusal is not None:
-            await refusal(send)
+        refused = self._refusal(scope, headers, who)
+        if refused is not None:
+            await refused(send)
             return
         asking = ASKING.set(who)
         try:
@@ -129,27 +130,27 @@ class Access:
         path, changes = scope["path"], scope["method"] not in ("GET", "HEAD")
         length = headers.get("content-length", "0")
         if changes and not path.startswith(PUSH) and length.isdecimal() and int(length) > LARGEST_FORM_BYTES:
-            return _plain(413, f"The request is larger than {LARGEST_FORM_BYTES} bytes.")
+            return refusal(scope, 413, f"The request is larger than {LARGEST_FORM_BYTES} bytes.")
         if _OPEN.fullmatch(path) and not (changes and _is_foreign(headers)):
             return None
         if who is None and self._rules.are_asked:
             return self._unknown(scope, headers)
         if who is not None and changes and who.is_page and path != "/logout" and _is_foreign(headers):
             self._audit.note(who.name, _client(scope), path, "refused: from another site")
-            return _plain(403, "This request comes from a page of another site.")
+            return refusal(scope, 403, "This request comes from a page of another site.")
         return None
 
     def _unknown(self, scope: Any, headers: dict[str, str]) -> Any:
         if "authorization" in headers and not self.may_try(_client(scope)):
-            return _plain(429, "Too many wrong tokens; wait a minute.", [(b"retry-after", b"60")])
+            return refusal(scope, 429, "Too many wrong tokens; wait a minute.", [(b"retry-after", b"60")])
         if "authorization" in headers:
             self.failed(_client(scope), "a wrong token in a header")
-        if scope["path"].startswith("/api/v1") or scope["method"] not in ("GET", "HEAD"):
+        if scope["path"].startswith(API) or scope["method"] not in ("GET", "HEAD"):
             words = "Send a token that this server knows, as `Authorization: Bearer TOKEN`."
-            return _plain(401, words, [(b"www-authenticate", b"Bearer")])
+            return refusal(scope, 401, words, [(b"www-authenticate", b"Bearer")])
         query = scope["query_string"].decode("latin-1")
         here = scope["path"] + (f"?{query}" if query else "")
-        return _plain(303, "", [(b"location", f"/login?next={quote(here, safe='')}".encode())])
+        return refusal(scope, 303, "", [(b"location", f"/login?next={quote(here, safe='')}".encode())])
 
     def may_try(self, client: str) -> bool:
         """Whether this address may try another token now."""
@@ -224,15 +225,3 @@ def _bounded(scope: Any, receive: Receive) -> Receive:
         return message
 
     return part
-
-
-def _plain(status: int, words: str, headers: list[tuple[bytes, bytes]] | None = None) -> Any:
-    async def answer(send: Send) -> None:
-        text = words.encode()
-        about = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(text))]
-        start: Any = {"type": "http.response.start", "status": status, "headers": [*about, *(headers or [])]}
-        body: Any = {"type": "http.response.body", "body": text, "more_body": False}
-        await send(start)
-        await send(body)
-
-    return answer

@@ -79,8 +79,7 @@ def _answer(site: Site, a: str, asked: dict[str, str | None]) -> Contents:
 
 def _contents(found: Comparisons | None, *, title: str, **more: Any) -> Contents:
     """What `compare` answered, as a report holds it: nothing is judged again."""
-    none = Comparisons((), (), (), 0.0)
-    of = found or none
+    of = Comparisons((), (), (), 0.0) if found is None else found  # one without a verdict is falsy
     sides = {name: tuple(results) for name, results in of.sides.items()}
     return Contents(
         title=title,

@@ -9,6 +9,8 @@ from typing import Any
 
 from litestar.types import ASGIApp, Message, Receive, Send
 
+from assay.web.refusals import refusal
+
 LONGEST_ADDRESS = 8192  # bytes of path and query
 MOST_STREAMS = 100  # open at once, over all browsers
 READING = frozenset({"GET", "HEAD"})
@@ -57,9 +59,11 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await _refuse(send, *refusal)
+        refused = self._refused(scope)
+        if refused is not None:
+            status, words = refused
+            headers = [*_headers(), *([(b"allow", b"GET, HEAD")] if status == 405 else [])]
+            await refusal(scope, status, words, headers)(send)
             return
         is_head = scope["method"] == "HEAD"
         if is_head:
@@ -74,13 +78,14 @@ class Guard:
 
         await self._app(scope, receive, sent)
 
-    def _refusal(self, scope: Any) -> tuple[int, str] | None:
+    def _refused(self, scope: Any) -> tuple[int, str] | None:
         host = next((v.decode("latin-1") for k, v in scope["headers"] if k == b"host"), "")
         if not self._is_own(host):
             words = f"This server does not answer for the host {host!r}; --host NAME allows a name."
             return 421, words
         if scope["method"] not in self._methods:
-            return 405, f"This server takes {', '.join(sorted(self._methods))}."
+            more = "" if "POST" in self._methods else "; --allow and --tokens let it take more"
+            return 405, f"This server takes {', '.join(sorted(self._methods))}{more}."
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
             return 414, f"The address is longer than {LONGEST_ADDRESS} bytes."
         return None
@@ -98,13 +103,3 @@ class Guard:
 
 def _headers() -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-
-
-async def _refuse(send: Send, status: int, words: str) -> None:
-    text = words.encode("ascii", errors="backslashreplace")
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
-    headers += [(b"allow", b"GET, HEAD")] if status == 405 else []
-    start: Any = {"type": "http.response.start", "status": status, "headers": [*headers, *_headers()]}
-    body: Any = {"type": "http.response.body", "body": text, "more_body": False}
-    await send(start)
-    await send(body)

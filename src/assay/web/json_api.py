@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
-from litestar import MediaType, Response, Router, get
+from litestar import MediaType, Request, Response, Router, get
 from litestar.openapi import ResponseSpec
 from litestar.params import Parameter
 
@@ -21,6 +21,7 @@ from assay.api.running import top
 from assay.documents import attention as attention_documents
 from assay.documents import comparisons, details, explanations, running
 from assay.documents import run_logs as log_documents
+from assay.errors import InputError, Problem
 from assay.report.sentences import ranking as ranking_words
 from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.site import Site
@@ -166,8 +167,22 @@ def search_lines(
     return answer(log_documents.matches_document(found))
 
 
+def refuse_unknown(request: Request[Any, Any, Any]) -> None:
+    """Raises InputError for parameters that the path does not have: a typo must not be a default.
+
+    For a router whose paths are whole addresses.
+    """
+    operation = (request.app.openapi_schema.paths or {})[request.url.path.rstrip("/")].get
+    known = {one.name for one in (operation.parameters if operation else None) or () if hasattr(one, "name")}
+    unknown = dict.fromkeys(name for name in request.query_params if name not in known)
+    if unknown:
+        words = f"there is no such parameter; choose from {', '.join(sorted(known)) or 'none'}"
+        raise InputError([Problem(name, words) for name in unknown])
+
+
 ROUTES = Router(
     "/api/v1",
+    before_request=refuse_unknown,
     route_handlers=[
         list_runs, show_run, compare_runs, report_runs, running_now, needs_attention, explain_doubts,
         list_logs, read_lines, search_lines,

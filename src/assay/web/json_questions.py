@@ -11,7 +11,7 @@ from assay.api.histories import history
 from assay.api.scores import score
 from assay.api.stack_knowledge import list_stacks, show_stack
 from assay.documents import curves, datasets, histories, scores, stacks
-from assay.web.json_api import Document, answer, answering
+from assay.web.json_api import Document, answer, answering, refuse_unknown
 from assay.web.queries import Group, Name, Required, RequiredNames, some
 from assay.web.site import Site
 
@@ -75,6 +75,7 @@ def round_scores(site: Site, folder: Required) -> Document:
 
 ROUTES = Router(
     "/api/v1",
+    before_request=refuse_unknown,
     route_handlers=[
         metric_history, scaling_curves, observed_stacks, observed_stack, data_classes, round_scores,
     ],

@@ -19,7 +19,10 @@ LONGEST = 300  # characters of a value
 DEFAULT_LIMIT = 50  # rows of a page
 
 Name = Annotated[str | None, Parameter(max_length=LONGEST)]
-StateName = Annotated[str | None, Parameter(query="state", max_length=LONGEST)]  # Litestar reserves `state`
+STATES = ("submitting", "running", "finished", "failed")
+StateName = Annotated[  # Litestar reserves `state`
+    str | None, Parameter(query="state", max_length=LONGEST, schema_extra={"enum": [*STATES, ""]})
+]
 Required = Annotated[str, Parameter(min_length=1, max_length=LONGEST)]
 Names = Annotated[list[str] | None, Parameter(max_items=20)]
 References = Annotated[list[str] | None, Parameter(max_items=20)]
@@ -81,7 +84,9 @@ def list_question(
     number: PageNumber = 1,
     limit: Limit = DEFAULT_LIMIT,
 ) -> ListQuestion:
-    """The question of these parameters. Raises InputError for what is no time."""
+    """The question of these parameters. Raises InputError for what is no time or no state."""
+    if some(of_state) not in (None, *STATES):
+        raise InputError(f"state: found {of_state!r}; expected one of {', '.join(STATES)}")
     try:
         begin = None if some(since) is None else moment(since or "")
     except ValueError as error:

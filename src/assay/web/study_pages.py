@@ -14,8 +14,9 @@ from assay.api.reports import report
 from assay.errors import InputError
 from assay.report.charts.exchange import exchanges
 from assay.report.charts.scaling import scaling
-from assay.report.contents.contents import Contents
+from assay.report.contents.contents import Contents, of_scaling, together
 from assay.report.page import document as report_document
+from assay.report.page import doubts
 from assay.report.page import history as history_page
 from assay.report.page import scaling as scaling_section
 from assay.report.sentences import exchange as exchange_words
@@ -57,6 +58,7 @@ def scaling_curves(
         sides = tuple(dict.fromkeys(curve.system for curve in found.curves))
         groups = gathered(found.curves, lambda curve: (curve.benchmark, curve.metric))
         return {
+            **doubts.values(together(of_scaling(found.curves, found.studies))),
             "charts": report_document.numbered(scaling(group, sides) for group in groups),
             "tables": [*scaling_section.tables(found.studies), scaling_table(found.curves)],
         }
@@ -89,6 +91,7 @@ def fabric_curves(site: Site, run: References = None) -> Response[str]:
                 "suite with one, and `allreduce` measures it"
             )
         return {
+            **doubts.values(about.doubts),
             "sentences": list(map(exchange_words.words, about.exchanges)),
             "charts": report_document.numbered(exchanges(about.exchanges)),
             "tables": [*exchange_words.tables(about.exchanges), *transport_words.tables(about.sides)],

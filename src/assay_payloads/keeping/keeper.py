@@ -4,7 +4,7 @@ Runs with only the standard library (3.9 or newer) and what it imports from its 
 the same on this machine, in a pod, or under a batch system, and does not depend on whoever started it:
 
     python -I -S …/assay_payloads/keeping/keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
-    python -I -S …/assay_payloads/keeping/keeper.py --serve PROBE
+    python -I -S …/assay_payloads/keeping/keeper.py --serve PROBE SAMPLER
 
 The second form starts a detached keeper for each directory that it reads from standard input (`serve`).
 DIRECTORY contains `spec.json` (see `Spec`), and `variables.json` if variables must not be in any file that
@@ -347,13 +347,15 @@ def write_whole(path: Path, value: dict[str, Any]) -> None:
     beside.replace(path)
 
 
-def serve(probe: str) -> None:
+def serve(probe: str, sampler: str) -> None:
     """Start a detached keeper for each line of standard input, JSON: a job's directory, an environment.
 
     Each gets one line in reply: 0 once the keeper has taken the job, otherwise how it ended.
 
-    probe  module that is imported in advance, so that each keeper has it, with what earlier probes learned
+    probe, sampler  modules that are imported in advance, so that each keeper has them, with what earlier
+                    probes learned
     """
+    importlib.import_module(sampler)
     answers = getattr(importlib.import_module(probe), "ANSWERS", None)  # a probe may remember nothing
     gc.freeze()  # so that forked keepers keep sharing this memory
     for line in sys.stdin.buffer:
@@ -413,7 +415,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("directory", type=Path, nargs="?")
     parser.add_argument("--detach", action="store_true")
     parser.add_argument("--node-from", metavar="VARIABLE")
-    parser.add_argument("--serve", metavar="PROBE")
+    parser.add_argument("--serve", nargs=2, metavar=("PROBE", "SAMPLER"))
     return parser.parse_args()
 
 
@@ -423,7 +425,7 @@ if __name__ == "__main__":
         signal.SIGCHLD, signal.SIG_DFL
     )  # if it is ignored, as some daemons leave it, exits go unseen
     if args.serve:
-        serve(args.serve)
+        serve(*args.serve)
         os._exit(0)
     number = int(os.environ[args.node_from]) if args.node_from else 0
     code = main(args.directory, detach=args.detach, node=number)

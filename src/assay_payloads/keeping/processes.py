@@ -30,6 +30,7 @@ FASTEST_BYTES_PER_S = 2e9  # at which programs print, into the page cache
 ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to a job's first process until its last has it
 JUST_ASKED_S = 0.005  # the same for a sender that signals all in one loop, like init
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # variables that they set in a job
+COMPANIONS_START_S = 0.2  # after the ranks: shorter jobs have none, and their start costs nothing more
 COMPANIONS_END_S = 0.1  # for killed companions to be gone, before others are looked for
 KILL_WAIT_S = 5.0  # SIGKILL can't be ignored; what is left hangs in the kernel (a driver, a dead NFS server)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
@@ -53,8 +54,8 @@ class ProcessSpec(NamedTuple):
 class Processes:
     """Programs that run side by side and end together; each leads its own process group.
 
-    They are ranks starting at `first`. Their companions start before them and are killed after them; how a
-    companion ends, or that it can't start, changes nothing for them.
+    They are ranks starting at `first`. Their companions start soon after them and are killed after them;
+    how a companion ends, or that it can't start, changes nothing for them.
     """
 
     def __init__(
@@ -73,7 +74,6 @@ class Processes:
 
     def start(self) -> None:
         """Start them all."""
-        self._companion_ids = {spawn(companion, -1, self.reporter) for companion in self.companions}
         self.started_at, self.began = time.time(), time.monotonic()
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
@@ -155,10 +155,18 @@ class Processes:
                     return "failed", too_much(printed, max_output_bytes)
                 soonest_full_s = (max_output_bytes - printed) / FASTEST_BYTES_PER_S
                 left_s = min(left_s, LOOK_EVERY_S, max(soonest_full_s, LOOK_AGAIN_S))
+            if self.companions and self.duration_s >= COMPANIONS_START_S:
+                self._start_companions()
+            elif self.companions:
+                left_s = min(left_s, COMPANIONS_START_S - self.duration_s)
             info = signal.sigtimedwait(WAKING, left_s)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self.duration_s = time.monotonic() - self.began
                 return "cancelled", "cancelled"
+
+    def _start_companions(self) -> None:
+        self._companion_ids = {spawn(companion, -1, self.reporter) for companion in self.companions}
+        self.companions = ()
 
     def _printed_bytes(self) -> int:
         sizes = 0

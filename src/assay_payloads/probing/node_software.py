@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
 
 
-def software(answer: Callable[[], tuple[dict[str, str], list[str]]]) -> Iterator[tuple[str, Any]]:
-    """An interpreter and the packages that it finds. Raises what its answer raises (interpreter.py)."""
-    facts, folders = answer()
+def software(facts: dict[str, str], folders: list[str]) -> Iterator[tuple[str, Any]]:
+    """An interpreter, as interpreter.py answers for it, and the packages that it finds in these folders."""
     yield "python.version", facts["version"]
     yield "python.implementation", facts["implementation"]
     yield "python.executable", facts["executable"]

@@ -30,7 +30,7 @@ from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing.node_gpus import amd_facts, gpus_on_bus, nvml_facts
 from assay_payloads.probing.node_hardware import machine, memory, networks, processor
 from assay_payloads.probing.node_process import container, limits
-from assay_payloads.probing.node_software import environment, software
+from assay_payloads.probing.node_software import environment
 from assay_payloads.probing.remembered import ANSWERS
 
 VERSION = 2
@@ -75,7 +75,7 @@ def probe(tree: FileTree, python: str) -> dict[str, Any]:
         "networks": lambda: networks(tree),
         "gpus_on_bus": lambda: gpus_on_bus(tree),
         "amd_gpus": lambda: amd_facts(tree),
-        "software": lambda: software(about_python),
+        "software": about_python,
         "environment": lambda: environment(os.environ.items()),
     }
     for name, section in sections.items():

@@ -1,9 +1,9 @@
-"""RememberedAnswers of interpreters, remembered by the process that forks many probes.
+"""What is known of interpreters and their packages, remembered by the process that forks many probes.
 
-An interpreter's start is a third of what a short trial costs. Nothing is remembered longer than it is known
-to hold: the answer is used again only if the command, the environment, the interpreter's files and the
-folders that it searches are what they were. An interpreter that another program starts (a shim) is always
-asked.
+An interpreter's start and the files of its packages are half of what a short trial costs. Nothing is
+remembered longer than it is known to hold: the facts are used again only if the command, the environment, the
+interpreter's files and the folders that it searches are what they were; installing a package changes its
+folder. An interpreter that another program starts (a shim) is always asked.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from assay_payloads.probing import interpreter
+from assay_payloads.probing.node_software import software
 
 OF_ONE_TRIAL = ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT")  # variables that no interpreter depends on
 SEARCHED = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
 LONGEST_BYTES = 1 << 16
 STEERS_SEARCH = (".pth", "customize.py", "pyvenv.cfg")  # ends of the names of files that add folders
 
-Answer = tuple[dict[str, str], list[str]]
+Facts = Iterable[tuple[str, Any]]
 
 
 class RememberedAnswers:
@@ -51,25 +52,33 @@ class RememberedAnswers:
         for end in self._ends:
             end.close()
 
-    def asked(self, python: str) -> Callable[[], Answer]:
-        """As `interpreter.asked`, from memory if nothing has changed since."""
-        if not self._ends:
-            return interpreter.asked(python)
-        question = _question(python, os.environ)
+    def asked(self, python: str) -> Callable[[], Facts]:
+        """The facts of `software`, from memory if nothing has changed since.
+
+        The interpreter is asked now, the facts are read when the result is called. That raises what
+        `interpreter.asked` raises.
+        """
+        question = _question(python, os.environ) if self._ends else ""
         known = self._known.get(question)
         if known is not None and known["stamps"] == _stamps(python, known["folders"]):
-            return lambda: (known["facts"], known["folders"])
+            return known["facts"].items
         told = interpreter.asked(python)
 
-        def answer() -> Answer:
-            facts, folders = told()
-            if os.path.realpath(facts["executable"]) == os.path.realpath(python):
-                learned = {"facts": facts, "folders": folders, "stamps": _stamps(python, folders)}
+        def facts() -> Iterator[tuple[str, Any]]:
+            about, folders = told()
+            stamps = _stamps(
+                python, folders
+            )  # before the packages are read: one that comes later changes them
+            learned = {}
+            for name, value in software(about, folders):
+                learned[name] = value
+                yield name, value
+            if self._ends and os.path.realpath(about["executable"]) == os.path.realpath(python):
+                report = json.dumps((question, {"facts": learned, "folders": folders, "stamps": stamps}))
                 with contextlib.suppress(OSError):  # too long, or nobody takes it in: ask again next time
-                    self._ends[1].send(json.dumps((question, learned)).encode())
-            return facts, folders
+                    self._ends[1].send(report.encode())
 
-        return answer
+        return facts
 
 
 def _question(python: str, environment: Mapping[str, str]) -> str:
@@ -84,10 +93,11 @@ def _question(python: str, environment: Mapping[str, str]) -> str:
 
 
 def _stamps(python: str, folders: list[str]) -> list[list[Any]]:
-    """What changes when the interpreter does, or a file that steers its search."""
+    """What changes when the interpreter does, a package is installed, or a file that steers its search is."""
     real = os.path.realpath(python)
     found = [[real, *_stamp(real)]]
-    for folder in (*folders, os.path.dirname(python), os.path.dirname(os.path.dirname(python))):  # noqa: PTH120
+    environment = os.path.dirname(os.path.dirname(python))  # noqa: PTH120
+    for folder in (*folders, os.path.dirname(python), environment, f"{environment}/conda-meta"):  # noqa: PTH120
         found.append([folder, *_stamp(folder)])
         with contextlib.suppress(OSError):
             names = sorted(name for name in os.listdir(folder) if name.endswith(STEERS_SEARCH))  # noqa: PTH208

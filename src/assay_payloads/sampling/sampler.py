@@ -41,7 +41,6 @@ MARK = ":::ASSAY-TELEMETRY "
 NVML = "libnvidia-ml.so.1"
 AMD_DRIVER = "/sys/module/amdgpu"  # without it, nothing of AMD's is imported or looked for
 OPEN_PATIENCE_S = 30.0  # loading the driver's state takes seconds without a persistence daemon
-SETTLE_S = 0.2  # a job that ends sooner is not sampled: its start costs nothing more
 
 
 def main(pid: int, period_s: float, nvml: str = NVML, amd_smi: str = "") -> None:
@@ -52,7 +51,6 @@ def main(pid: int, period_s: float, nvml: str = NVML, amd_smi: str = "") -> None
     amd_smi   AMD's; "" for ROCm's where it usually is, if AMD's driver is loaded
     """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    time.sleep(SETTLE_S)
     tree = FileTree()
     sample(NodeSource(tree, JobProcesses(tree, pid)), period_s, nvml, amd_smi)
 

@@ -78,6 +78,7 @@ def test_retinanet_takes_what_its_reference_model_does_less_the_way_back_through
     assert known("retinanet", "v5.1") == known("ssd", "v2.1")
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_unet3d_takes_what_its_layers_do() -> None:
     import torch

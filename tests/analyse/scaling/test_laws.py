@@ -75,13 +75,11 @@ CASES = {
     "one run a size": ("amdahl", (1, 2, 4, 8, 16), 0.05, 0.0, 1, 0.0),
     "coherence": ("usl", (1, 2, 4, 8, 16, 32), 0.03, 0.0005, 3, 0.02),
 }
-FURTHER = {"3 runs on 4 sizes", "nothing serial", "one run a size", "coherence"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.long) if case in FURTHER else case for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES)
 def test_intervals_cover_the_truth_and_no_true_point_is_doubted(case: str) -> None:
     """At a spread of 1 %; bounds are 3 standard errors from the promise, on the side that breaks it."""
     name, ranks, sigma, kappa, runs, block_spread = CASES[case]

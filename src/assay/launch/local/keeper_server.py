@@ -76,7 +76,7 @@ def _started() -> _Server:
     keeper = payload_files.DIRECTORY / payload_files.path_of(job_spec.KEEPER)
     errors = os.fdopen(os.memfd_create("keeper-server"), "w+b")
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(keeper), "--serve", job_spec.PROBE],
+        [sys.executable, "-I", "-S", str(keeper), "--serve", job_spec.PROBE, job_spec.SAMPLER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

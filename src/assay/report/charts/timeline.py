@@ -28,7 +28,8 @@ MOST_SESSIONS = 4  # drawn, the newest; each takes two charts
 _MARKED = {"failed": "a cross is a failed run", "done again": "a triangle is a repeated run"}
 _TIMES = 8  # approximate number of labels on an axis
 _CLOCK = (  # 24 hours; the date at midnight
-    "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : "
+    "utcFormat(datum.value, utcmilliseconds(datum.value) ? '%H:%M:%S.%L' : "
+    "utcseconds(datum.value) ? '%H:%M:%S' : "
     "utchours(datum.value) || utcminutes(datum.value) ? '%H:%M' : '%b %d')"
 )
 MOST_BARS = 2_000  # in all sessions together; a longer session shows only its drift

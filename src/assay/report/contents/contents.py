@@ -153,29 +153,39 @@ class Contents:
     @property
     def doubts(self) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
         """Each doubt with the places that it concerns; equal evidence appears once."""
-        found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
-        for doubt, place in self._doubted():
-            found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
-        return tuple((doubt, tuple(places)) for doubt, places in found.values())
+        return together(self._doubted())
 
     def _doubted(self) -> list[tuple[Doubt, str]]:
         compared = [
             (d, f"{_task(c.point)}, {c.b} compared with {c.a}") for c in self.comparisons for d in c.doubts
         ]
         required = [(d, f"{_task(r.point)}, {r.system}") for r in self.requirements for d in r.doubts]
-        scaled = [
-            (d, f"{c.benchmark} {figures.metric(c.metric)} scaling to {figures.shape(p.shape)}, {c.system}")
-            for c in self.curves
-            for p in c.points
-            for d in p.doubts
-        ]
-        followed = [
-            (d, f"{s.curve.benchmark} {figures.metric(s.curve.metric)} scaling, {s.curve.system}")
-            for s in self.studies
-            for d in s.doubts
-        ]
         alone = [(d, _task(point)) for point, found in self.alone for d in found]
-        return compared + required + scaled + followed + alone
+        return compared + required + of_scaling(self.curves, self.studies) + alone
+
+
+def of_scaling(curves: Sequence[Scaling], studies: Sequence[Study]) -> list[tuple[Doubt, str]]:
+    """The doubts about the sizes of curves, and about their conclusions, each with its place."""
+    scaled = [
+        (d, f"{c.benchmark} {figures.metric(c.metric)} scaling to {figures.shape(p.shape)}, {c.system}")
+        for c in curves
+        for p in c.points
+        for d in p.doubts
+    ]
+    followed = [
+        (d, f"{s.curve.benchmark} {figures.metric(s.curve.metric)} scaling, {s.curve.system}")
+        for s in studies
+        for d in s.doubts
+    ]
+    return scaled + followed
+
+
+def together(doubted: Iterable[tuple[Doubt, str]]) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
+    """Each doubt with the places that it concerns; equal evidence appears once."""
+    found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
+    for doubt, place in doubted:
+        found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
+    return tuple((doubt, tuple(places)) for doubt, places in found.values())
 
 
 def gather(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.analyse.doubts import KINDS, rank
-from assay.records import SEVERITIES
 from assay.report.charts import TITLES, charts
 from assay.report.contents import costs
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, ReportedFact
+from assay.report.page import doubts
 from assay.report.page import scaling as scaling_section
 from assay.report.page.document import document, numbered
 from assay.report.sentences import exchange as exchange_words
@@ -24,8 +23,6 @@ from assay.report.tables import gathered, tables
 from assay.report.terminal import operators
 
 TEMPLATE = "page.html"
-MOST_EVIDENCE = 1  # items shown per doubt; the rest is collapsed
-MOST_PLACES = 2  # named per item of evidence; more are only counted
 
 
 def html(contents: Contents) -> str:
@@ -47,8 +44,7 @@ def values(contents: Contents) -> dict[str, Any]:
         "together": together(contents),
         "sections": _sections(contents),
         "answers": answers(contents),
-        "doubts": _doubts(contents),
-        "severities": SEVERITIES,
+        **doubts.values(contents.doubts),
         "charts": _charts(contents),
         "rankings": [(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
         "ranking_note": ranking_words.how_to_read(contents.rankings),
@@ -82,32 +78,6 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
         "reproduce": ("How to reproduce", bool(contents.recipes)),
     }
     return [(name, title) for name, (title, there) in present.items() if there]
-
-
-def _doubts(contents: Contents) -> list[dict[str, Any]]:
-    """Each code, the gravest first, with the most frequent evidence first and its places."""
-    made = []
-    by_code = gathered(contents.doubts, lambda at: at[0].code)
-    for group in sorted(by_code, key=lambda group: rank(group[0][0].code)):
-        ordered = sorted(group, key=lambda at: -len(at[1]))
-        entries = [
-            {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
-            for doubt, places in ordered
-        ]
-        made.append(
-            {
-                "code": ordered[0][0].code,
-                "severity": KINDS[ordered[0][0].code].severity,
-                "remedy": ordered[0][0].remedy,
-                "first": entries[:MOST_EVIDENCE],
-                "more": entries[MOST_EVIDENCE:],
-            }
-        )
-    return made
-
-
-def _reach(places: Sequence[str]) -> str:
-    return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} results"
 
 
 def _by_group(facts: Sequence[ReportedFact]) -> list[tuple[str, list[ReportedFact]]]:

@@ -1,0 +1,35 @@
+"""Answers to requests that don't reach the application: a problem document for the API, else one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from litestar.types import Send
+
+API = "/api/v1"
+
+Header = tuple[bytes, bytes]
+
+
+def refusal(
+    scope: Any, status: int, words: str, headers: Sequence[Header] = ()
+) -> Callable[[Send], Awaitable[None]]:
+    """What sends it."""
+    if scope["path"].startswith(API):
+        plain = {"title": HTTPStatus(status).phrase, "status": status, "detail": words}
+        text, media_type = json.dumps(plain), b"application/problem+json"
+    else:
+        text, media_type = words, b"text/plain; charset=utf-8"
+    content = text.encode("utf-8", errors="backslashreplace")
+
+    async def answer(send: Send) -> None:
+        about = [(b"content-type", media_type), (b"content-length", b"%d" % len(content))]
+        start: Any = {"type": "http.response.start", "status": status, "headers": [*about, *headers]}
+        body: Any = {"type": "http.response.body", "body": content, "more_body": False}
+        await send(start)
+        await send(body)
+
+    return answer
