@@ -12,6 +12,7 @@ from litestar import Litestar, Request, Response, get
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, NotFoundException
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp
 
 from assay import __version__
@@ -48,6 +49,10 @@ from assay.web.site import Site
 _log = logging.getLogger("assay")
 _DESCRIPTION = "Answers of Assay as the documents that `--json` prints."
 _OPEN = AccessRules()
+_BY_TOKEN: Any = {
+    "components": Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
+    "security": [{"token": []}],
+}
 
 
 def make_app(
@@ -112,7 +117,12 @@ def make_app(
         },
         exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
         openapi_config=OpenAPIConfig(
-            "Assay", __version__, description=_DESCRIPTION, path="/api/v1/schema", render_plugins=[]
+            "Assay",
+            __version__,
+            description=_DESCRIPTION,
+            path="/api/v1/schema",
+            render_plugins=[],
+            **(_BY_TOKEN if rules.are_asked else {}),
         ),
         logging_config=None,
     )

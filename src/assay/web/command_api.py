@@ -13,6 +13,7 @@ from litestar.params import Parameter
 
 from assay.errors import BusyError, InputError
 from assay.web.acting import AnyRequest
+from assay.web.problems import ACTING_PROBLEMS
 from assay.web.site import Site
 
 MOST_AT_ONCE = 3
@@ -40,7 +41,11 @@ Commands = Callable[[Sequence[str], int, bool, Path], AnsweredCommand]
 _ASKED = asyncio.Semaphore(MOST_AT_ONCE)
 
 
-@get("/api/v1/command", summary="What a command that reads prints, for `assay --server URL`")
+@get(
+    "/api/v1/command",
+    summary="What a command that reads prints, for `assay --server URL`",
+    responses=ACTING_PROBLEMS,
+)
 async def command(
     request: AnyRequest,
     site: Site,

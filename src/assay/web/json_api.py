@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from litestar import MediaType, Request, Response, Router, get
-from litestar.openapi import ResponseSpec
 from litestar.params import Parameter
 
 from assay import redact
@@ -23,6 +21,7 @@ from assay.documents import comparisons, details, explanations, running
 from assay.documents import run_logs as log_documents
 from assay.errors import InputError, Problem
 from assay.report.sentences import ranking as ranking_words
+from assay.web.problems import PROBLEMS
 from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.site import Site
 
@@ -35,28 +34,6 @@ def answer(document: Any) -> Document:
     text = redact.text(json.dumps(document, ensure_ascii=True, allow_nan=False))
     encoded = cast("dict[str, Any]", text)  # a text is sent as it is; the description shows what it holds
     return Response(encoded, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
-
-
-@dataclass(frozen=True)
-class ProblemDocument:
-    """Why there is no answer, RFC 9457."""
-
-    title: str
-    status: int
-    detail: str
-
-
-PROBLEMS: dict[int, ResponseSpec] = {
-    status: ResponseSpec(
-        ProblemDocument, generate_examples=False, description=words, media_type="application/problem+json"
-    )
-    for status, words in (
-        (400, "A parameter is not of its type."),
-        (404, "There is no such run, log or folder."),
-        (422, "The question can't be answered as asked."),
-        (503, "The machine can't answer now."),
-    )
-}
 
 
 def answering(path: str, summary: str) -> get:

@@ -11,10 +11,17 @@ from assay.api.pushes import announce_push, complete_push, receive_push
 from assay.intake.pushed import LARGEST_MANIFEST_BYTES, LARGEST_PART_BYTES, LostTrackError
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.audit import Audit
+from assay.web.problems import ACTING_PROBLEMS
 from assay.web.site import Site
 
 
-@post("/", request_max_body_size=LARGEST_MANIFEST_BYTES, status_code=200, summary="Announce a session")
+@post(
+    "/",
+    request_max_body_size=LARGEST_MANIFEST_BYTES,
+    status_code=200,
+    summary="Announce a session",
+    responses=ACTING_PROBLEMS,
+)
 async def announce(request: AnyRequest, site: Site, audit: Audit) -> dict[str, Any]:
     """The body is its manifest; the answer says where to continue."""
     who = entitled("push")
@@ -23,7 +30,13 @@ async def announce(request: AnyRequest, site: Site, audit: Audit) -> dict[str, A
     return {"id": state.id, "offset": state.offset, "present": state.present}
 
 
-@put("/{name:str}", request_max_body_size=LARGEST_PART_BYTES, status_code=200, summary="Send a part")
+@put(
+    "/{name:str}",
+    request_max_body_size=LARGEST_PART_BYTES,
+    status_code=200,
+    summary="Send a part",
+    responses=ACTING_PROBLEMS,
+)
 async def receive(request: AnyRequest, site: Site, name: str, at: int) -> Response[dict[str, Any]]:
     """The content from byte `at` on; 409 with the right offset if the last part did not end there."""
     entitled("push")
@@ -35,7 +48,12 @@ async def receive(request: AnyRequest, site: Site, name: str, at: int) -> Respon
     return Response({"offset": offset}, status_code=200)
 
 
-@post("/{name:str}/complete", status_code=200, summary="Merge a session that was sent")
+@post(
+    "/{name:str}/complete",
+    status_code=200,
+    summary="Merge a session that was sent",
+    responses=ACTING_PROBLEMS,
+)
 async def complete(request: AnyRequest, site: Site, audit: Audit, name: str) -> Response[dict[str, Any]]:
     """Everything is checked first; 409 with the offset if some is missing."""
     who = entitled("push")

@@ -17,6 +17,7 @@ from assay.queue.requests import QueueRequest
 from assay.web.access import AccessRules
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.audit import Audit
+from assay.web.problems import ACTING_PROBLEMS, PROBLEMS
 from assay.web.queue_pages import suites_of
 from assay.web.site import Site
 
@@ -44,19 +45,19 @@ class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-@get("/", summary="The queue, like `assay queue list --json`")
+@get("/", summary="The queue, like `assay queue list --json`", responses=PROBLEMS)
 async def listed(site: Site) -> dict[str, Any]:
     """Every request, oldest first."""
     return documents.document(await asyncio.to_thread(queue, runs=site.runs))
 
 
-@get("/{name:str}", sync_to_thread=True, summary="A run of the queue")
+@get("/{name:str}", sync_to_thread=True, summary="A run of the queue", responses=PROBLEMS)
 def one(site: Site, name: str) -> dict[str, Any]:
     """Its state, and what became of it."""
     return documents.run_document(QueueDirectory(site.runs).one(name))
 
 
-@post("/", status_code=201, summary="Start a suite")
+@post("/", status_code=201, summary="Start a suite", responses=ACTING_PROBLEMS)
 async def start(
     request: AnyRequest, site: Site, rules: AccessRules, audit: Audit, data: StartRequest
 ) -> dict[str, Any]:
@@ -76,7 +77,7 @@ async def start(
     return await act(audit, request, who, "start", added, suite=data.suite)
 
 
-@post("/{name:str}/stop", status_code=200, summary="Stop a run of the queue")
+@post("/{name:str}/stop", status_code=200, summary="Stop a run of the queue", responses=ACTING_PROBLEMS)
 async def stop(request: AnyRequest, site: Site, audit: Audit, name: str) -> dict[str, Any]:
     """A running one ends what it started; a waiting one does not start."""
     who = entitled("run")
@@ -90,7 +91,7 @@ async def stop(request: AnyRequest, site: Site, audit: Audit, name: str) -> dict
 def _refuse_cookies(is_page: bool) -> None:
     """A page uses its form, which contains a word; here only a token in a header counts."""
     if is_page:
-        raise PermissionDeniedException("Send the token as `Authorization: Bearer TOKEN`.")
+        raise PermissionDeniedException("Send the token in the header `Authorization`, not in a cookie.")
 
 
 ROUTES = Router("/api/v1/queue", route_handlers=[listed, one, start, stop])

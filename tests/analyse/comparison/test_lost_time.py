@@ -77,6 +77,16 @@ def test_the_headline_and_the_sentence_say_it() -> None:
     )
 
 
+def test_of_several_pairs_no_sentence_speaks_of_a_and_b() -> None:
+    first = runs(SLOW, TWO_THREADS)
+    pairs = [compared(first, runs(FAST, ONE_THREAD, system=name)) for name in ("b", "c")]
+    found = [pairs[0], replace(pairs[1], b="third")]
+    (line,) = undecided_words.lines(found)
+    assert line.startswith(
+        "undecided train throughput: runs may have waited for up to 97 % of their time because others used "
+    )
+
+
 def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
     found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
     (line,) = undecided_words.lines([found])

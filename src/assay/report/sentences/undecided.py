@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.obstacles import Obstacle, more_runs_may_decide, obstacle
+from assay.analyse.doubts import percent
 from assay.records import Comparison
 from assay.report import figures
 from assay.report.sentences.sentences import needed
@@ -52,7 +53,11 @@ def _words(alike: Sequence[Comparison], at: Obstacle) -> str:
         beyond = f"the {wide} beyond the margin of {margins}"
         return "; ".join(filter(None, (beyond, needed(alike))))
     lost = (max(c.lost_to_others[0] for c in alike), max(c.lost_to_others[1] for c in alike))
-    names = (first.a, first.b) if len({(c.a, c.b) for c in alike}) == 1 else ("A", "B")
+    waited = (
+        lost_time.words(lost, (first.a, first.b))
+        if len({(c.a, c.b) for c in alike}) == 1
+        else f"runs may have waited for up to {percent(max(lost))} of their time because others used the CPUs"
+    )
     more = any(map(more_runs_may_decide, alike))
     remedy = "run again on an idle machine" if more else "more runs under such a load decide nothing"
-    return f"{lost_time.words(lost, names)}: {remedy}"
+    return f"{waited}: {remedy}"
