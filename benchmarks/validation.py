@@ -1,8 +1,9 @@
-"""A trained network over labelled frames: frames per second of one worker and of two, next to each other.
+"""A trained network over labelled frames: its frames per second, next to a plain loop and with two workers.
 
-Each side validates the same frames into an empty directory. The ratio says what a second worker is worth on
-this machine, with starting the workers and adding the chunks up. Then chunks of many small frames are added
-up, and the largest memory of that is printed, for a tenth of the frames and for all.
+Each side validates the same frames into an empty directory. The plain loop decodes and predicts the same
+frames with Pillow and torch alone, on one thread, and keeps nothing. The ratio of two workers to one says
+what the second is worth on this machine, with starting both and adding the chunks up. Then chunks of many
+small frames are added up, and the largest memory of that is printed, for a tenth of the frames and for all.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main() -> None:
     options = parse(
         sized(
             __doc__,
+            {"frames": 128, "pairs": 3, "many": 20_000},
             frames=(FRAMES, 16, "frames that are validated"),
             pairs=(PAIRS, 2, "times that each runs"),
             many=(MANY, 2_000, "frames that are added up"),
@@ -65,6 +67,17 @@ def workers(here: Path, models: Any, frames: int, pairs: int) -> None:
     options = {"architecture": "unet", "encoder": "resnet18", "image_size": str(SIZE), "reduced": "True"}
     torch.save({"parameters": options, "step": 0, "model": network.state_dict()}, net)
 
+    def here_and_warm() -> float:
+        shutil.rmtree(here / "v", ignore_errors=True)
+        begin = time.perf_counter()
+        api.validate_data(net, here / "m.jsonl", here / "v", workers=1, chunk_frames=16)
+        return frames / (time.perf_counter() - begin)
+
+    pairs_of_files = [(root / f.image, root / f.label) for f in api.query_data(catalog=catalog).frames]
+    ours, plain = in_turn(here_and_warm, lambda: plain_loop(network, pairs_of_files), pairs)
+    print(f"{frames} frames of {SIZE[1]} × {SIZE[0]}: one worker that is loaded {median(ours):.1f} frames/s")
+    print(f"  over a plain loop of torch ({median(plain):.1f} frames/s): {ratio(ours, plain)}")
+
     def by(count: int) -> Callable[[], float]:
         def once() -> float:
             shutil.rmtree(here / "v", ignore_errors=True)
@@ -77,8 +90,27 @@ def workers(here: Path, models: Any, frames: int, pairs: int) -> None:
         return once
 
     two, one = in_turn(by(2), by(1), pairs)
-    print(f"{frames} frames of {SIZE[1]} × {SIZE[0]}: one worker {median(one):.1f} frames/s")
+    print(f"the same with its start: one worker {median(one):.1f} frames/s")
     print(f"  two workers ({median(two):.1f} frames/s) over one: {ratio(two, one)}")
+
+
+def plain_loop(network: Any, files: list[tuple[Path, Path]]) -> float:
+    """Frames per second of decoding and predicting alone, a batch of four at once."""
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    torch.set_num_threads(1)
+    network.eval()
+    begin = time.perf_counter()
+    for first in range(0, len(files), 4):
+        read = [
+            [np.array(Image.open(path).convert("RGB")) for path in pair] for pair in files[first : first + 4]
+        ]
+        images = torch.from_numpy(np.stack([image for image, _ in read])).permute(0, 3, 1, 2).float() / 255
+        with torch.inference_mode():
+            network(images).argmax(1)
+    return len(files) / (time.perf_counter() - begin)
 
 
 def memory(here: Path, many: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import kubernetes_cluster as cluster
 from assay import api
 from command_line import typed
 from conftest import ROOT, require
@@ -51,7 +52,7 @@ def test_its_frames_have_the_layout_and_are_the_same_for_a_seed(tmp_path: Path) 
 
 def test_its_suites_are_plans(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "examples" / "a2d2")
-    for suite in ("small", "validate-pods"):
+    for suite in ("small", "scan-pods", "validate-pods"):
         ran = typed(tmp_path, f"assay plan examples/a2d2/{suite}.yaml")
         assert ran.returncode == 0, ran.stderr
 
@@ -83,3 +84,45 @@ def test_the_whole_way_of_its_page_works(tmp_path: Path) -> None:
     cameras = {group["value"]: group["mean_iou"] for group in result["groups"] if group["column"] == "camera"}
     assert len(cameras) == 3
     assert "data:image/jpeg" in (tmp_path / "build" / "validated.html").read_text()
+
+
+@pytest.mark.kubernetes
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_way_in_pods_gives_the_counts_of_this_machine(tmp_path: Path) -> None:
+    for name in ("torch", "segmentation_models_pytorch", "pyspng"):
+        require(name, importlib.util.find_spec(name) is not None, "install `training` and `data`")
+    folder, data = tmp_path / "examples" / "a2d2", tmp_path / "data"
+    shutil.copytree(EXAMPLE, folder)
+    make(data / "camera_lidar_semantic", 48, "--scenes", "4")
+    for suite in folder.glob("*-pods.yaml"):
+        suite.write_text(
+            suite.read_text().replace("/data", str(data)).replace("max_epochs: 6", "max_epochs: 1")
+        )
+    with cluster.namespace() as namespace:
+        cluster.need_nodes_here()
+        sources = ROOT / "src"  # where this environment finds Assay, if it was installed to be edited
+        mounted = [{"hostPath": str(path), "mountPath": str(path)} for path in (data, sources)]
+        pods = {"launcher": "kubernetes", "namespace": namespace, "image": cluster.IMAGE, "python": "host"}
+        pods |= {"imagePullPolicy": "IfNotPresent", "runAsUser": 0}
+        pods |= {"volumes": [*mounted, {"emptyDir": "Disk", "mountPath": "/scratch"}]}
+        (folder / "systems.yaml").write_text(json.dumps({"pods": pods}))
+        page = (EXAMPLE / "README.md").read_text()
+        section = page[page.index("### On Kubernetes pods") : page.index("With the KubeRay operator")]
+        first, second = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+        (tmp_path / "build").mkdir()
+        for line in first.splitlines():
+            ran = typed(tmp_path, line)
+            assert ran.returncode == 0, f"{line}: {ran.stdout} {ran.stderr}"
+    shutil.copy(data / "a2d2-trained" / "trained.pt", tmp_path)
+    assert len(list((tmp_path / "runs").glob("a2d2-validation/*/*/attempt-1/logs/rank-*.log"))) == 2
+    for line in (second, "assay data validate trained.pt build/all.jsonl --into build/here --workers 1"):
+        ran = typed(tmp_path, line)
+        assert ran.returncode == 0, f"{line}: {ran.stderr}"
+    in_pods, here = (
+        json.loads((tmp_path / "build" / into / "result.json").read_text())
+        for into in ("validated-pods", "here")
+    )
+    assert in_pods["matrix"] == here["matrix"]
+    assert in_pods["validated"] == 48

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import shutil
+import tarfile
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +20,7 @@ import validated_network
 from assay import api
 from assay.data.manifest import write
 from assay.errors import InputError
+from assay_payloads.datasets.frame_files import FrameFiles
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
 from command_line import assay as typed
 from conftest import require
@@ -130,6 +133,26 @@ def test_labels_without_a_class_per_pixel_are_said(here: Path, tmp_path: Path) -
             api.validate_data(here / "net.pt", tmp_path / "m.jsonl", tmp_path / "v")
         with pytest.raises(AssertionError, match=said):
             benchmark(tmp_path, tmp_path / "m.jsonl")
+
+
+def test_frames_that_a_cut_shard_lost_are_named_with_what_is_wrong(tmp_path: Path) -> None:
+    shard = tmp_path / "0.tar"
+    with tarfile.open(shard, "w") as opened:
+        for name in ("0.png", "1.png", "2.png"):
+            member = tarfile.TarInfo(name)
+            member.size = 600
+            opened.addfile(member, io.BytesIO(bytes(600)))
+    whole, one = shard.read_bytes(), 3 * 512  # header and data of each
+    shard.write_bytes(whole[: 2 * one])
+    files = FrameFiles("webdataset")
+    assert len(files.opened(Path(f"{shard}#1.png")).read()) == 600
+    with pytest.raises(FileNotFoundError, match=r"no member 2\.png; the shard has no end after its last"):
+        files.opened(Path(f"{shard}#2.png"))
+    shard.write_bytes(whole[: one + 1000])
+    files = FrameFiles("webdataset")
+    assert len(files.opened(Path(f"{shard}#0.png")).read()) == 600
+    with pytest.raises(tarfile.TarError, match="is cut within member 1"):
+        files.opened(Path(f"{shard}#1.png"))
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import made_a2d2
+import ray_cluster
 import s3_server
 from assay import api
 from assay.data.manifest import write
@@ -122,9 +123,12 @@ def test_ray_gives_the_same_bytes_though_its_workers_are_killed(
         f"api.scan_data({str(a2d2)!r}, catalog={str(tmp_path / 'c.duckdb')!r}, processes=1, ray='local', "
         f"parquet={str(parquet)!r}, tell=tell)\n"
     )
-    patient = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}  # a busy machine
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=patient
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ray_cluster.PATIENT},
     ) as scan:
         assert scan.stdout is not None
         assert scan.stdout.readline() == "two are read\n"
@@ -181,22 +185,9 @@ def test_a_ray_cluster_that_runs_already_gives_the_same_bytes(
     a2d2: Path, whole: Path, tmp_path: Path
 ) -> None:
     require("ray", find_spec("ray") is not None, "the extra `ray` is missing")
-    port, parquet = s3_server.free_port(), tmp_path / "c.parquet"
-    ray = str(Path(sys.executable).with_name("ray"))
-    environment = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "RAY_USAGE_STATS_ENABLED": "0"}
-    head = [ray, "start", "--head", "--block", f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
-    head += [f"--temp-dir={tmp_path.parent / 'ray'}", "--object-store-memory=100000000"]
-    with subprocess.Popen(
-        head, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as cluster:
-        try:
-            assert cluster.stdout is not None
-            assert any("Ray runtime started" in line for line in cluster.stdout)
-            done = typed(
-                *(tmp_path, "data", "scan", str(a2d2), "--catalog", "c.duckdb"),
-                *("--ray", f"127.0.0.1:{port}", "--parquet", str(parquet)),
-            )
-            assert done.returncode == 0, done.stderr
-        finally:
-            cluster.terminate()
+    parquet = tmp_path / "c.parquet"
+    with ray_cluster.cluster(tmp_path.parent / "ray") as ray:
+        words = ["data", "scan", str(a2d2), "--catalog", "c.duckdb", "--parquet", str(parquet)]
+        done = ray.assay(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
     assert parquet.read_bytes() == whole.with_suffix(".parquet").read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 import made_a2d2
+import ray_cluster
+import s3_server
 import validated_network
 from assay import api
 from assay.data.manifest import write
@@ -216,6 +219,35 @@ def test_ray_on_two_processes_counts_the_same(made: Path, validated: dict[str, A
     require("ray", importlib.util.find_spec("ray") is not None, "install the extra `ray`")
     again = validate(made, "by-ray", "--ray", "local", "--workers", "2")
     assert again["matrix"] == validated["matrix"]
+
+
+@pytest.mark.long
+def test_a_ray_cluster_that_runs_already_counts_the_same(made: Path, validated: dict[str, Any]) -> None:
+    require("ray", importlib.util.find_spec("ray") is not None, "install the extra `ray`")
+    words = ["data", "validate", "net.pt", "m.jsonl", "--chunk-frames", str(CHUNK), "--json"]
+    with ray_cluster.cluster(made.parent / "ray") as ray:
+        ran = ray.assay(made, *words, "--into", "by-cluster")
+    assert ran.returncode == 1, ran.stderr
+    again = json.loads(ran.stdout)
+    assert again["matrix"] == validated["matrix"]
+
+
+def test_frames_in_a_bucket_are_counted_like_those_of_the_directory(
+    made: Path, validated: dict[str, Any], s3: s3_server.S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made / "a2d2", s3.root / "validated" / "a2d2")
+    made_a2d2.file(s3.root / "validated" / "a2d2", UNREADABLE, "camera").unlink()
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    from_store = ("--from", "s3://validated/a2d2")
+    again = validate(made, "from-bucket", *from_store, "--page", "bucket.html")
+    assert again["matrix"] == validated["matrix"]
+    assert "there is no such object" in again["unreadable_frames"][0]["why"]
+    assert "data:image/jpeg" in (made / "bucket.html").read_text()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+    said = validate(made, "refused", *from_store, code=5)["stderr"]
+    assert "s3://validated/a2d2/class_list.json: the store refuses it" in said
+    assert "not-the-secret" not in said
 
 
 def test_a_ray_that_does_not_answer_is_an_error_at_once(made: Path) -> None:

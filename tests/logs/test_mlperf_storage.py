@@ -108,8 +108,33 @@ class TestMlperfStorage(ReaderContract):
         (folder / "configs" / "overrides.yaml").write_text("- workload=cosmoflow_a100\n- ++workload.x=1\n")
         assert mlperf_storage(file).facts["model"] == "cosmoflow-a100"
 
+    def test_a_checkpoint_of_v3_has_its_size_and_is_not_suspected_of_caching(self, tmp_path: Path) -> None:
+        file = tmp_path / "closed/Acme/results/nvme/checkpointing/llama3-70b/20260708_075034/summary.json"
+        (file.parent / "dlio_config").mkdir(parents=True)
+        (file.parent / "dlio_config" / "overrides.yaml").write_text("- workload=llama3_70b\n")
+        metric = {
+            "save_checkpoint_io_mean_GB_per_second": 34.5,
+            "save_checkpoint_duration_mean_seconds": 26.4,
+            "checkpoint_size_GB": 911.25,
+        }
+        file.write_text(summary(metric, num_files_train=8, potential_caching=[1, 0]))
+        found = mlperf_storage(file)
+        assert (found.notes, found.problems) == ((), [])
+        assert found.facts == {
+            "submitter": "Acme",
+            "system": "nvme",
+            "model": "llama3-70b",
+            "ranks": 8,
+            "nodes": 2,
+            "checkpoint_bytes": 911.25 * 2**30,
+        }
+
+    def test_mebibytes_of_v3s_log_are_those_of_older_ones(self, read: Read) -> None:
+        (newer,) = values(read(LOG.replace("(MB/second)", "(MiB/second)")), "nominal_bandwidth")
+        assert [newer] == values(read(LOG), "nominal_bandwidth")
+
     def test_summaries_of_a_tree_are_found_but_not_those_of_its_code(self, tmp_path: Path) -> None:
-        for place in ("results/a/run1", "results/a/run2", "code/dlio/tests"):
+        for place in ("results/a/run1", "results/a/run2", "code/dlio/tests", "code-092bc506/tests"):
             (tmp_path / place).mkdir(parents=True)
             (tmp_path / place / "summary.json").write_text(summary())
         (tmp_path / "results" / "summary.json").write_text('{"another": "program"}')

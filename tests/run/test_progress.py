@@ -11,9 +11,22 @@ import pytest
 from test_rundir import header, plan, trial
 
 from assay.cli.progress import ProgressLines, ProgressScreen
-from assay.records import Measurement, Output, RankExit, Reading, RenderedJob, Result, Run, RunState, Shape
+from assay.records import (
+    Measurement,
+    NodeCounts,
+    Output,
+    RankExit,
+    Reading,
+    RenderedJob,
+    Result,
+    Run,
+    RunState,
+    Shape,
+)
+from assay.run.concurrency import ConcurrentProgress
 from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
+from assay.run.time_limit import cpu_use
 from assay.rundir import session as rundir
 from assay.workloads import PLACES
 
@@ -199,3 +212,34 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
         "[1/1] digits-1x1-r01  90 s  (took 1.5 s)",
     ):
         assert lines.count(expected) == 1
+
+
+def test_off_a_terminal_a_line_now_and_then_says_what_runs_and_the_time_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLACES, "command", "script_workload:SCRIPT")
+    runs = [run_of(f"a{number}", 100) for number in range(1, 4)]
+    trials = [replace(one.trial, params={"code": "x"}) for one in runs]
+    session = rundir.create(tmp_path, header(), plan(*trials), {})
+    said, now = io.StringIO(), 1000.0
+    monkeypatch.setattr("assay.cli.progress.time.monotonic", lambda: now)
+    progress = ProgressLines(session, plan(*trials), runs[:1], stream=said)
+    for_all = ConcurrentProgress(progress)
+    for_all.trial_began(trials[1], 1, adopted=False)
+    for seconds in (0, 11, 30, 75):
+        now = 1000.0 + seconds
+        for_all.waited("")
+    lines = said.getvalue().splitlines()[1:]
+    assert [line.partition("  starting  ") for line in lines] == [
+        ("[2/3] block 1 a2", "  starting  ", "0:11, 0:11 in all, about 3:09 left"),
+        ("[2/3] block 1 a2", "  starting  ", "1:15, 1:15 in all, about 2:05 left"),
+    ]
+
+
+def test_at_its_time_limit_a_trial_says_how_much_of_the_cpus_it_had() -> None:
+    alone = NodeCounts(elapsed_s=10.0, cpus=4, job_cpu_s=39.0)
+    crowded = NodeCounts(elapsed_s=10.0, cpus=4, job_cpu_s=4.0, busy_cpu_s=40.0)
+    assert cpu_use([alone]) == "it used 98 % of the time of its 4 CPUs"
+    words = "it used 10 % of the time of its 4 CPUs on the node where it used least, others 90 %"
+    assert cpu_use([alone, crowded]) == words
+    assert cpu_use([NodeCounts(elapsed_s=10.0, cpus=4)]) == "", "not counted there"

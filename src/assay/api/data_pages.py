@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.errors import InputError
+from assay.errors import HostError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,6 +137,7 @@ def _worst(
 ) -> Iterator[FramePictures]:
     """Image, label and prediction of each of the worst frames."""
     from assay.report.page.pictures import FramePictures
+    from assay_payloads.datasets.places import PlaceError
     from assay_payloads.training.validation import CheckpointError, Setup, pictures
 
     about = found.about
@@ -157,6 +158,8 @@ def _worst(
         drawn = list(pictures(setup, [(one.label, one.image) for one in found.worst]))
     except CheckpointError as error:
         raise InputError(str(error)) from None
+    except PlaceError as error:
+        raise HostError(str(error)) from None
     for one, arrays in zip(found.worst, drawn, strict=True):
         if arrays is None:
             continue

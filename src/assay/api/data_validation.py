@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.errors import InputError
+from assay.errors import HostError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,14 +40,15 @@ def validate_data(
 
     checkpoint    that a training of `segmentation` saved
     into          a directory: what is kept there is not computed again
-    source        the data set's directory; None: the one in the manifest
+    source        the data set's directory, or its address in a store; None: the one in the manifest
     workers, ray  where chunks are computed; see `assay.data.parallel.Workers`
     runs          logs of runs of `segmentation-validation`, whose chunks are taken instead of computed
     by            columns of the catalog that frames are grouped by, besides scene and camera
     tell          is called as it goes on
 
     Raises InputError for a damaged manifest or checkpoint, another validation in the directory, or a library
-    that is missing; HostError if workers are killed again and again, or a file can't be written.
+    that is missing; HostError if workers are killed again and again, a store fails, or a file can't be
+    written.
     """
     import time
     from pathlib import Path
@@ -57,7 +58,7 @@ def validate_data(
 
     begin = time.monotonic()
     chunks = manifest_chunks(Path(manifest), chunk_frames)
-    data = Path(source) if source is not None else Path(chunks.about.root)
+    data = str(source) if source is not None else chunks.about.root
     if batch_size < 1:
         raise InputError(f"a batch of {batch_size} frames: expected at least 1")
     setup, step = _setup(Path(checkpoint), chunks, data, batch_size, device)
@@ -105,7 +106,7 @@ def manifest_chunks(path: Path, chunk_frames: int) -> ManifestChunks:
 
 
 def _setup(
-    checkpoint: Path, chunks: ManifestChunks, data: Path, batch_size: int, device: str
+    checkpoint: Path, chunks: ManifestChunks, data: str, batch_size: int, device: str
 ) -> tuple[Setup, int]:
     """What workers need to know, and the steps that the network was trained for."""
     from assay.errors import Problem
@@ -113,6 +114,7 @@ def _setup(
 
     try:
         from assay_payloads.datasets.feed import UnreadableSampleError
+        from assay_payloads.datasets.places import PlaceError
         from assay_payloads.training import validation
     except ImportError as error:
         raise InputError(
@@ -125,6 +127,8 @@ def _setup(
         raise InputError([Problem(str(checkpoint), str(error))]) from None
     except UnreadableSampleError as error:
         raise InputError(f"{error}; name the data set's directory with --from") from None
+    except PlaceError as error:
+        raise HostError(str(error)) from None
     except OSError as error:
         raise unreadable(checkpoint, error) from error
 
@@ -157,6 +161,7 @@ def _computed(
 ) -> Iterator[tuple[int, str]]:
     """Chunks that were missing, as they are done."""
     from assay.data.parallel import Workers, mapped
+    from assay_payloads.datasets.places import PlaceError
     from assay_payloads.training.validation import CheckpointError, device_of, validated
 
     missing = directory.missing()
@@ -172,6 +177,8 @@ def _computed(
         yield from mapped(validated, tasks, Workers(workers, ray, gpus))
     except CheckpointError as error:
         raise InputError(str(error)) from None
+    except PlaceError as error:
+        raise HostError(f"{error}. What finished is kept: the same command resumes") from None
 
 
 def _length(chunks: ManifestChunks, number: int) -> int:

@@ -32,8 +32,8 @@ MOST_NAMED, MOST_GROUPS = 5, 20
 @click.option(
     "--from",
     "source",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The data set's directory.  [default: as in the manifest]",
+    metavar="PLACE",
+    help="The data set's directory, or s3://BUCKET/PREFIX.  [default: as in the manifest]",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Workers at once.  [default: one per CPU]")
 @click.option("--ray", metavar="ADDRESS", help="A Ray cluster: auto, HOST:PORT, ray://HOST:PORT, or local.")
@@ -68,7 +68,7 @@ def command(
     checkpoint: Path,
     manifest: Path,
     into: Path,
-    source: Path | None,
+    source: str | None,
     workers: int | None,
     ray: str | None,
     runs: tuple[Path, ...],
@@ -111,7 +111,7 @@ def command(
         if system is None:
             raise click.UsageError("--render needs --system: a system on Kubernetes with image and volumes")
         more = ["--batch-size", str(batch_size), "--chunk-frames", str(chunk_frames), "--device", device]
-        more += ["--from", str(source)] if source is not None else []
+        more += ["--from", source] if source is not None else []
         more += [word for column in by for word in ("--by", column)]
         more += ["--catalog", str(catalog)] if by else []
         paths = (str(checkpoint), str(manifest), str(into))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -27,12 +28,23 @@ def teller(quiet: bool) -> Tell:
     return partial(ProgressScreen if sys.stderr.isatty() else ProgressLines, stream=sys.stderr)
 
 
+FIRST_BEAT_S = 10.0  # from the start to the first line that says how far the session is
+BEAT_S = 60.0  # between these lines
+
+
 class ProgressLines:
-    """One line per trial, for logs and pipes; failures with the last lines of their log."""
+    """One line per trial, for logs and pipes; failures with the last lines of their log.
+
+    Every minute, one more says what runs, its latest value, elapsed and remaining time.
+    """
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
         self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
         self._told: set[str] = set()  # the reasons for waiting that were reported for the running trial
+        self._running: dict[str, tuple[Trial, float]] = {}  # by id: start time; the last one is shown
+        self._figure, self._waits_for = LastFigure("", ""), ""
+        self._session_at = time.monotonic()
+        self._beat_at = self._session_at + FIRST_BEAT_S
         going_on = f", {len(done)} done: resuming" if done else ""
         most = f" at most, checked after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
         self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{most}{going_on}")
@@ -40,23 +52,33 @@ class ProgressLines:
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """Report only what is unusual about the attempt: it is adopted, or not the first."""
         self._told.clear()
+        metric = self._plan.primary_metric.get(trial.benchmark, "")
+        units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
+        self._running[trial.id] = trial, time.monotonic()
+        self._figure, self._waits_for = LastFigure(metric, units.get(metric, "")), ""
         if adopted:
             self.say(f"{self._place()} {trial.id}: taken over from a stopped Assay process")
         elif attempt > 1:
             self.say(f"{self._place()} {trial.id}: attempt {attempt}")
 
     def printed(self, output: Output) -> None:
-        """Do nothing: one line per trial is enough for a log."""
+        """Keep its latest value."""
+        self._waits_for = ""
+        self._figure.feed(output)
+        self._beat()
 
     def waited(self, why: str) -> None:
         """Report what it waits for, once."""
+        self._waits_for = why
         if why and why not in self._told:
             self._told.add(why)
             self.say(f"{self._place()} waiting: {why}")
+        self._beat()
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
         """Report the trial's result and duration, or why it failed."""
         run, place = result.run, self._place()
+        self._running.pop(run.trial.id, None)
         if settled:
             self._pace.settled(run)
         else:
@@ -80,79 +102,12 @@ class ProgressLines:
         """Print one line immediately."""
         print(line, file=self._stream, flush=True)
 
-    def _place(self) -> str:
-        number = min(self._pace.done + 1, self._pace.total)
-        most = "≤" if self._plan.looks else ""
-        return f"[{number:>{len(str(self._pace.total))}}/{most}{self._pace.total}]"
-
-
-class ProgressScreen(ProgressLines):
-    """The same lines, with a live one below: what runs, its latest value, elapsed and remaining time."""
-
-    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._console = Console(file=stream, highlight=False)
-        self._running: dict[str, tuple[Trial, float]] = {}  # by id: start time; the last one is shown
-        self._figure, self._waits_for = LastFigure("", ""), ""
-        self._session_at = time.monotonic()
-        self._drawn = 0  # cells of the live line when last drawn
-        super().__init__(session, plan, done, stream=stream)
-        self._live = Live(
-            get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
-        )
-        self._live.start()
-
-    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """Show it in the live line."""
-        super().trial_began(trial, attempt, adopted=adopted)
-        metric = self._plan.primary_metric.get(trial.benchmark, "")
-        units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
-        self._running[trial.id] = trial, time.monotonic()
-        self._figure = LastFigure(metric, units.get(metric, ""))
-
-    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """Remove it from the live line."""
-        super().trial_ended(result, attempt, settled=settled)
-        self._running.pop(result.run.trial.id, None)
-
-    def printed(self, output: Output) -> None:
-        """Show its latest value."""
-        self._waits_for = ""
-        self._figure.feed(output)
-
-    def waited(self, why: str) -> None:
-        """Show it in the live line, and above, where it stays visible."""
-        super().waited(why)
-        self._waits_for = why
-
-    def close(self) -> None:
-        """Remove the live line."""
-        self._live.stop()
-
-    def say(self, line: str) -> None:
-        """One line above the live one."""
-        self._erase_broken_line()
-        self._console.print(line, markup=False, soft_wrap=True, style="red" if " FAILED: " in line else None)
-
-    def _line(self) -> Text:
-        """What to draw now; the last column stays free, so that the cursor stays in the line's row."""
-        self._erase_broken_line()
-        text = self._running_line()
-        text.truncate(self._console.width - 1, overflow="ellipsis")
-        self._drawn = text.cell_len
-        return text
-
-    def _erase_broken_line(self) -> None:
-        """Erase all but the first row of a live line that a narrower terminal has wrapped."""
-        from rich.control import Control
-        from rich.segment import ControlType
-
-        rows = -(-self._drawn // self._console.width)
-        self._drawn = 0
-        for _ in range(rows - 1):
-            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
+    def _beat(self) -> None:
+        """Say how far the session is, if nothing did for a while."""
+        now = time.monotonic()
+        if self._running and now >= self._beat_at:
+            self._beat_at = now + BEAT_S
+            self.say(self._running_line().plain)
 
     def _running_line(self) -> Text:
         from rich.text import Text
@@ -182,6 +137,55 @@ class ProgressScreen(ProgressLines):
             return f", about {_clock(left_s)} left"
         next_s = self._pace.left_s(running_s, through=look) or 0.0
         return f", about {_clock(next_s)} to the look after block {look}, at most about {_clock(left_s)} left"
+
+    def _place(self) -> str:
+        number = min(self._pace.done + 1, self._pace.total)
+        most = "≤" if self._plan.looks else ""
+        return f"[{number:>{len(str(self._pace.total))}}/{most}{self._pace.total}]"
+
+
+class ProgressScreen(ProgressLines):
+    """The same lines, with a live one below: what runs, its latest value, elapsed and remaining time."""
+
+    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(file=stream, highlight=False)
+        self._drawn = 0  # cells of the live line when last drawn
+        super().__init__(session, plan, done, stream=stream)
+        self._beat_at = math.inf  # the live line says it
+        self._live = Live(
+            get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
+        )
+        self._live.start()
+
+    def close(self) -> None:
+        """Remove the live line."""
+        self._live.stop()
+
+    def say(self, line: str) -> None:
+        """One line above the live one."""
+        self._erase_broken_line()
+        self._console.print(line, markup=False, soft_wrap=True, style="red" if " FAILED: " in line else None)
+
+    def _line(self) -> Text:
+        """What to draw now; the last column stays free, so that the cursor stays in the line's row."""
+        self._erase_broken_line()
+        text = self._running_line()
+        text.truncate(self._console.width - 1, overflow="ellipsis")
+        self._drawn = text.cell_len
+        return text
+
+    def _erase_broken_line(self) -> None:
+        """Erase all but the first row of a live line that a narrower terminal has wrapped."""
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        rows = -(-self._drawn // self._console.width)
+        self._drawn = 0
+        for _ in range(rows - 1):
+            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
 
 
 def _again(run: Run) -> str:

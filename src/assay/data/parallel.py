@@ -192,7 +192,7 @@ class _RayStart:
             ) from None
         raise InputError(
             f"Ray at {self.address!r} can't be used: {what}; `ray status` shows whether it is up, and its "
-            "version must be the one that is installed here"
+            "version must be the one that is installed here; if it asks for a token, set RAY_AUTH_MODE=token"
         ) from None
 
 

@@ -9,7 +9,8 @@ whose flag and share differ is no result (in the 662 runs of the round v1.0, non
 samples per second times the nominal size of a record, which is not what the storage was seen to deliver; its
 MB and GB are MiB and GiB. A run that DLIO suspects of having read from memory says so (`potential_caching`).
 
-Source: mlcommons/storage, rules of v1.0 to v3.0; argonne-lcf/dlio_benchmark, utils/statscounter.py.
+Source: mlcommons/storage, rules of v1.0 to v3.0; argonne-lcf/dlio_benchmark, utils/statscounter.py;
+mlcommons/storage_results_v3.0, where checkpoints are in results/SYSTEM/checkpointing/llama3-70b/TIME/.
 """
 
 from __future__ import annotations
@@ -59,13 +60,16 @@ _KEYS: Final = {  # DLIO's key → metric and unit
 _LINES: Final = {  # the same in DLIO's log, by what precedes the colon
     "Training Throughput (samples/second)": ("throughput", "samples/s"),
     "Training Accelerator Utilization [AU] (%)": ("accelerator_utilization", "%"),
-    "Training I/O Throughput (MB/second)": ("nominal_bandwidth", "MiB/s"),
+    "Training I/O Throughput (MB/second)": ("nominal_bandwidth", "MiB/s"),  # until v2.0
+    "Training I/O Throughput (MiB/second)": ("nominal_bandwidth", "MiB/s"),  # from v3.0 on
 }
 _LINE: Final = re.compile(r"\[METRIC\] ([^:]+): (\d+\.\d+) \((\d+\.\d+)\)\s*$")
 _RULES: Final = {"unet3d": 90.0, "resnet50": 90.0, "retinanet": 85.0, "cosmoflow": 70.0}  # least busy, %
 _MODELS: Final = re.compile(r"unet3d|cosmoflow|resnet50|retinanet|dlrm|flux|llama3[-_]\w+", re.IGNORECASE)
 _ACCELERATORS: Final = re.compile(r"(?<![a-z0-9])(a100|h100|b200|mi355)(?![a-z0-9])", re.IGNORECASE)
-_WORKLOAD: Final = re.compile(r"^- workload=(\w+?)_(\w+)\s*$", re.MULTILINE)
+_WORKLOAD: Final = re.compile(r"^- workload=(\w+?)_(\w+)\s*$", re.MULTILINE)  # unet3d_b200, llama3_70b
+_CODE: Final = re.compile(r"code(-[0-9a-f]+)?")  # a submission's copy of the benchmark; from v3.0 on several
+_GIB: Final = 1 << 30
 _CONFIGURATIONS: Final = ("configs", "dlio_config", ".hydra")
 
 
@@ -92,10 +96,13 @@ def _of_summary(text: str, model: str, found: LogFigures) -> None:
         for fact, key in (("ranks", "num_accelerators"), ("nodes", "num_hosts")):
             if isinstance(told.get(key), int):
                 found.facts[fact] = told[key]
-        if isinstance(told.get("num_files_train"), int):
-            found.facts["files"] = told["num_files_train"]
+        if (size := number(metric.get("checkpoint_size_GB"))) is not None:
+            found.facts["checkpoint_bytes"] = round(size * _GIB)
         _judge(metric, _RULES.get(model.partition("-")[0]), text, found)
-        _note_caching(told.get("potential_caching"), found)
+        if "train_au_mean_percentage" in metric:  # a checkpointing run states both without reading files
+            if isinstance(told.get("num_files_train"), int):
+                found.facts["files"] = told["num_files_train"]
+            _note_caching(told.get("potential_caching"), found)
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
@@ -166,7 +173,9 @@ def _places(path: Path) -> dict[str, str]:
         (model[0].lower(), accelerator[1].lower()) if model and accelerator else ()
     )
     if named:
-        facts |= {"model": "-".join(named), "accelerator": named[1]}
+        facts["model"] = "-".join(named)
+        if _ACCELERATORS.fullmatch(named[1]):  # of a checkpoint, it is the size of the network
+            facts["accelerator"] = named[1]
     elif model:
         facts["model"] = model[0].lower()
     return facts
@@ -186,13 +195,13 @@ def _configured(folder: Path) -> tuple[str, str] | None:
 
 
 def find_summaries(folder: Path) -> list[Path]:
-    """DLIO's summaries in a folder and below it, except in the `code` of a submission; [] for a file."""
+    """DLIO's summaries in a folder and below it, except in the code of a submission; [] for a file."""
     if not folder.is_dir():
         return []
     return [
         path
         for path in sorted(folder.rglob("summary.json"))
-        if "code" not in path.relative_to(folder).parts and _is_summary(path)
+        if not any(map(_CODE.fullmatch, path.relative_to(folder).parts)) and _is_summary(path)
     ]
 
 

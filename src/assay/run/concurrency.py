@@ -120,9 +120,11 @@ class ConcurrentProgress:
         """Not shown."""
 
     def waited(self, why: str) -> None:
-        """Shown once, whichever trial it was."""
+        """A reason is shown once, whichever trial it was."""
         if why:
             self.noted(f"waits: {why}")
+        with self._lock:
+            self._progress.waited("")
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
         """Passed on unchanged."""

@@ -38,6 +38,7 @@ from assay.run.chosen_frames import kept_inputs, with_frames
 from assay.run.extents import extent_of, narrowed, not_installed
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
+from assay.run.time_limit import cpu_use
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
 from assay.telemetry.lines import STREAM
@@ -207,6 +208,8 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         problems = (*filter(None, [status.cause]), *problems, *found)
     else:
         ended = status.cause or ("" if problems else status.state.value)
+        if status.state is JobState.TIMED_OUT:
+            ended = "; ".join(filter(None, (ended, cpu_use(status.nodes))))
         said = last_line(attempt, status.exits) if status.state is JobState.FAILED else ""
         why = own_cause(said) or not_installed(said)
         problems = (*filter(None, [": ".join(filter(None, (ended, why)))]), *problems)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from assay_payloads.datasets.manifest import ChosenFrame, file_of
+from assay_payloads.datasets.places import DataPlace
 from assay_payloads.datasets.read_through import ReadThrough
+from assay_payloads.datasets.tar_end import wrong_end
 
 WITH_PIXELS = ("a2d2", "cityscapes", "webdataset")  # whose labels are images with a class per pixel
 # Of Cityscapes' ids, by its scripts (helpers/labels.py); 0 to 6 and 34 are not evaluated.
@@ -31,31 +33,49 @@ def without_pixels(layout: str, frames: Sequence[ChosenFrame]) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class _Shard:
+    """Where the members of a shard begin, their sizes, and why it doesn't end after them; "" if it does."""
+
+    members: Mapping[str, tuple[int, int]]
+    wrong_end: str
+
+
 @dataclass
 class FrameFiles:
     """Reads the files of frames of a layout by their paths: `shard.tar#member` is a member of a shard.
 
-    kept  reads files that their directory doesn't have yet
+    kept   reads files that their directory doesn't have yet
+    store  has them, by their paths relative to it; None: they are in directories
     """
 
     layout: str = "a2d2"
     kept: ReadThrough | None = None
-    _members: dict[Path, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    store: DataPlace | None = None
+    _shards: dict[Path, _Shard] = field(default_factory=dict)
 
     def opened(self, path: Path) -> IO[bytes]:
         """A file, or the bytes of a member. Raises OSError, PlaceError, TarError."""
         file, entry = self._file(path)
         if not entry:
-            return file.open("rb")
+            return file.open("rb") if self.store is None else io.BytesIO(self.store.read(file.as_posix()))
         begin, size = self._member(file, entry)
-        with file.open("rb") as shard:
-            shard.seek(begin)
-            return io.BytesIO(shard.read(size))
+        if self.store is None:
+            with file.open("rb") as shard:
+                shard.seek(begin)
+                data = shard.read(size)
+        else:
+            data = self.store.read(file.as_posix(), begin, size)
+        if len(data) < size:
+            raise tarfile.ReadError(f"{file} is cut within member {entry}: {len(data):,} of {size:,} bytes")
+        return io.BytesIO(data)
 
     def size(self, path: Path) -> int:
         """Bytes of a file or member. Raises as `opened` does."""
         file, entry = self._file(path)
-        return self._member(file, entry)[1] if entry else file.stat().st_size
+        if entry:
+            return self._member(file, entry)[1]
+        return file.stat().st_size if self.store is None else self.store.status(file.as_posix()).size
 
     def _file(self, path: Path) -> tuple[Path, str]:
         """The file once it is there, and the member's name; "" for the file itself."""
@@ -66,12 +86,24 @@ class FrameFiles:
 
     def _member(self, shard: Path, entry: str) -> tuple[int, int]:
         """Where a member's bytes begin, and their number. A shard's headers are read once by each process."""
-        if shard not in self._members:
-            with tarfile.open(shard, "r:") as opened:
-                self._members[shard] = {
-                    one.name: (one.offset_data, one.size) for one in opened if one.isreg()
-                }
+        if shard not in self._shards:
+            with shard.open("rb") if self.store is None else self.store.opened(shard.as_posix()) as file:
+                self._shards[shard] = _shard(file)
+        found = self._shards[shard]
         try:
-            return self._members[shard][entry]
+            return found.members[entry]
         except KeyError:
-            raise FileNotFoundError(f"{shard} has no member {entry}") from None
+            why = f"; the shard {found.wrong_end}" if found.wrong_end else ""
+            raise FileNotFoundError(f"{shard} has no member {entry}{why}") from None
+
+
+def _shard(file: IO[bytes]) -> _Shard:
+    members = {}
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as opened:
+            for one in opened:
+                if one.isreg():
+                    members[one.name] = one.offset_data, one.size
+            return _Shard(members, wrong_end(file, opened.offset))
+    except tarfile.TarError as error:  # what is whole before it is read all the same
+        return _Shard(members, f"is not a whole tar file: {error}")

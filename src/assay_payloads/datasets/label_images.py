@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay_payloads.datasets.stored_png import stored_png
+from assay_payloads.datasets.stored_png import CHANNELS, stored_png
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_BYTES = 33  # signature, then IHDR with its length, type and checksum
@@ -64,12 +64,12 @@ def size_of(head: bytes) -> ImageSize:
 def counts(data: bytes) -> tuple[ImageSize, dict[int, int]]:
     """The size, and colour → pixels: 0xRRGGBB, or the grey value. Raises LabelImageError if it is damaged."""
     size = size_of(data[:HEADER_BYTES])
-    pixels = _decoded(data, size).ravel()
-    if pixels.size != size.width * size.height:
-        raise LabelImageError(f"has {pixels.size} pixels instead of {size.width} × {size.height}")
-    ends = np.flatnonzero(pixels[1:] != pixels[:-1])
-    lengths = np.diff(ends, prepend=-1, append=pixels.size - 1)
-    colours, which = np.unique(np.append(pixels[ends], pixels[-1]), return_inverse=True)
+    pixels = _decoded(data, size)
+    if len(pixels) != size.width * size.height:
+        raise LabelImageError(f"has {len(pixels)} pixels instead of {size.width} × {size.height}")
+    ends = np.append(_ends(pixels), len(pixels) - 1)
+    lengths = np.diff(ends, prepend=-1)
+    colours, which = np.unique(_numbers(pixels[ends]), return_inverse=True)
     found: dict[int, int] = {}
     for colour, count in zip(colours, np.bincount(which, weights=lengths)):  # noqa: B905 - 3.8
         rgb = _rgb(int(colour), size.kind)
@@ -93,15 +93,40 @@ def keep_freed_memory() -> None:
 
 
 def _decoded(data: bytes, size: ImageSize) -> np.ndarray:
-    """A number per pixel, height × width: four channels as one integer of 32 bits, or the grey value."""
+    """A row per pixel, with a byte per channel."""
     import pyspng
 
     try:
-        plain = stored_png(data, size)
-        pixels = pyspng.load(plain, format="L" if size.kind == "L" else "RGBA")
+        pixels = pyspng.load(stored_png(data, size), format=size.kind)
     except (RuntimeError, ValueError) as error:
         raise LabelImageError(f"is damaged: {error}") from None
-    return np.squeeze(pixels) if size.kind == "L" else np.ascontiguousarray(pixels).view("<u4")
+    return pixels.reshape(-1, CHANNELS[size.kind])
+
+
+def _ends(pixels: np.ndarray) -> np.ndarray:
+    """The pixels whose next one differs, in order; the last pixel isn't among them."""
+    channels = pixels.shape[1]
+    if channels != 3:
+        whole = _numbers(pixels)
+        return np.flatnonzero(whole[1:] != whole[:-1])
+    # Three bytes are no integer. Words of eight are compared with what is three bytes further on, then the
+    # bytes of the words that differ, then those after the last word.
+    whole = pixels.ravel()
+    words = whole[: whole.size // 8 * 8].view("<u8")
+    full = max(len(words) - 1, 0)
+    at = np.flatnonzero(words[:full] != whole[3 : 3 + 8 * full].view("<u8"))
+    which = np.flatnonzero((words[at] ^ (words[at] >> 24 | words[at + 1] << 40)).view("u1"))
+    rest = np.flatnonzero(whole[8 * full : -3] != whole[8 * full + 3 :])
+    changed = np.append(8 * at[which // 8] + which % 8, 8 * full + rest) // 3
+    return changed[np.diff(changed, prepend=-1) != 0]
+
+
+def _numbers(pixels: np.ndarray) -> np.ndarray:
+    """Pixels as one integer each: the grey value, or red, green, blue, alpha from the lowest byte on."""
+    if pixels.shape[1] == 3:
+        red, green, blue = pixels.T.astype("u4")
+        return red | green << 8 | blue << 16
+    return np.ascontiguousarray(pixels).view("<u4" if pixels.shape[1] == 4 else "u1").ravel()
 
 
 def _rgb(pixel: int, kind: str) -> int:

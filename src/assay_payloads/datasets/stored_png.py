@@ -35,22 +35,24 @@ def stored_png(data: bytes, size: ImageSize) -> bytes:
     length = (1 + size.width * CHANNELS[size.kind]) * size.height
     inflate: Any = isal_zlib.decompressobj()
     try:
-        rows = inflate.decompress(b"".join(_compressed(data)), length + 1)
+        compressed = b"".join(_compressed(data))
+        rows = inflate.decompress(compressed, length + 1)
     except isal_zlib.error as error:
         raise ValueError(str(error)) from None
     if len(rows) != length or not inflate.eof:
         raise ValueError(f"{len(rows)} bytes of pixels, expected {length}")
-    parts: list[bytes | memoryview] = [b"\x78\x01"]
+    parts: list[bytes | memoryview] = [b"IDAT", b"\x78\x01"]
     view = memoryview(rows)
     for begin in range(0, length, STORED_BYTES):
         block = view[begin : begin + STORED_BYTES]
         last = begin + STORED_BYTES >= length
         parts += [struct.pack("<BHH", last, len(block), len(block) ^ 0xFFFF), block]
-    parts.append(struct.pack(">I", isal_zlib.adler32(rows)))
-    stored = b"".join(parts)
-    check = isal_zlib.crc32(stored, isal_zlib.crc32(b"IDAT"))
-    head = [data[:HEADER_BYTES], struct.pack(">I", len(stored)), b"IDAT"]
-    return b"".join([*head, stored, struct.pack(">I", check), END])
+    parts.append(compressed[: len(compressed) - len(inflate.unused_data)][-4:])  # the checksum of the rows
+    check = 0
+    for part in parts:  # one by one: the whole is joined only once
+        check = isal_zlib.crc32(part, check)
+    head = [data[:HEADER_BYTES], struct.pack(">I", sum(map(len, parts)) - len(parts[0]))]
+    return b"".join([*head, *parts, struct.pack(">I", check), END])
 
 
 def _compressed(data: bytes) -> Iterator[bytes]:

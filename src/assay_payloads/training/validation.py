@@ -19,8 +19,10 @@ import json
 import math
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +37,7 @@ from assay_payloads.datasets.feed import UNREADABLE, UnreadableSampleError
 from assay_payloads.datasets.frame_files import WITH_PIXELS, FrameFiles, without_pixels
 from assay_payloads.datasets.manifest import ChosenFrame, ManifestError
 from assay_payloads.datasets.manifest_chunks import ManifestChunks
+from assay_payloads.datasets.places import AbsentError, PlaceError, is_remote, place
 from assay_payloads.datasets.validated_chunk import (
     LARGEST_BYTES,
     ChunkError,
@@ -54,6 +57,7 @@ from assay_payloads.training.segmentation import (
 )
 
 VERSION = 1  # of the arithmetic: chunks of another one don't count
+CLASS_LISTS = ("class_list.json", "classes.txt")
 DECODERS = 8  # threads that decode ahead of a GPU
 ENTROPY_DIGITS = 6
 LONGEST_REASON = 300  # characters
@@ -70,7 +74,7 @@ class Setup:
     checkpoint  a file that a training of `segmentation` saved
     sha256      of it: a worker that finds another file there ends
     manifest    digest of the frames
-    data        the data set's directory, on the workers
+    data        the data set's directory, on the workers, or its address in a store
     names       the network's classes
     size        height and width of its images, pixels
     batch_size  frames at once; chunk_frames: frames of a chunk
@@ -142,12 +146,13 @@ def trained(path: Path) -> Trained:
     return found
 
 
-def colours(data: Path, options: Mapping[str, str], layout: str = "a2d2") -> Colours:
+def colours(data: str, options: Mapping[str, str], layout: str = "a2d2") -> Colours:
     """The classes that the network learned.
 
-    Raises UnreadableSampleError without a list of classes, CheckpointError if it learned others.
+    Raises UnreadableSampleError without a list of classes, CheckpointError if it learned others; PlaceError.
     """
-    found = classes_of(layout, data, reduced=options["reduced"] == "True")
+    with _lists_of_classes(data) as directory:
+        found = classes_of(layout, directory, reduced=options["reduced"] == "True")
     plain = [OTHER, *REDUCED] if layout != "a2d2" else found.names  # what a network of A2D2 learned
     learned = json.loads(options["class_names"]) if "class_names" in options else plain
     if learned != found.names:
@@ -156,10 +161,27 @@ def colours(data: Path, options: Mapping[str, str], layout: str = "a2d2") -> Col
     return found
 
 
+@contextmanager
+def _lists_of_classes(data: str) -> Iterator[Path]:
+    """A directory with the files that name a data set's classes. Raises PlaceError."""
+    if not is_remote(data):
+        yield Path(data)
+        return
+    store = place(data)
+    with tempfile.TemporaryDirectory() as near:
+        for name in CLASS_LISTS:
+            with suppress(AbsentError):
+                (Path(near) / name).write_bytes(store.read(name, 0, LARGEST_BYTES))
+        try:
+            yield Path(near)
+        except UnreadableSampleError as error:
+            raise UnreadableSampleError(str(error).replace(near, data)) from None
+
+
 def setup(
-    checkpoint: Path, manifest: ManifestChunks, data: Path, *, batch_size: int, device: str = "auto"
+    checkpoint: Path, manifest: ManifestChunks, data: str, *, batch_size: int, device: str = "auto"
 ) -> Setup:
-    """What is validated. Raises CheckpointError, UnreadableSampleError, or OSError."""
+    """What is validated. Raises CheckpointError, UnreadableSampleError, PlaceError, or OSError."""
     network = trained(checkpoint)
     names = tuple(colours(data, network.options, manifest.about.layout).names)
     network.network(len(names))
@@ -167,7 +189,7 @@ def setup(
         str(checkpoint.absolute()),
         network.sha256,
         manifest.about.digest,
-        str(data.absolute()),
+        data if is_remote(data) else str(Path(data).absolute()),
         names,
         network.size,
         batch_size,
@@ -189,10 +211,13 @@ class Validator:
         network = trained(Path(of.checkpoint))
         if network.sha256 != of.sha256:
             raise CheckpointError(f"{of.checkpoint} is another file on this node than where this began")
-        self.colours = colours(Path(of.data), network.options, of.layout)
-        self.files = FrameFiles(of.layout)
+        self.colours = colours(of.data, network.options, of.layout)
+        store = place(of.data) if is_remote(of.data) else None
+        self.root = Path(of.data) if store is None else Path()
+        self.files = FrameFiles(of.layout, store=store)
         self.model = network.network(len(of.names)).to(self.device)
-        self.threads = ThreadPoolExecutor(DECODERS if self.device.type == "cuda" else 1)
+        at_once = 1 if store is None else store.at_once
+        self.threads = ThreadPoolExecutor(max(at_once, DECODERS if self.device.type == "cuda" else 1))
 
     def chunk(self, number: int, frames: Sequence[ChosenFrame]) -> ValidatedChunk:
         """The counts of a chunk's frames."""
@@ -232,12 +257,17 @@ class Validator:
                 yield table, entropy
 
     def load(self, frame: ChosenFrame) -> tuple[torch.Tensor, torch.Tensor] | str:
-        """Image and label as the training loads them, or why they can't be read."""
-        root = Path(self.setup.data)
+        """Image and label as the training loads them, or why they can't be read.
+
+        Raises PlaceError if the store fails rather than the frame.
+        """
         try:
-            labels, images = [root / frame.label], [root / frame.image]
+            labels, images = [self.root / frame.label], [self.root / frame.image]
             return Frames(labels, self.colours, self.setup.size, images, self.files)[0]
         except (UnreadableSampleError, *UNREADABLE) as error:
+            cause = error.__cause__
+            if isinstance(cause, PlaceError) and not isinstance(cause, AbsentError):
+                raise cause from None
             return " ".join(str(error).split())
 
     @torch.inference_mode()
@@ -341,7 +371,7 @@ def run(rank: Rank, options: argparse.Namespace) -> None:
     first = chunks.frames(0) if chunks.count else []
     if what := without_pixels(chunks.about.layout, first) or ("" if first else "no frame"):
         rank.fail(f"{options.manifest}: found {what}; expected {', '.join(WITH_PIXELS)}")
-    data = options.data or Path(chunks.about.root)
+    data = options.data or chunks.about.root
     of = setup(options.checkpoint, chunks, data, batch_size=options.batch_size, device=options.device)
     for key, value in stated(of, chunks).items():
         rank.log(key, value)
@@ -414,7 +444,7 @@ def main() -> None:
     add = parser.add_argument
     add("--checkpoint", type=Path, required=True, help="trained.pt or checkpoint.pt of a training")
     add("--manifest", type=Path, required=True, help="frames, from `assay data query --manifest`")
-    add("--data", type=Path, help="the data set's directory; default: as in the manifest")
+    add("--data", help="the data set's directory, or s3://BUCKET/PREFIX; default: as in the manifest")
     add("--into", type=Path, help="directory, shared by all ranks, that keeps each chunk")
     add("--batch-size", type=int, default=4, help="frames at once")
     add("--chunk-frames", type=int, default=64, help="frames of a chunk")
@@ -430,7 +460,7 @@ def main() -> None:
         rank.fail(f"--manifest {options.manifest}: {error}")
     except CheckpointError as error:
         rank.fail(f"--checkpoint {options.checkpoint}: {error}")
-    except UnreadableSampleError as error:
+    except (UnreadableSampleError, PlaceError) as error:
         rank.fail(str(error))
     except OSError as error:
         rank.fail(f"{error.filename or options.checkpoint}: {error.strerror or error}")
