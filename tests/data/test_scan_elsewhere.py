@@ -141,6 +141,44 @@ def test_ray_gives_the_same_bytes_though_its_workers_are_killed(
     assert parquet.read_bytes() == whole.with_suffix(".parquet").read_bytes()
 
 
+@pytest.mark.long
+def test_a_ray_whose_node_died_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    require("ray", find_spec("ray") is not None, "the extra `ray` is missing")
+    program = (
+        "from time import sleep\n"
+        "from assay.data.parallel import Workers, mapped\n"
+        "from assay.errors import HostError\n"
+        "def nap(seconds): sleep(seconds)\n"
+        "try:\n"
+        "    for _ in mapped(nap, [0, 3600], Workers(1, 'local')):\n"
+        "        print('one is done', flush=True)\n"
+        "except HostError as error:\n"
+        "    print(error, flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ray_cluster.PATIENT},
+    ) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "one is done\n"
+        [raylet] = [pid for pid in raylets() if below(pid, waiting.pid)]
+        os.kill(raylet, signal.SIGKILL)
+        said, _ = waiting.communicate(timeout=300)
+    assert "no node of Ray is left" in said or "Ray gave a task up" in said
+
+
+def raylets() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            found += [int(path.parent.name)] if path.read_text() == "raylet\n" else []
+        except OSError:
+            continue
+    return found
+
+
 def workers_of(pid: int) -> list[int]:
     """Ray's workers below a process, whether a task runs in them or not; Ray's own agents are none."""
     found = []

@@ -27,6 +27,7 @@ LOCAL: Final = "local"  # a Ray of our own on this machine
 AHEAD: Final = 2  # tasks under way per worker
 MOST_DEATHS: Final = 3  # of workers in a row, before any other task finished
 ANSWERS_WITHIN_S: Final = 10.0
+NODES_EVERY_S: Final = 10.0  # while no task finishes, between two looks whether a node is left
 SMALL_STORE_BYTES: Final = 256 << 20  # of an embedded Ray: tasks and results are small
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -128,14 +129,26 @@ def _on_ray(function: Callable[[Task], Result], tasks: Iterator[Task], workers: 
         under_way = [remote.remote(task) for task in islice(tasks, count)]
         try:
             while under_way:
-                (done,), under_way = ray.wait(under_way, num_returns=1)
-                result = ray.get(done)
+                ready, under_way = ray.wait(under_way, num_returns=1, timeout=NODES_EVERY_S)
+                if not ready:
+                    _check_nodes(ray)
+                    continue
+                result = ray.get(ready[0])
                 under_way += [remote.remote(task) for task in islice(tasks, 1)]
                 yield result
         except RayTaskError as error:
             raise error.cause from None
         except RayError as error:
             raise HostError(f"Ray gave a task up: {_first_line(error)}. What finished is kept") from None
+
+
+def _check_nodes(ray: Any) -> None:
+    """Raises HostError if no node is left: Ray would wait for one without end."""
+    if not any(node["Alive"] for node in ray.nodes()):
+        raise HostError(
+            "no node of Ray is left: its processes were killed, or it ran out of memory; `ray status` shows "
+            "a cluster's. What finished is kept"
+        )
 
 
 @contextmanager
