@@ -137,6 +137,7 @@ def _started(
             else:
                 said.append("".join(c if c.isprintable() else " " for c in line)[:500])
         if samples:
+            readers[0].join(_END_S)  # so that what it said is there when its end is noted
             lines.put((command, ""))
 
     readers = [
