@@ -163,30 +163,28 @@ def test_a_ray_whose_node_died_is_an_error_and_not_waited_for(tmp_path: Path) ->
     ) as waiting:
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "one is done\n"
-        [raylet] = [pid for pid in raylets() if below(pid, waiting.pid)]
+        [raylet] = raylets_of(waiting.pid)
         os.kill(raylet, signal.SIGKILL)
         said, _ = waiting.communicate(timeout=300)
     assert "no node of Ray is left" in said or "Ray gave a task up" in said
 
 
-def raylets() -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            found += [int(path.parent.name)] if path.read_text() == "raylet\n" else []
-        except OSError:
-            continue
-    return found
+def raylets_of(pid: int) -> list[int]:
+    """Ray's node below a process."""
+    return processes_below(pid, "comm", b"raylet\n")
 
 
 def workers_of(pid: int) -> list[int]:
     """Ray's workers below a process, whether a task runs in them or not; Ray's own agents are none."""
+    return processes_below(pid, "cmdline", b"ray::IDLE", b"ray::read_frames")
+
+
+def processes_below(pid: int, file: str, *begins: bytes) -> list[int]:
+    """Those whose file in /proc begins with one of these."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob(f"[0-9]*/{file}"):
         try:
-            if path.read_bytes().startswith((b"ray::IDLE", b"ray::read_frames")) and below(
-                int(path.parent.name), pid
-            ):
+            if path.read_bytes().startswith(begins) and below(int(path.parent.name), pid):
                 found.append(int(path.parent.name))
         except OSError:
             continue

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from advised_stacks import advised_from
 from assay import cli, store
-from assay.api import stack_advice, stack_hardware
+from assay.api import stack_hardware
 from assay.api.stack_advice import advise_stack
 from assay.errors import HostError, InputError
-from assay.records import HardwareClass, Provenance
+from assay.records import HardwareClass
 from assay.stacks.advisories import AdvisoryDatabase
 from assay.stacks.resolving import requirements_of
-from assay.stacks.stack import hardware_of
-from observed_stacks import MACHINE, failed, results
-from package_index import PackageIndex, Release, serving
+from observed_stacks import failed, results
+from package_index import PackageIndex, Release
 
 FAST = {"package.fastmath": "1.0", "package.base": "1.0"}
 SLOW = {"package.fastmath": "2.0", "package.base": "1.0"}
@@ -30,19 +30,13 @@ YEARS = 20 * 365 * 86400.0  # the made runs are of a day in the past
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with three versions, and a machine of the class that the made runs are from."""
-    machine = hardware_of(Provenance((MACHINE,)))
-    assert machine is not None
-    monkeypatch.setattr(stack_hardware, "hardware_here", lambda: machine)
-    monkeypatch.setattr(stack_advice, "_python_here", lambda: "3.11.7")
     releases = [
         *(Release("fastmath", version, ["base"]) for version in ("1.0", "2.0", "3.0rc1")),
         Release("base", "1.0"),
         Release("base", "1.1"),
         Release("old", "1.0", yanked="breaks everything"),
     ]
-    with serving(releases) as served:
-        for name, value in served.environment(tmp_path / "uv").items():
-            monkeypatch.setenv(name, value)
+    with advised_from(releases, tmp_path, monkeypatch) as served:
         yield served
 
 

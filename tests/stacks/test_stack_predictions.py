@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from advised_stacks import advised_from
 from assay import cli, store
-from assay.api import stack_advice, stack_hardware
+from assay.api import stack_advice
 from assay.api.stack_indicators import stack_indicators
 from assay.errors import InputError
-from assay.records import HardwareClass, Observation, Provenance, Stack, StackMetric, StackWorkload
+from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.predictions import IndicatorPrediction, predictions
-from assay.stacks.stack import hardware_of
-from observed_stacks import MACHINE, results
-from package_index import PackageIndex, Release, serving
+from observed_stacks import results
+from package_index import PackageIndex, Release
 
 FULL = StackWorkload("resnet50", "1x1", {})
 RATE = StackMetric("throughput", "images/s", "higher")
@@ -147,13 +147,8 @@ SPEEDS = {
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with many versions, and a machine of the class that the made runs are from."""
-    machine = hardware_of(Provenance((MACHINE,)))
-    assert machine is not None
-    monkeypatch.setattr(stack_hardware, "hardware_here", lambda: machine)
-    monkeypatch.setattr(stack_advice, "_python_here", lambda: "3.11.7")
-    with serving([Release("fastmath", version, []) for version in (*SPEEDS, "2.0", "2.1")]) as served:
-        for name, value in served.environment(tmp_path / "uv").items():
-            monkeypatch.setenv(name, value)
+    releases = [Release("fastmath", version, []) for version in (*SPEEDS, "2.0", "2.1")]
+    with advised_from(releases, tmp_path, monkeypatch) as served:
         yield served
 
 

@@ -21,7 +21,14 @@ from packaging.utils import canonicalize_name
 from assay.analyse.stacks.effects import Level, compare_stacks, level
 from assay.analyse.statistics.families import corrected
 from assay.records import Comparison, HardwareClass, Observation, Stack
-from assay.stacks.predictions import INDICATORS, IndicatorPrediction, MetricSeries, predictions, series_of
+from assay.stacks.predictions import (
+    INDICATORS,
+    IndicatorPrediction,
+    MetricSeries,
+    predictions,
+    series_of,
+    software_of,
+)
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")
@@ -187,12 +194,10 @@ def indicators_of(
 
 
 def _merged(stacks: Iterable[list[Observation]]) -> list[list[Observation]]:
-    """Observations of stacks that differ only in the kernel, driver or microcode, which nobody can choose."""
+    """Observations of the same software together, the newest first."""
     merged: dict[str, list[Observation]] = {}
     for of in stacks:
-        stack = of[0].stack
-        key = str((dict(stack.packages), dict(stack.settings), stack.system.get("python.version")))
-        merged.setdefault(key, []).extend(of)
+        merged.setdefault(software_of(of[0].stack), []).extend(of)
     return [sorted(of, key=lambda one: -one.at) for of in merged.values()]
 
 

@@ -43,6 +43,7 @@ from assay.web.command_api import Commands
 from assay.web.etags import ETags
 from assay.web.guard import ACTING, READING, Guard, own_names
 from assay.web.queries import list_question
+from assay.web.refusals import API, PROBLEM_TYPE, problem
 from assay.web.rendering import CACHED_S, page, static_file
 from assay.web.site import Site
 
@@ -200,12 +201,11 @@ def _own_error(request: Request[Any, Any, Any], error: Exception) -> Response[An
 
 def _problem(request: Request[Any, Any, Any], status: int, words: str, headers: Any) -> Response[Any]:
     """An error as a page, or as a problem document for the API."""
-    title = HTTPStatus(status).phrase
-    if request.url.path.startswith("/api/v1"):
+    if request.url.path.startswith(API):
         from assay import redact
 
-        plain = {"title": title, "status": status, "detail": redact.text(words)}
-        return Response(plain, status_code=status, media_type="application/problem+json", headers=headers)
-    made = page("error.html", status=status, title=title, lines=words.splitlines())
+        plain = problem(status, redact.text(words))
+        return Response(plain, status_code=status, media_type=PROBLEM_TYPE, headers=headers)
+    made = page("error.html", status=status, title=HTTPStatus(status).phrase, lines=words.splitlines())
     made.headers.update(headers)
     return made

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from litestar.openapi import ResponseSpec
 
+from assay.web.refusals import PROBLEM_TYPE
+
 
 @dataclass(frozen=True)
 class ProblemDocument:
@@ -22,7 +24,7 @@ def _described(*kinds: tuple[int, str]) -> dict[int, ResponseSpec]:
             ProblemDocument,
             generate_examples=False,
             description=words,
-            media_type="application/problem+json",
+            media_type=PROBLEM_TYPE,
         )
         for status, words in kinds
     }

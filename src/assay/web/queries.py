@@ -11,6 +11,7 @@ from litestar.params import Parameter
 
 from assay.api.browsing import MOST_ROWS, RowPage, browse
 from assay.errors import InputError
+from assay.records import RunState
 from assay.store import Filter, SortOrder
 from assay.units import moment
 from assay.web.rendering import with_query
@@ -19,7 +20,7 @@ LONGEST = 300  # characters of a value
 DEFAULT_LIMIT = 50  # rows of a page
 
 Name = Annotated[str | None, Parameter(max_length=LONGEST)]
-STATES = ("submitting", "running", "finished", "failed")
+STATES = tuple(state.value for state in RunState)
 StateName = Annotated[  # Litestar reserves `state`
     str | None, Parameter(query="state", max_length=LONGEST, schema_extra={"enum": [*STATES, ""]})
 ]

@@ -11,7 +11,14 @@ from litestar.types import Send
 
 API = "/api/v1"
 
+PROBLEM_TYPE = "application/problem+json"
+
 Header = tuple[bytes, bytes]
+
+
+def problem(status: int, words: str) -> dict[str, Any]:
+    """The problem document, RFC 9457."""
+    return {"title": HTTPStatus(status).phrase, "status": status, "detail": words}
 
 
 def refusal(
@@ -19,8 +26,7 @@ def refusal(
 ) -> Callable[[Send], Awaitable[None]]:
     """What sends it."""
     if scope["path"].startswith(API):
-        plain = {"title": HTTPStatus(status).phrase, "status": status, "detail": words}
-        text, media_type = json.dumps(plain), b"application/problem+json"
+        text, media_type = json.dumps(problem(status, words)), PROBLEM_TYPE.encode()
     else:
         text, media_type = words, b"text/plain; charset=utf-8"
     content = text.encode("utf-8", errors="backslashreplace")

@@ -66,9 +66,7 @@ class RememberedAnswers:
 
         def facts() -> Iterator[tuple[str, Any]]:
             about, folders = told()
-            stamps = _stamps(
-                python, folders
-            )  # before the packages are read: one that comes later changes them
+            stamps = _stamps(python, folders)  # before the packages are read: a later one changes them
             learned = {}
             for name, value in software(about, folders):
                 learned[name] = value
