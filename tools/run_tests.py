@@ -172,7 +172,7 @@ def absent_services(everything: bool) -> set[str]:
 
 
 def left_out(everything: bool, absent: Collection[str]) -> list[str]:
-    """What tests do without although this machine may have it: for its time, and where nothing requires it."""
+    """What is not used although this machine may have it: it takes time, and nothing requires it."""
     programs = [] if everything else [program for program in PROGRAMS if program not in required()]
     return [*(HOSTS if absent.issuperset(HOSTS) else ()), *programs]
 

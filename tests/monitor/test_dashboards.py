@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,6 +25,7 @@ from assay.monitor.exporter import NewestResults
 from assay.monitor.live import LiveRun
 from command_line import assay as typed
 from conftest import ROOT, require
+from http_servers import served
 
 DCGM = "".join(
     f'{name}{{gpu="{gpu}",UUID="GPU-{gpu}",Hostname="n1",pod="p"}} {value}\n'
@@ -82,10 +82,9 @@ def target(running: Path) -> Iterator[str]:  # noqa: F811
         def log_message(self, *_: Any) -> None:
             """Scrapes are not news."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    with served(server):
         yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def test_every_query_of_every_dashboard_returns_data(target: str, tmp_path: Path) -> None:

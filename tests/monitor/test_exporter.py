@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -32,6 +31,7 @@ from assay_payloads.sampling.gpus import GPU_COLUMNS
 from assay_payloads.sampling.node import COLUMNS
 from command_line import assay as typed
 from conftest import require
+from http_servers import served
 
 NAMES = 'a "quoted"\nname\\'
 RESULT = NewestResult("s", "t", "here", "b", "1x1", "throughput", "images/s", 10.0, 9.0, None, 5)
@@ -155,8 +155,7 @@ def until(url: str, expression: str) -> list[dict[str, Any]]:
 def test_a_real_prometheus_scrapes_a_real_run(running: Path, tmp_path: Path) -> None:  # noqa: F811
     shown(running)
     server, url = monitoring.monitor_server("127.0.0.1:0", runs=running)
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(server):
         target = url.removeprefix("http://").removesuffix("/metrics")
         rules = subprocess.run(
             [sys.executable, "-m", "assay", "monitor", "rules"], capture_output=True, text=True, check=True
@@ -171,7 +170,6 @@ def test_a_real_prometheus_scrapes_a_real_run(running: Path, tmp_path: Path) -> 
             assert until(there, "assay_rank_off == 1")[0]["metric"]["rank"] == "1"
             for rule in RULES:
                 query(there, rule.expression)  # Prometheus accepts each
-        server.shutdown()
 
 
 @pytest.mark.parametrize("address", ["9850", "host", ":", "127.0.0.1:99999", "127.0.0.1:x"])
@@ -192,16 +190,10 @@ def test_the_textfile_is_whole_and_its_name_one_that_is_read(tmp_path: Path) -> 
 
 def test_a_client_that_sends_nothing_keeps_no_scrape_waiting(tmp_path: Path) -> None:
     server, address = api.monitor_server("127.0.0.1:0", runs=tmp_path)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served(server):
         idle = socket.create_connection(("127.0.0.1", server.server_port))
         with idle, urllib.request.urlopen(address, timeout=10) as answer:
             assert b"assay_build_info" in answer.read()
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_damaged_session_hides_no_running_trial(running: Path) -> None:  # noqa: F811

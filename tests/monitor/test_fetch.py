@@ -28,6 +28,7 @@ from assay.telemetry import recorded
 from assay.telemetry.agreement import agreement
 from command_line import assay as typed
 from conftest import require
+from http_servers import served
 
 STEP_S, RUN_S = 15, 600
 DCGM_GPUS: Mapping[str, Callable[[float], float]] = {  # a GPU's values at a time since the run's begin
@@ -208,12 +209,11 @@ def answering(
         def log_message(self, *_: Any) -> None:
             """Not news."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with served(server):
         yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def matrix(*values: Any) -> bytes:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from test_live import running, shown  # noqa: F401 - a fixture
 from assay.monitor.rules import RULES
 from command_line import assay as typed
 from conftest import require
+from http_servers import served
 
 
 @contextmanager
@@ -61,10 +61,9 @@ def webhook() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
         def log_message(self, *_: Any) -> None:
             """What arrives is in the queue."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    with served(server):
         yield f"http://127.0.0.1:{server.server_port}/", got
-        server.shutdown()
 
 
 def children(pid: int) -> set[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socketserver
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import http_servers
 from assay.errors import InputError
 from assay.monitor import nccl_ras_answers
 from assay.monitor.nccl_ras import RasWatch, watch
@@ -81,14 +81,9 @@ def served(answers: Sequence[bytes], *, format_answer: bytes = b"OK\n") -> Itera
             if self.rfile.readline() == b"VERBOSE STATUS\n" and left:
                 self.wfile.write(left.pop(0))
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection)
+    with http_servers.served(server):
+        yield f"127.0.0.1:{server.server_address[1]}"
 
 
 def of(*counts: int) -> list[RasCommunicator]:

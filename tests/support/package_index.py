@@ -6,12 +6,13 @@ import base64
 import hashlib
 import io
 import json
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from http_servers import served
 
 
 @dataclass
@@ -129,11 +130,5 @@ def serving(releases: Sequence[Release]) -> Iterator[PackageIndex]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     index.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with served(server):
         yield index
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,13 +8,14 @@ import os
 import shutil
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from http_servers import served
 
 KEY, SECRET = "assaytestkey", "assay-test-secret-8f31c2d7"
 BUILD = "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0"
@@ -118,12 +119,8 @@ def failing(url: str, every: int = 10) -> Iterator[tuple[str, list[int]]]:
             pass
 
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    try:
+    with served(proxy):
         yield f"http://127.0.0.1:{proxy.server_port}", failed
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
 
 
 def listens(port: int) -> bool:
