@@ -98,7 +98,7 @@ def test_a_size_that_is_not_the_official_one_is_said(
     [
         pytest.param("segmentation", {}, "it is not A2D2's directory", marks=pytest.mark.long),
         ("resnet50", {}, "train is missing: expected train/ and val/"),
-        ("matmul", {}, "trains on no data set; expected one of resnet50"),
+        pytest.param("matmul", {}, "trains on no data set; expected one of resnet50", marks=pytest.mark.long),
         ("segmentation", {"camera": 5}, "camera: Input should be a valid string"),
     ],
 )

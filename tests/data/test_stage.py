@@ -69,7 +69,7 @@ def test_what_is_staged_is_the_chosen_part_byte_for_byte(a2d2: Path, manifest: P
     assert api.scan_data(near, catalog=tmp_path / "near.duckdb").read == 12
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_any_moment_nothing_half_copied_is_taken_for_whole(tmp_path: Path) -> None:
     root, frames = tmp_path / "data", []
     chance = random.Random(3)

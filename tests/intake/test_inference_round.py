@@ -71,6 +71,7 @@ def test_language_models_are_judged_by_their_tokens(runs: dict[str, InferenceRun
     assert (run.score.value, run.score.unit) == (pytest.approx(3063.02, abs=1), "tokens/s")
 
 
+@pytest.mark.long
 def test_every_accepted_result_reached_its_accuracy_and_only_what_is_wrong_is_doubted(
     runs: dict[str, InferenceRun],
 ) -> None:

@@ -126,7 +126,9 @@ def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(
     ("term", "state", "words"),
     [
         ("TERM_MEMLIMIT", JobState.FAILED, "used more memory than LSF allotted: raise `mem`"),
-        ("TERM_PREEMPT", JobState.LOST, "TERM_PREEMPT: job killed after preemption"),
+        pytest.param(
+            "TERM_PREEMPT", JobState.LOST, "TERM_PREEMPT: job killed after preemption", marks=pytest.mark.long
+        ),
     ],
 )
 def test_what_lsf_itself_ends_has_its_cause(

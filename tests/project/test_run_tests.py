@@ -68,6 +68,7 @@ def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) ->
     assert parts == ["cluster", "slurm", "hosts", "others", "trainings", "cluster-broken", "hosts-slowed"]
 
 
+@pytest.mark.long
 def test_three_that_pass_only_alone_fail_the_run(tmp_path: Path) -> None:
     code, said = run(tmp_path, FLAKY.format(flaky=3))
     assert (code, said[-1]) == (1, "8 passed, 0 failed, 1 skipped")

@@ -192,8 +192,8 @@ def elsewhere(site: ServedSite, place: Path, *words: str) -> Result:
     [
         ("compare", "first", "--json"),
         ("gate", "first:b", "--baseline", "first:a", "--json"),
-        ("list",),
-        ("explain", "drift", "--json"),
+        pytest.param(("list",), marks=pytest.mark.long),
+        pytest.param(("explain", "drift", "--json"), marks=pytest.mark.long),
         ("compare", "frist"),
     ],
 )
