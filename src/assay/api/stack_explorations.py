@@ -14,9 +14,10 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.records import Comparison, FailureKind
+    from assay.records import Comparison, FailureKind, Scalar
     from assay.run.progress import Tell
-    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe, Workshop
+    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe
+    from assay.stacks.exploring.images import ImageRecipe, StackImage
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
     from assay.stacks.exploring.space import Space, StackChoice
@@ -141,17 +142,17 @@ class _Exploration:
     command_line: Sequence[str]
     spent_s: float = 0.0
     candidates: dict[str, ExploredStack] = field(default_factory=dict)  # by name, in the order proposed
-    environments: dict[str, Environment] = field(default_factory=dict)
+    environments: dict[str, Environment | StackImage] = field(default_factory=dict)
 
     def run(self) -> ExplorationResult:
-        from assay.stacks.exploring.environments import Workshop
         from assay.stacks.exploring.journal import Journal
         from assay.stacks.exploring.measuring import Measuring
 
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
-        self.workshop: Workshop = Workshop(self.folder, self.spec.content.build_timeout)
-        self.space: Space = self._space()
         self.measuring: Measuring = Measuring(self.spec.work, self.runs_dir, self.progress, self.command_line)
+        self.measuring.check(self._options())
+        self.workshop = self._workshop()
+        self.space: Space = self._space()
         self._build_incumbent()
         ended: Ended | None = None
         number = 0
@@ -162,6 +163,24 @@ class _Exploration:
             for environment in self.environments.values():
                 self.workshop.remove(environment)
         return self._result(ended)
+
+    def _workshop(self) -> Any:
+        """A Workshop or an ImageWorkshop: each builds the recipes and removes the places of its own kind."""
+        from assay.stacks.engines import ENGINES
+        from assay.stacks.exploring.environments import Workshop
+        from assay.stacks.exploring.images import ImageWorkshop
+        from assay.stacks.exploring.spec import image_option
+
+        content = self.spec.content
+        if not content.in_images:
+            return Workshop(self.folder, content.build_timeout)
+        return ImageWorkshop(
+            self.folder,
+            content.build_timeout,
+            ENGINES[content.images.engine],
+            tuple(content.images.build_options),
+            image_option(content.launcher) or "image",
+        )
 
     # What there is to explore ---------------------------------------------------------------------------
 
@@ -333,7 +352,7 @@ class _Exploration:
         if done["failure"]:
             self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
 
-    def _same_as(self, candidate: ExploredStack, place: Environment) -> str:
+    def _same_as(self, candidate: ExploredStack, place: Environment | StackImage) -> str:
         """The incumbent or an earlier candidate with the same environment and variables; "" if none."""
         variables = self._variables(candidate.choice)
         for name, environment in self.environments.items():
@@ -346,7 +365,7 @@ class _Exploration:
                 return name
         return ""
 
-    def _recipe(self, choice: StackChoice) -> EnvironmentRecipe:
+    def _recipe(self, choice: StackChoice) -> EnvironmentRecipe | ImageRecipe:
         from assay.stacks.exploring.dimensions import recipe_of
 
         return recipe_of(self.spec, self.space, choice)
@@ -359,23 +378,27 @@ class _Exploration:
     def _record(
         self,
         candidate: ExploredStack,
-        recipe: EnvironmentRecipe,
-        place: Environment | BuildFailure,
+        recipe: EnvironmentRecipe | ImageRecipe,
+        place: Environment | StackImage | BuildFailure,
         failure: BuildFailure | None,
     ) -> None:
         """Keep a build's failure where all observations of stacks are read from."""
         from assay.api.stack_hardware import hardware_here, provenance_here
         from assay.records import Observation, Stack
-        from assay.stacks.exploring.environments import BuildFailure, packages_of
+        from assay.stacks.exploring.environments import BuildFailure
+        from assay.stacks.exploring.images import ImageRecipe
         from assay.stacks.recorded import record
         from assay.stacks.stack import stack_of
 
         if failure is None:
             return
-        packages = {} if isinstance(place, BuildFailure) else packages_of(place.lock)
+        packages = {} if isinstance(place, BuildFailure) else place.packages
         packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
-        here = stack_of(provenance_here(recipe.interpreter.path))
-        system = {} if here is None else dict(here.system)
+        system: dict[str, Scalar] = {}
+        if not isinstance(recipe, ImageRecipe) and (
+            here := stack_of(provenance_here(recipe.interpreter.path))
+        ):
+            system = dict(here.system)
         settings = {f"env.{key}": value for key, value in self._variables(candidate.choice).items()}
         stack = Stack(system, packages, settings=settings)
         session = f"{self.spec.name}/{candidate.name}"
@@ -458,9 +481,10 @@ class _Exploration:
 
     def _system(self, name: str) -> dict[str, Any]:
         choice = self.space.incumbent if name == INCUMBENT else self.candidates[name].choice
-        python = self.environments[name].python
-        env = self._variables(choice)
-        return {"launcher": "local", **self.spec.content.options, "python": python, "env": env}
+        return {**self._options(), **self.environments[name].options, "env": self._variables(choice)}
+
+    def _options(self) -> dict[str, Any]:
+        return {**self.spec.content.options, "launcher": self.spec.content.launcher}
 
     # The answer -----------------------------------------------------------------------------------------
 

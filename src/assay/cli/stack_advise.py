@@ -276,6 +276,8 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         (question,) = questions([c])
         verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
         yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        if c.verdict == "undecided" and c.ratio.low is not None:
+            yield f"     why: {c.reason}"
         if candidate.through:
             yield f"     never measured in one session: compared through {_listed(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")

@@ -165,7 +165,8 @@ def _doubts(
     found = {(doubt.code, doubt.evidence): doubt for one in (*a, *b) for doubt in one.doubts}
     if replication == "runs":
         sessions = sorted({one.session for one in (*a, *b)})
-        evidence = f"all runs are of session {', '.join(sessions)}"
+        named = f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
+        evidence = f"all runs are of {named}"
         found["one-session", evidence] = doubts.KINDS["one-session"].doubt(evidence)
     apart = not all(one.interleaved for one in (*a, *b))
     if method == "welch" or (method == "linked" and apart):

@@ -9,12 +9,12 @@ from typing import Literal
 
 from assay.records import digest_of
 
-Kind = Literal["package", "python", "env"]
+Kind = Literal["package", "python", "base", "env"]
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """Something that varies: a package's version, the interpreter, or a variable.
+    """Something that varies: a package's version, the interpreter, the base image, or a variable.
 
     values  as text, at least one
     """
