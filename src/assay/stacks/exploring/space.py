@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from assay.records import digest_of
 
+INCUMBENT: Final = "incumbent"
+"""Name of what is used today, next to those of the candidates."""
 Kind = Literal["package", "python", "base", "env"]
 
 
