@@ -234,6 +234,32 @@ def test_security_excludes_vulnerable_versions_and_the_others_flag_them(
         advise_stack("fastmath", goal="security", runs=tmp_path / "runs")
 
 
+def test_what_the_index_says_of_vulnerabilities_excludes_and_flags(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    known = {"id": "PYSEC-1", "aliases": ["CVE-1"], "fixed_in": ["2.1"], "summary": "reads any file"}
+    for one in index.releases:
+        if (one.name, one.version) == ("fastmath", "2.0"):
+            one.vulnerabilities = [known, {**known, "id": "PYSEC-2", "withdrawn": "2026-01-01"}]
+    words = ("fastmath", "--runs", tmp_path / "runs", "--advisories", "index")
+    flagged = assay_says(*words, "--goal", "latest")
+    assert flagged.exit_code == 1, flagged.output
+    assert "! vulnerable: fastmath 2.0: PYSEC-1, CVE-1: reads any file; fixed in 2.1" in flagged.stderr
+    assert "PYSEC-2" not in flagged.stderr
+    secure = assay_says(*words, "--goal", "security")
+    assert secure.exit_code == 0, secure.output
+    assert "fastmath==1.0" in secure.stdout
+
+
+def test_an_index_that_says_nothing_of_vulnerabilities_is_an_error(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    for one in index.releases:
+        one.vulnerabilities = None
+    with pytest.raises(HostError, match="known vulnerabilities is unknown"):
+        advise_stack("fastmath", goal="latest", advisories="index", runs=tmp_path / "runs")
+
+
 @pytest.mark.parametrize(
     ("version", "affected"),
     [("1.9", False), ("2.0", True), ("2.0+cu128", True), ("2.4.1", True), ("2.5", False), ("3.0", True)],

@@ -46,8 +46,8 @@ _MOST_SHOWN = 8
 )
 @click.option(
     "--advisories",
-    type=click.Path(path_type=Path, exists=True),
-    help="Known vulnerabilities in the OSV format: all.zip, a folder, or a file. No service is asked.",
+    metavar="PATH|index",
+    help="Known vulnerabilities in the OSV format: all.zip, a folder, or a file. `index` asks uv's index.",
 )
 @click.option(
     "--max-age",
@@ -82,7 +82,7 @@ def command(
     hardware: str | None,
     python: str | None,
     platform: str | None,
-    advisories: Path | None,
+    advisories: str | None,
     max_age_s: float,
     margin: float | None,
     output: Path | None,
@@ -297,14 +297,14 @@ def _safety(found: StackAdvice) -> Iterator[str]:
     if found.excluded:
         yield f"Excluded as vulnerable: {', '.join(found.excluded)}."
     if found.vulnerable is None:
-        yield "Vulnerabilities: not checked; --advisories names a database."
+        yield "Vulnerabilities: not checked; --advisories names a database, or index."
         return
     for one in found.vulnerable:
         fixed = f"; fixed in {', '.join(one.fixed)}" if one.fixed else ""
         names = ", ".join((one.id, *one.aliases))
         yield f"! vulnerable: {one.package} {one.version}: {names}: {one.summary}{fixed}"
     if not found.vulnerable:
-        yield "Vulnerabilities: none known in the database."
+        yield "Vulnerabilities: none known."
 
 
 def _indented(failure: Observation) -> Iterator[str]:
