@@ -21,6 +21,7 @@ class Release:
 
     requires  its dependencies
     yanked    why it was withdrawn; None: it was not
+    vulnerabilities  as PyPI's JSON has them; None: the index says nothing about them
     module    source of its only module, which has the package's name
     """
 
@@ -31,6 +32,7 @@ class Release:
     module: str = ""
     uploaded: str = "2026-01-01T00:00:00Z"
     wrong_hash: bool = False
+    vulnerabilities: Sequence[Mapping[str, object]] | None = ()
 
     @property
     def filename(self) -> str:
@@ -109,6 +111,14 @@ def serving(releases: Sequence[Release]) -> Iterator[PackageIndex]:
             if parts[0] == "simple" and any(one.name == parts[-1] for one in index.releases):
                 self._answer(
                     json.dumps(index.page(parts[-1])).encode(), "application/vnd.pypi.simple.v1+json"
+                )
+            elif parts[0] == "pypi" and (
+                found := [r for r in index.releases if [r.name, r.version] == parts[1:3]]
+            ):
+                listed = found[0].vulnerabilities
+                self._answer(
+                    json.dumps({} if listed is None else {"vulnerabilities": listed}).encode(),
+                    "application/json",
                 )
             elif parts[-1].endswith(".metadata"):
                 (release,) = [r for r in index.releases if f"{r.filename}.metadata" == parts[-1]]

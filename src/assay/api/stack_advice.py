@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
     from assay.records import HardwareClass, Observation, Scalar
     from assay.stacks.advice import Candidate, Evidence, Goal
-    from assay.stacks.advisories import Advisory, AdvisoryDatabase
+    from assay.stacks.advisories import Advisory, AdvisorySource
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.predictions import IndicatorPrediction, MetricSeries
     from assay.stacks.resolving import Lock, Target
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
+INDEX: Final = "index"
+"""Instead of a database of advisories: what the package index says."""
+_PYPI: Final = "https://pypi.org/simple"
 _MOST_EXCLUDED: Final = 50  # vulnerable versions that are excluded before giving up
 _THREADS: Final = "OMP_NUM_THREADS"
 _MOST_RESOLVED: Final = 6  # candidates of which the size and age are shown
@@ -126,7 +130,7 @@ def advise_stack(
     hardware    the beginning of a hardware class's digest; None: this machine's
     python      of the target, like 3.12; None: this one
     platform    of the target, as uv names it; None: this one
-    advisories  a database in the OSV format: zip, folder or file
+    advisories  a database in the OSV format: zip, folder or file; or `index`: what the package index says
     max_age_s   older observations don't decide
 
     Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
@@ -178,14 +182,14 @@ def advise_stack(
     )
 
 
-def _check(goal: str, workload: str | None, database: AdvisoryDatabase | None) -> None:
+def _check(goal: str, workload: str | None, database: AdvisorySource | None) -> None:
     from assay.stacks.advice import GOALS
     from assay.stacks.predictions import INDICATORS
 
     if goal not in GOALS:
         raise InputError(f"{goal!r} is not a goal; choose from {', '.join(GOALS)}")
     if goal == "security" and database is None:
-        raise InputError("the goal security needs a database of advisories: --advisories all.zip")
+        raise InputError("the goal security needs a database of advisories: --advisories all.zip, or index")
     if workload == INDICATORS:
         raise InputError(
             f"{INDICATORS} is not a workload that advice is for; name the workload that you run, and "
@@ -261,10 +265,13 @@ def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowl
     return known(runs_dir, progress)
 
 
-def _database(path: str | PathLike[str] | None) -> AdvisoryDatabase | None:
+def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
     from assay.stacks.advisories import AdvisoryDatabase
+    from assay.stacks.index_advisories import IndexAdvisories
 
-    return None if path is None else AdvisoryDatabase.read(Path(path))
+    if source == INDEX:
+        return IndexAdvisories(os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL") or _PYPI)
+    return None if source is None else AdvisoryDatabase.read(Path(source))
 
 
 def _hardware(found: Knowledge, wanted: str | None) -> HardwareClass:
@@ -307,7 +314,7 @@ def _lock_of(
 
 
 def _without_vulnerable(
-    words: Sequence[str], target: Target, latest: Lock, database: AdvisoryDatabase
+    words: Sequence[str], target: Target, latest: Lock, database: AdvisorySource
 ) -> tuple[Lock, tuple[str, ...]]:
     """The newest versions without a known vulnerability. Raises InputError if there are none."""
     from assay.stacks.resolving import resolve
@@ -361,7 +368,7 @@ def _figures(
     target: Target,
     evidence: Evidence,
     requirements: Sequence[Requirement],
-    database: AdvisoryDatabase | None,
+    database: AdvisorySource | None,
 ) -> tuple[CandidateFigures, ...]:
     """The candidates next to the goals that compete; size and age are unknown if one can't be resolved."""
     from assay.stacks.advice import front

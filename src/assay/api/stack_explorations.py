@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from assay.api.evidence import reindex, runs_directory
 from assay.errors import InputError, Problem
+from assay.stacks.exploring.space import INCUMBENT
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from assay.api.stack_exploration_builds import StackBuilder
     from assay.records import Comparison, FailureKind
     from assay.run.progress import Tell
-    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe, Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
     from assay.stacks.exploring.space import Space, StackChoice
     from assay.stacks.exploring.spec import Spec
 
-INCUMBENT = "incumbent"
 MAX_STACKS = 20
 Ended = Literal["every stack tried", "most stacks", "time is up"]
 
@@ -141,26 +141,27 @@ class _Exploration:
     command_line: Sequence[str]
     spent_s: float = 0.0
     candidates: dict[str, ExploredStack] = field(default_factory=dict)  # by name, in the order proposed
-    environments: dict[str, Environment] = field(default_factory=dict)
 
     def run(self) -> ExplorationResult:
-        from assay.stacks.exploring.environments import Workshop
+        from assay.api.stack_exploration_builds import StackBuilder, options_of
         from assay.stacks.exploring.journal import Journal
         from assay.stacks.exploring.measuring import Measuring
 
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
-        self.workshop: Workshop = Workshop(self.folder, self.spec.content.build_timeout)
-        self.space: Space = self._space()
         self.measuring: Measuring = Measuring(self.spec.work, self.runs_dir, self.progress, self.command_line)
-        self._build_incumbent()
+        self.measuring.check(options_of(self.spec))
+        self.space: Space = self._space()
+        self.builder: StackBuilder = StackBuilder(
+            self.spec, self.space, self.runs_dir, self.folder, self.journal, self.say
+        )
+        self.builder.make_incumbent()
         ended: Ended | None = None
         number = 0
         while ended is None:
             number += 1
             ended = self._batch(number)
         if not self.keep:
-            for environment in self.environments.values():
-                self.workshop.remove(environment)
+            self.builder.remove_all()
         return self._result(ended)
 
     # What there is to explore ---------------------------------------------------------------------------
@@ -247,152 +248,32 @@ class _Exploration:
 
     # Building -------------------------------------------------------------------------------------------
 
-    def _build_incumbent(self) -> None:
-        from assay.stacks.exploring.environments import BuildFailure
-
-        recipe = self._recipe(self.space.incumbent)
-        place = self.workshop.locked(recipe)
-        failure = place if isinstance(place, BuildFailure) else None
-        if not isinstance(place, BuildFailure):
-            self.say(f"{INCUMBENT}: {self.space.incumbent}")
-            failure = self.workshop.build(recipe, place)
-            self.environments[INCUMBENT] = place
-        if failure is not None:
-            reason = failure.log.read_text().strip()
-            raise InputError(
-                f"{reason}\n{self.spec.where('incumbent')}: the incumbent {failure.kind}: see above"
-            )
-
     def _make(self, name: str, left: int) -> bool:
         """Whether the candidate can be measured; it is built then.
 
         left  builds of the batch from this one on
         """
-        from assay.stacks.exploring.environments import BuildFailure
+        from dataclasses import replace
 
-        candidate = self.candidates[name]
-        done = next((line for line in self.journal.of("made") if line["name"] == name), None)
-        if done is not None:
-            self.spent_s += done["seconds"]
-            if done["same_as"] or done["failure"]:
-                self._note_made(name, done)
-                return False
-        recipe = self._recipe(candidate.choice)
-        began = time.monotonic()
-        place = self.workshop.locked(recipe)
-        same_as = "" if isinstance(place, BuildFailure) else self._same_as(candidate, place)
-        failure = place if isinstance(place, BuildFailure) else None
-        if not isinstance(place, BuildFailure) and not same_as:
-            self.environments[name] = place
-            if done is None or self._is_needed(name):
-                self.say(f"{name}: {candidate.choice}: building{self._build_time_left(left)}")
-                failure = self.workshop.build(recipe, place)
-        if done is None:
-            self._record(candidate, recipe, place, failure)
-            self.journal.add(
-                "made",
-                name=name,
-                seconds=time.monotonic() - began,
-                same_as=same_as,
-                failure=None if failure is None else failure.kind,
-                why="" if failure is None else failure.why,
-                log="" if failure is None else str(failure.log),
-            )
-            done = self.journal.lines[-1]
-            self.spent_s += done["seconds"]
-        self._note_made(name, done)
+        one = self.candidates[name]
+        done = self.builder.make(name, one.choice, left, needed=self._is_needed(name))
+        self.spent_s += done["seconds"]
+        self.candidates[name] = replace(
+            one,
+            failure=done["failure"],
+            why=done["why"],
+            log=done["log"],
+            same_as=done["same_as"],
+            lock=self.builder.lock_of(name),
+        )
+        if done["failure"]:
+            self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
         return not (done["same_as"] or done["failure"])
-
-    def _build_time_left(self, left: int) -> str:
-        """How long this many builds may take, by those so far; "" before the first has ended."""
-        from assay.units import counted, human_seconds
-
-        took = [line["seconds"] for line in self.journal.of("made") if not line["same_as"]]
-        if not took:
-            return ""
-        time_left = human_seconds(left * sum(took) / len(took))
-        return f", about {time_left} for {counted(left, 'build')}"
 
     def _is_needed(self, name: str) -> bool:
         """Whether more trials of it will run."""
         last = [line for line in self.journal.of("rung") if name in line["ran"]]
         return not last or name in last[-1]["kept"]
-
-    def _note_made(self, name: str, done: Mapping[str, Any]) -> None:
-        from dataclasses import replace
-
-        environment = self.environments.get(name)
-        self.candidates[name] = replace(
-            self.candidates[name],
-            failure=done["failure"],
-            why=done["why"],
-            log=done["log"],
-            same_as=done["same_as"],
-            lock="" if environment is None else str(environment.lock),
-        )
-        if done["failure"]:
-            self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
-
-    def _same_as(self, candidate: ExploredStack, place: Environment) -> str:
-        """The incumbent or an earlier candidate with the same environment and variables; "" if none."""
-        variables = self._variables(candidate.choice)
-        for name, environment in self.environments.items():
-            choice = self.space.incumbent if name == INCUMBENT else self.candidates[name].choice
-            if (
-                name != candidate.name
-                and environment.key == place.key
-                and self._variables(choice) == variables
-            ):
-                return name
-        return ""
-
-    def _recipe(self, choice: StackChoice) -> EnvironmentRecipe:
-        from assay.stacks.exploring.dimensions import recipe_of
-
-        return recipe_of(self.spec, self.space, choice)
-
-    def _variables(self, choice: StackChoice) -> dict[str, str]:
-        from assay.stacks.exploring.dimensions import variables_of
-
-        return variables_of(self.spec, self.space, choice)
-
-    def _record(
-        self,
-        candidate: ExploredStack,
-        recipe: EnvironmentRecipe,
-        place: Environment | BuildFailure,
-        failure: BuildFailure | None,
-    ) -> None:
-        """Keep a build's failure where all observations of stacks are read from."""
-        from assay.api.stack_hardware import hardware_here, provenance_here
-        from assay.records import Observation, Stack
-        from assay.stacks.exploring.environments import BuildFailure, packages_of
-        from assay.stacks.recorded import record
-        from assay.stacks.stack import stack_of
-
-        if failure is None:
-            return
-        packages = {} if isinstance(place, BuildFailure) else packages_of(place.lock)
-        packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
-        here = stack_of(provenance_here(recipe.interpreter.path))
-        system = {} if here is None else dict(here.system)
-        settings = {f"env.{key}": value for key, value in self._variables(candidate.choice).items()}
-        stack = Stack(system, packages, settings=settings)
-        session = f"{self.spec.name}/{candidate.name}"
-        record(
-            self.runs_dir,
-            Observation(
-                stack,
-                hardware_here(),
-                None,
-                None,
-                session,
-                time.time(),
-                failure=failure.kind,
-                why=failure.why,
-                log=str(failure.log),
-            ),
-        )
 
     # Measuring ------------------------------------------------------------------------------------------
 
@@ -405,7 +286,7 @@ class _Exploration:
         for rung, look in enumerate(schedule(most), 1):
             if not running or (rung > 1 and self._time_is_up):
                 break
-            systems = {name: self._system(name) for name in (INCUMBENT, *running)}
+            systems = {name: self.builder.system(name) for name in (INCUMBENT, *running)}
             self.say(f"batch {batch}, blocks {blocks + 1} to {look}: {INCUMBENT} and {', '.join(running)}")
             self.spent_s += self.measuring.run(systems, look - blocks, (batch, rung))
             blocks = look
@@ -440,27 +321,10 @@ class _Exploration:
         return kept
 
     def _drop(self, names: Sequence[str]) -> None:
-        """Remove the environments that nothing will run in any more."""
-        if self.keep:
-            return
-        in_use = {
-            self.environments[name].key for name in (INCUMBENT, *self.candidates) if self._in_use(name, names)
-        }
-        for name in names:
-            environment = self.environments[name]
-            if environment.key not in in_use:
-                self.workshop.remove(environment)
-
-    def _in_use(self, name: str, dropped: Sequence[str]) -> bool:
-        if name not in self.environments or name in dropped:
-            return False
-        return name == INCUMBENT or self._is_needed(name)
-
-    def _system(self, name: str) -> dict[str, Any]:
-        choice = self.space.incumbent if name == INCUMBENT else self.candidates[name].choice
-        python = self.environments[name].python
-        env = self._variables(choice)
-        return {"launcher": "local", **self.spec.content.options, "python": python, "env": env}
+        """Remove what nothing will run in any more."""
+        if not self.keep:
+            in_use = [n for n in self.candidates if n not in names and self._is_needed(n)]
+            self.builder.remove(names, in_use=(INCUMBENT, *in_use))
 
     # The answer -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,8 +46,8 @@ _MOST_SHOWN = 8
 )
 @click.option(
     "--advisories",
-    type=click.Path(path_type=Path, exists=True),
-    help="Known vulnerabilities in the OSV format: all.zip, a folder, or a file. No service is asked.",
+    metavar="PATH|index",
+    help="Known vulnerabilities in the OSV format: all.zip, a folder, or a file. `index` asks uv's index.",
 )
 @click.option(
     "--max-age",
@@ -82,7 +82,7 @@ def command(
     hardware: str | None,
     python: str | None,
     platform: str | None,
-    advisories: Path | None,
+    advisories: str | None,
     max_age_s: float,
     margin: float | None,
     output: Path | None,
@@ -221,6 +221,8 @@ def _reasons(found: StackAdvice) -> Iterator[str]:
         more = len(found.candidates) - _MOST_SHOWN
         if more > 0:
             yield f"  and {more} more: --json has all"
+        if not evidence.latest and found.goal == "performance":
+            yield "The newest versions were not measured here: whether they are faster is unknown."
     else:
         yield "No observation of such a stack on this hardware."
     if evidence.foreign or evidence.stale:
@@ -274,11 +276,18 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         (question,) = questions([c])
         verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
         yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        if c.verdict == "undecided" and c.ratio.low is not None:
+            yield f"     why: {c.reason}"
+        if candidate.through:
+            yield f"     never measured in one session: compared through {_listed(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")
-    logs = sorted({one.session for one in candidate.observations})
-    yield f"     sessions: {', '.join(logs[:3])}{' …' if len(logs) > 3 else ''}"
+    yield f"     sessions: {_listed(sorted({one.session for one in candidate.observations}))}"
     for failure in candidate.failures[:2]:
         yield from _indented(failure)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
 
 
 def _safety(found: StackAdvice) -> Iterator[str]:
@@ -288,14 +297,14 @@ def _safety(found: StackAdvice) -> Iterator[str]:
     if found.excluded:
         yield f"Excluded as vulnerable: {', '.join(found.excluded)}."
     if found.vulnerable is None:
-        yield "Vulnerabilities: not checked; --advisories names a database."
+        yield "Vulnerabilities: not checked; --advisories names a database, or index."
         return
     for one in found.vulnerable:
         fixed = f"; fixed in {', '.join(one.fixed)}" if one.fixed else ""
         names = ", ".join((one.id, *one.aliases))
         yield f"! vulnerable: {one.package} {one.version}: {names}: {one.summary}{fixed}"
     if not found.vulnerable:
-        yield "Vulnerabilities: none known in the database."
+        yield "Vulnerabilities: none known."
 
 
 def _indented(failure: Observation) -> Iterator[str]:

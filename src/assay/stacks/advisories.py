@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -36,6 +36,14 @@ class Advisory:
     version: str
     summary: str
     fixed: tuple[str, ...]
+
+
+class AdvisorySource(Protocol):
+    """What knows of vulnerabilities: a database, or a package index."""
+
+    def of(self, versions: Mapping[str, str]) -> list[Advisory]:
+        """Those that affect these versions, by package."""
+        ...
 
 
 class AdvisoryDatabase:

@@ -49,6 +49,14 @@ class BuildEngine(Protocol):
         """Run a program in a new container without a network, which is removed."""
         ...
 
+    def has(self, tag: str) -> bool:
+        """Whether an image of this tag is here."""
+        ...
+
+    def remove(self, tag: str) -> None:
+        """Remove the image of this tag, if it is here; layers that others use stay."""
+        ...
+
 
 @dataclass(frozen=True)
 class Podman:
@@ -71,6 +79,15 @@ class Podman:
             shell.run([self.name, "rm", "--force", name], timeout_s=_QUERY_TIMEOUT_S)
             raise
 
+    def has(self, tag: str) -> bool:
+        """Whether an image of this tag is here."""
+        return shell.run([self.name, "image", "exists", tag], timeout_s=_QUERY_TIMEOUT_S).ok
+
+    def remove(self, tag: str) -> None:
+        """Remove the image of this tag, if it is here; layers that others use stay."""
+        if self.has(tag):
+            _done([self.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
+
 
 @dataclass(frozen=True)
 class Buildah:
@@ -91,6 +108,15 @@ class Buildah:
             return shell.run(words, timeout_s=timeout_s)
         finally:
             shell.run([self.name, "rm", container], timeout_s=_QUERY_TIMEOUT_S)
+
+    def has(self, tag: str) -> bool:
+        """Whether an image of this tag is here."""
+        return shell.run([self.name, "inspect", "--type", "image", tag], timeout_s=_QUERY_TIMEOUT_S).ok
+
+    def remove(self, tag: str) -> None:
+        """Remove the image of this tag, if it is here; layers that others use stay."""
+        if self.has(tag):
+            _done([self.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
 
 
 ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buildah()}

@@ -11,8 +11,10 @@ from packaging.utils import canonicalize_name
 from assay.errors import InputError, Problem
 from assay.stacks import uv
 from assay.stacks.exploring.environments import EnvironmentRecipe, versions_of
+from assay.stacks.exploring.images import ImageRecipe
 from assay.stacks.exploring.space import Dimension, Space, StackChoice
 from assay.stacks.exploring.spec import Spec, VersionRange
+from assay.stacks.image import DEFAULT_BASE
 from assay.stacks.uv import Interpreter, UvError
 
 
@@ -28,6 +30,8 @@ def dimensions(spec: Spec) -> list[Dimension]:
         for at, python in enumerate(pythons):
             interpreter(spec, python, at)
         found.append(Dimension("python", "python", tuple(pythons)))
+    if vary.base:
+        found.append(Dimension("base", "base", tuple(vary.base)))
     found += [Dimension("env", name, tuple(values)) for name, values in vary.env.items() if values]
     return found
 
@@ -74,6 +78,8 @@ def incumbent_values(spec: Spec) -> dict[str, str]:
     }
     if vary.python and incumbent.python:
         found["python"] = incumbent.python
+    if vary.base and incumbent.base:
+        found["base"] = incumbent.base
     return found | {f"${name}": value for name, value in incumbent.env.items() if name in vary.env}
 
 
@@ -83,12 +89,20 @@ def incumbent_python(spec: Spec) -> Interpreter:
     return interpreter(spec, stated) if stated else _running()
 
 
-def recipe_of(spec: Spec, space: Space, choice: StackChoice) -> EnvironmentRecipe:
-    """What uv builds for a choice."""
+def recipe_of(spec: Spec, space: Space, choice: StackChoice) -> EnvironmentRecipe | ImageRecipe:
+    """What is built for a choice: an environment by uv, or an image if the specification names bases."""
     pins = [f"{d.name}=={choice[d.key]}" for d in space.dimensions if d.kind == "package"]
     varied = {d.name for d in space.dimensions if d.kind == "package"}
     fixed = spec.content.incumbent.packages
     pins += [f"{name}=={version}" for name, version in fixed.items() if canonicalize_name(name) not in varied]
+    if spec.content.in_images:
+        base = next((choice[d.key] for d in space.dimensions if d.kind == "base"), None)
+        return ImageRecipe(
+            base or spec.content.incumbent.base or DEFAULT_BASE,
+            spec.requirements,
+            tuple(pins),
+            tuple(spec.content.imports),
+        )
     python = next((choice[d.key] for d in space.dimensions if d.kind == "python"), None)
     return EnvironmentRecipe(
         incumbent_python(spec) if python is None else interpreter(spec, python),

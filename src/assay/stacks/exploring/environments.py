@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +68,19 @@ class Environment:
         return str(self.path / "bin" / "python")
 
     @property
+    def options(self) -> Mapping[str, str]:
+        """Of a system that runs in it."""
+        return {"python": self.python}
+
+    @property
     def key(self) -> str:
         """Equal for equal interpreters and locks."""
         return self.path.name
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Name → version of each package of the lock."""
+        return packages_of(self.lock)
 
 
 @dataclass(frozen=True)

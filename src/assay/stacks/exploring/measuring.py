@@ -86,6 +86,10 @@ class Measuring:
         self.stated = planned.primary_metric
         return spent_s({one.run.id: [one.run] for one in found})
 
+    def check(self, system: Mapping[str, Any]) -> None:
+        """Raise InputError, at the lines of the user's file, if such a system can't run what is measured."""
+        self._parsed({"incumbent": system, "candidate": system}, 3, (0, 0))
+
     def last_line(self, run: Run) -> str:
         """What a failed run's first rank to fail printed last."""
         return last_words.last_line(self._attempts[run.id], run.exits)
@@ -113,13 +117,11 @@ class Measuring:
                 metrics=plan.metrics_of(),
             )
         except InputError as error:  # at the lines of the file that the user wrote
-            at = {"systems.json": "options"}
-            raise InputError(
-                [
-                    Problem(self.work.where(at.get(Path(one.where).name, "measure")), one.what)
-                    for one in error.problems
-                ]
-            ) from error
+            problems = []
+            for one in error.problems:
+                key = "options" if one.where.startswith(places.file) else "measure"
+                problems.append(Problem(self.work.where(key), one.what))
+            raise InputError(problems) from error
 
     def _complete(self, name: str, digest: str) -> Session | None:
         """The session of an equal plan that is complete: its rung is over."""

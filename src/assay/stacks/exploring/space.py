@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from assay.records import digest_of
 
-Kind = Literal["package", "python", "env"]
+INCUMBENT: Final = "incumbent"
+"""Name of what is used today, next to those of the candidates."""
+Kind = Literal["package", "python", "base", "env"]
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """Something that varies: a package's version, the interpreter, or a variable.
+    """Something that varies: a package's version, the interpreter, the base image, or a variable.
 
     values  as text, at least one
     """

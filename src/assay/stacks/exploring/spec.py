@@ -16,7 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
+from assay.launch import SYSTEM_MODELS
 from assay.stacks.exploring.measuring import MeasuredWork
+from assay.stacks.image import base_image
 from assay.stacks.requirement_files import logical_lines
 from assay.suite import document
 from assay.suite.document import Document
@@ -47,6 +49,21 @@ Range = Annotated[str, AfterValidator(_range)]
 VersionText = Annotated[str, AfterValidator(_version)]
 Python = Annotated[
     str, Field(min_length=1, description="A version such as '3.12', or an interpreter's path.")
+]
+
+
+def _base(text: str) -> str:
+    try:
+        base_image(text, mpi=False)
+    except InputError as error:
+        raise ValueError(error.problems[0].what) from error
+    return text
+
+
+Base = Annotated[
+    str,
+    AfterValidator(_base),
+    Field(description="A base image as `assay stack containerfile --base` has it: debian12, or NAME=IMAGE."),
 ]
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
 
@@ -84,6 +101,7 @@ class Vary(BaseModel):
     python: list[Python] | Literal["installed"] = Field(
         [], description="Versions or paths of interpreters; `installed`: all that uv finds on this machine."
     )
+    base: list[Base] = Field([], description="Base images; each stack is then built as an image.")
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], list[str]] = Field(
         {}, description="Variable → its values: OMP_NUM_THREADS: ['1', '2']."
     )
@@ -96,7 +114,17 @@ class Incumbent(BaseModel):
 
     packages: dict[str, VersionText] = Field({}, description="Package → version; others as uv resolves them.")
     python: Python | None = Field(None, description="Version or path; default: the one that runs Assay.")
+    base: Base | None = Field(None, description="Its base image; each stack is then built as an image.")
     env: Variables = Field({}, description="Variable → value.")
+
+
+class Images(BaseModel):
+    """How images are built."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine: Literal["podman", "buildah"] = Field("podman", description="The program that builds.")
+    build_options: list[str] = Field([], description="Further options of its `build`: [--network=host].")
 
 
 class SpecFile(BaseModel):
@@ -120,7 +148,13 @@ class SpecFile(BaseModel):
         [], description="Modules that a stack must be able to import; default: those of the requirements."
     )
     options: dict[str, Any] = Field(
-        {}, description="Options of the launcher `local` for every stack: pin_cpus."
+        {},
+        description="Launcher and its options for every stack, as in systems.yaml: {launcher: slurm, "
+        "partition: gpu}; default: `local`, and `podman` for images.",
+    )
+    images: Images = Field(
+        default_factory=Images,  # type: ignore[arg-type]  # pydantic calls it without arguments
+        description="How images are built, if bases are named.",
     )
     search: Literal["random", "one-factor", "tpe"] = Field("tpe", description="How candidates are chosen.")
     wheels: list[str] = Field([], description="Directories with wheels of your own, besides the index.")
@@ -132,6 +166,16 @@ class SpecFile(BaseModel):
     batch: int = Field(4, ge=1, le=16, description="Candidates that start together, in the same blocks.")
     build_timeout: Duration = Field(default=600.0, description="A build that takes longer is ended.")
     seed: int = Field(1, ge=0, lt=2**31, description="Orders the candidates and the trials.")
+
+    @property
+    def in_images(self) -> bool:
+        """Whether stacks are images, and not environments."""
+        return bool(self.vary.base or self.incumbent.base)
+
+    @property
+    def launcher(self) -> str:
+        """What runs the trials."""
+        return str(self.options.get("launcher", "podman" if self.in_images else "local"))
 
 
 @dataclass(frozen=True)
@@ -186,7 +230,7 @@ def load(path: Path) -> Spec:
     requirements, wrong = _requirements(content, directory, source)
     measure, more = _measure(content, directory, source)
     problems += [*wrong, *more, *_unknown_packages(content, requirements, source)]
-    problems += _missing_wheels(content, directory, source)
+    problems += [*_missing_wheels(content, directory, source), *_not_with_images(content, source)]
     if problems:
         raise InputError(problems)
     return Spec(content, tuple(requirements), measure, directory, source)
@@ -251,6 +295,31 @@ def _missing_wheels(content: SpecFile, directory: Path, source: Document) -> Ite
             yield Problem(source.where("wheels", at), f"wheels: {directory / name} is not a directory")
 
 
+def _not_with_images(content: SpecFile, source: Document) -> Iterator[Problem]:
+    """What stacks that are images can't have, and launchers that run none."""
+    if not content.in_images:
+        return
+    used = {
+        ("vary", "python"): content.vary.python,
+        ("incumbent", "python"): content.incumbent.python,
+        ("wheels",): content.wheels,
+        ("offline",): content.offline,
+    }
+    for path, value in used.items():
+        if value:
+            what = "images have the Python of their base, and packages of the index only; remove it"
+            yield Problem(source.where(*path), f"{'.'.join(path)}: {what}")
+    if content.launcher in SYSTEM_MODELS and image_option(content.launcher) is None:
+        what = f"options: the launcher {content.launcher} runs no images; choose podman or kubernetes"
+        yield Problem(source.where("options"), what)
+
+
+def image_option(launcher: str) -> str | None:
+    """The option of a launcher that names the image of its trials; None if it has none."""
+    fields = SYSTEM_MODELS[launcher].model_fields
+    return next((name for name in ("image", "container_image") if name in fields), None)
+
+
 def _unknown_packages(content: SpecFile, requirements: list[str], source: Document) -> Iterator[Problem]:
     """Varied packages that nothing requires: their versions would be installed for nothing."""
     names = set()
@@ -263,5 +332,6 @@ def _unknown_packages(content: SpecFile, requirements: list[str], source: Docume
         if canonicalize_name(name) not in names:
             what = f"vary.packages: {name} is not among the requirements; add it there"
             yield Problem(source.where("vary", "packages", name), what)
-    if not (content.vary.packages or content.vary.python or content.vary.env):
+    vary = content.vary
+    if not (vary.packages or vary.python or vary.base or vary.env):
         yield Problem(source.where("vary"), "nothing varies, so the incumbent is the only stack")
