@@ -49,8 +49,8 @@ def test_a_step_is_told_to_the_digit_that_its_interval_carries(
 def test_the_first_sentence_names_the_worst_step_though_a_better_one_is_larger() -> None:
     both = made([*nightly(FALL), *nightly([1.0] * 7 + [1.4] * 6, system="there")])
     assert re.fullmatch(
-        r"On here resnet50 throughput on 1 worker changed by −\d.* %\), worse, at the session of "
-        r"2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
+        r"On here resnet50 throughput on 1 worker changed by −\d.* %\), worse, at session "
+        r"night-07 of 2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
         history.lead(both),
     )
 

@@ -113,9 +113,9 @@ def way(step: LevelShift) -> str:
 
 
 def at(history: History, step: LevelShift) -> str:
-    """`at the session of 2026-03-05 02:15 UTC`: the most likely first session at the new level."""
+    """`at session NAME of 2026-03-05 02:15 UTC`: the most likely first session at the new level."""
     entry = history.entries[step.before]
-    return f"at the session of {when(entry.at)} UTC" if entry.dated else f"at session {entry.session}"
+    return f"at session {entry.session}" + f" of {when(entry.at)} UTC" * entry.dated
 
 
 def began(history: History, step: LevelShift) -> str:
