@@ -119,7 +119,8 @@ class _CommandElsewhere(click.Command):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Options and arguments, for the usage line of an error."""
-        return (super() if self._command is None else self._command).collect_usage_pieces(ctx)
+        own = super().collect_usage_pieces(ctx)
+        return own if self._command is None else self._command.collect_usage_pieces(ctx)
 
     def _forward(self) -> None:
         from assay.cli.remote_commands import forward
