@@ -34,7 +34,7 @@ SUPPORT = ROOT / "tests" / "support"  # what several tests share: contracts, sta
 # Their names are unique: one imports from another what both read, wherever it lies.
 sys.path += sorted({str(path.parent) for path in (ROOT / "tests").rglob("test_*.py")})
 # Examples of a property: `make test-all` tries many. Not by time: a busy machine is no failure.
-settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("few", max_examples=12, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)
 settings.load_profile(os.environ.get("ASSAY_TEST_EXAMPLES", "few"))
 CHROMIUM_ARGUMENTS = (

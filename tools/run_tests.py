@@ -3,9 +3,10 @@
     python tools/run_tests.py          all except those marked `long`
     python tools/run_tests.py --all    all of them
 
-A cluster and a batch system are used if ASSAY_TEST_KUBECONFIG and ASSAY_TEST_SLURM name one. SSH servers
-and containers are started if ASSAY_REQUIRE names them or all tests run: they take as long as everything else.
-Tests of a missing service run among the others, where each is skipped with its reason.
+A cluster and a batch system are used if ASSAY_TEST_KUBECONFIG and ASSAY_TEST_SLURM name one. SSH servers,
+containers, a browser and programs such as Prometheus are started if ASSAY_REQUIRE names them or all tests
+run: they take as long as everything else. Tests of a missing service run among the others, where each is
+skipped with its reason.
 
 A part that disrupts a cluster or the network starts after the parts that need it. A part
 that runs in the background prints its output when all have ended. A failed test is then run once more,
@@ -35,6 +36,7 @@ SOME_FAILED = 1  # pytest's exit code; higher codes report problems of pytest it
 MAX_UNSTABLE = 2  # tests per run that may fail next to others and pass alone
 CACHE = Path(".pytest_cache")
 HOSTS = ("ssh", "podman")  # services that the tests start on this machine themselves
+PROGRAMS = ("chromium", "prometheus", "perftest", "iperf3", "fio", "mount-namespaces")  # started many times
 SERVICES = ("kubernetes", "slurm", *HOSTS)  # markers of tests that need one of them
 NO_TEST = "(long and not long)"
 
@@ -134,8 +136,8 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
         Part(
             "others",
             "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
-            # they mostly wait; next to the services' tests, more of them would miss their deadlines
-            at_once=4 if alone else 2,
+            # some wait; next to the services' tests, more of them would miss their deadlines
+            at_once=3 if alone else 2,
             shown=True,
         ),
         # a training takes a core, which services' tests that time something cannot spare; some use the hosts
@@ -157,12 +159,22 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
     return [part for part in parts if not part.needs or not {*part.needs} <= {*absent}]
 
 
+def required() -> list[str]:
+    """What must be there, rather than be skipped."""
+    return os.environ.get("ASSAY_REQUIRE", "").split(",")
+
+
 def absent_services(everything: bool) -> set[str]:
     """Services that are missing, or that this run omits because they take too long."""
     named = {"kubernetes": "ASSAY_TEST_KUBECONFIG", "slurm": "ASSAY_TEST_SLURM"}
     absent = {marker for marker, variable in named.items() if not os.environ.get(variable)}
-    required = os.environ.get("ASSAY_REQUIRE", "").split(",")
-    return absent if everything or not {*HOSTS}.isdisjoint(required) else absent | {*HOSTS}
+    return absent if everything or not {*HOSTS}.isdisjoint(required()) else absent | {*HOSTS}
+
+
+def left_out(everything: bool, absent: Collection[str]) -> list[str]:
+    """What tests do without although this machine may have it: for its time, and where nothing requires it."""
+    programs = [] if everything else [program for program in PROGRAMS if program not in required()]
+    return [*(HOSTS if absent.issuperset(HOSTS) else ()), *programs]
 
 
 def run(parts: Iterable[Part]) -> list[int]:
@@ -181,10 +193,11 @@ def main() -> int:
     if everything:  # also selects more examples of each property: tests/conftest.py reads it
         os.environ["ASSAY_TEST_EXAMPLES"] = "many"
     absent = absent_services(everything)
-    if absent.issuperset(HOSTS):
-        os.environ["ASSAY_LEAVE_OUT"] = ",".join(HOSTS)
+    os.environ["ASSAY_LEAVE_OUT"] = ",".join(left_out(everything, absent))
     # hundreds of processes import the same files: compile them once, before many do it at the same time
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # each of several processes would otherwise start a thread per core, which wait for each other by spinning
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not any(Path("tests").rglob("*-pytest-*.pyc")):
         subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq"], stdout=DEVNULL, check=False)
     parts = parts_of("{}" if everything else "({}) and not long", absent)

@@ -172,6 +172,7 @@ def test_sessions_that_are_named_together_widen_the_interval_by_what_lies_betwee
     assert len(whole.supply.sessions) == 4
 
 
+@pytest.mark.long
 def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
     dice, held, runs = random.Random(20261124), 0, 600
     for _ in range(runs):

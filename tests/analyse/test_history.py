@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from assay import cli
 from assay.analyse.history import FALSE_ALARM, FEWEST_SESSIONS, Split, split
+from conftest import long_but
 
 
 def assay(*words: str | Path) -> Result:
@@ -74,7 +75,7 @@ def test_a_step_between_values_without_noise_is_certain() -> None:
     assert step.ratio.value == pytest.approx(math.exp(0.1))
 
 
-@pytest.mark.parametrize("n", [6, 15, 40])
+@pytest.mark.parametrize("n", long_but(1, [6, 15, 40]))
 def test_without_a_step_one_is_told_in_about_5_percent(n: int) -> None:
     times = 1500
     alarms = sum(bool(found.steps) for _, found in simulated(n, times)) / times

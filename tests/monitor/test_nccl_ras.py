@@ -18,6 +18,7 @@ from assay.monitor import nccl_ras_answers
 from assay.monitor.nccl_ras import RasWatch, watch
 from assay.monitor.nccl_ras_answers import RasCommunicator, RasRank, parse
 from command_line import assay as typed
+from conftest import long_but
 
 
 def answer(counts: Sequence[int], missing: Sequence[dict[str, Any]] = (), **changes: Any) -> bytes:
@@ -125,7 +126,7 @@ def test_a_job_that_hung_before_is_named_after_ten_minutes() -> None:
     assert watched.stalls[0].behind[0].rank == 1
 
 
-@pytest.mark.parametrize("step_s", [1.0, 60.0])
+@pytest.mark.parametrize("step_s", long_but(1, [60.0, 1.0]))
 def test_of_healthy_jobs_at_most_5_in_100_have_a_rank_named(step_s: float) -> None:
     random, named, jobs = np.random.default_rng(7), 0, 100
     for _ in range(jobs):

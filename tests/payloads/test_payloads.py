@@ -104,7 +104,7 @@ RANKS = [(name, ranks) for name in SMALL for ranks in (1, 2) if (name, ranks) !=
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
-        pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 or of[0] == "resnet50" else [])
+        pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 or of[0] in ("resnet50", "membw") else [])
         for of in RANKS
     ],
 )

@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import altair
+import jsonschema
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -416,12 +418,14 @@ def test_what_a_log_says_can_not_become_part_of_the_page() -> None:
 
 
 def test_every_chart_has_a_caption_its_figures_in_words_and_units_on_its_axes() -> None:
+    vega_lite = jsonschema.Draft7Validator(altair.load_schema())
     drawn = charts.charts(made())
     assert {chart.kind for chart in drawn} == {"forest", "runs", "scaling", "series", "timeline"}
     for chart in drawn:
         assert chart.caption
         assert re.search(r"\d", chart.words)
         json.dumps(chart.spec, allow_nan=False)
+        assert not [*vega_lite.iter_errors(chart.spec)]
     titles = json.dumps([chart.spec for chart in drawn if chart.kind == "runs"])
     assert '"throughput, GFLOP/s"' in titles
     assert '"time to train, s"' in titles

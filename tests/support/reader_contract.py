@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -161,8 +162,9 @@ class ReaderContract:
     def test_a_number_that_is_none_or_too_large_ends_no_reading_and_is_no_figure(
         self, read: Read, log: str
     ) -> None:
-        for place in re.finditer(r"\d+(?:\.\d+)?", log):
-            for other in NO_FIGURES:
+        every = os.environ.get("ASSAY_TEST_EXAMPLES") == "many"
+        for at, place in enumerate(re.finditer(r"\d+(?:\.\d+)?", log)):
+            for other in NO_FIGURES if every else NO_FIGURES[at % len(NO_FIGURES) :][:1]:
                 for figure in read(log[: place.start()] + other + log[place.end() :]).figures:
                     numbers = (figure.value * factor(figure.unit)[0], *figure.at.values())
                     assert all(map(math.isfinite, numbers)), (place, other[:9], figure)

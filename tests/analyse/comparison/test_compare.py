@@ -20,6 +20,7 @@ from assay.analyse.statistics import intervals
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
+from conftest import long_but
 from stated_runs import metrics, result, side
 
 MARGIN = 0.02
@@ -344,7 +345,7 @@ def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_55_of_1000()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", long_but(1, [5, 3, 10]))
 def test_under_drift_blocks_hold_what_back_to_back_runs_do_not(n: int) -> None:
     """A drift of one spread up and down over the session, which the shuffle spreads over both sides."""
     rng, sets = np.random.default_rng(n), 20_000

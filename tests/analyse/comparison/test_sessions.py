@@ -80,6 +80,7 @@ def test_what_would_decide_is_counted_in_sessions_where_they_are_replicated() ->
     assert found.runs_needed.of == "sessions"
 
 
+@pytest.mark.long
 def test_luck_of_sessions_fools_runs_and_not_sessions() -> None:
     """Sessions spread by 0.5 % and runs within one by 0.05 %; no difference between the systems."""
     rng, sets, fooled_runs, fooled_sessions = np.random.default_rng(2), 300, 0, 0

@@ -415,7 +415,7 @@ def test_clean_runs_raise_any_of_the_four_in_at_most_five_per_cent(n: int) -> No
     assert any_alarm(n, sets=2000, seed=9) <= FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("code", POWER)
 def test_the_stated_rates_are_those_of_a_simulation(code: str) -> None:
     row, stated = ROWS[code], POWER[code]
@@ -429,7 +429,7 @@ def test_the_stated_rates_are_those_of_a_simulation(code: str) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_loss_that_falls_is_hardly_ever_taken_for_one_that_does_not() -> None:
     dice = random.Random(4)
 

@@ -96,6 +96,7 @@ def test_it_is_held_at_every_point_and_system() -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_system_exactly_at_the_requirement_is_passed_and_failed_in_at_most_55_of_1000_each() -> None:
     rng, sets = np.random.default_rng(11), 2000
     verdicts = [held(side(v), 1.0).verdict for v in np.exp(rng.normal(0, 0.02, (sets, 5))).tolist()]

@@ -129,6 +129,15 @@ def test_a_job_object_that_somebody_deleted_is_a_stop_and_no_loss() -> None:
     assert outcome(seen(told, pods=[gone], removed=True, asked=True)).state is JobState.CANCELLED
 
 
+def test_a_secret_that_went_with_the_deleted_job_is_not_the_cause_but_a_dead_node_is() -> None:
+    words = "missing", "secret s does not exist", "not found", "create it"
+    status = outcome(seen(causes=[Cause(*words, final=True, extent=Extent.SYSTEM)], removed=True))
+    assert (status.state, status.extent) == (JobState.STOPPED, Extent.TRIAL)
+    assert status.cause.endswith("the cluster also said: secret s does not exist (not found); create it")
+    dead = Cause("node", "node2 died", "NotReady", "wait", final=True, platform=True)
+    assert outcome(seen(causes=[dead], removed=True)).state is JobState.LOST
+
+
 def test_an_end_that_was_asked_for_is_a_cancel_whatever_the_pods_say() -> None:
     assert outcome(seen(pods=[pod(exit_code=137)], asked=True)).state is JobState.CANCELLED
 

@@ -184,7 +184,11 @@ class Follower:
             self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it forever
             self._end()
         elif any(cause.final for cause in self._hindered):
-            self._end()
+            self._look_at_job()
+            if (
+                not self._job_is_removed
+            ):  # else what it lacks may have been deleted with it, as its pods will be
+                self._end()
 
     def _not_taken_up(self, pods: JobPods) -> list[Cause]:
         """Pods are missing, and nothing says why."""

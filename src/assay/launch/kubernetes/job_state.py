@@ -61,7 +61,8 @@ def outcome(seen: JobEvidence) -> JobStatus:
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
-    extent = seen.causes[0].extent if seen.causes and not seen.asked else Extent.TRIAL
+    ended_by_someone = state in (JobState.CANCELLED, JobState.STOPPED)
+    extent = seen.causes[0].extent if seen.causes and not ended_by_someone else Extent.TRIAL
     begun = told or JobStatus(state, started_at=_first_start(seen.pods), ended_at=_last_end(seen.pods))
     return _with(replace(begun, extent=extent), state, cause, seen)
 
@@ -97,11 +98,13 @@ def _with(told: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> Jo
 
 def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
     """Why a job ended whose keepers could not all report."""
-    if seen.causes:
-        first = seen.causes[0]
-        return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
-    if seen.removed:
-        return JobState.STOPPED, REMOVED
+    first = seen.causes[0] if seen.causes else None
+    if first is not None and first.platform:
+        return JobState.LOST, f"{first}{_where(seen)}"
+    if seen.removed:  # a cause of the job's may be its effect: a pod finds its Secret gone
+        return JobState.STOPPED, f"{REMOVED}; the cluster also said: {first}" if first else REMOVED
+    if first is not None:
+        return JobState.FAILED, f"{first}{_where(seen)}"
     for pod in seen.pods:
         exit_code, message = _exit(pod)
         if exit_code and pod["metadata"]["uid"] not in seen.deleted:
