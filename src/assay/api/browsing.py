@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-    from assay.store import Filter, SortOrder
+    from assay.store import Filter, SessionCounts, SortOrder
 
 MOST_ROWS = 1000  # of a page
 _MAKING_S = 60.0  # that an index may take to be made, and what is new meanwhile may be missing in it
@@ -76,6 +76,21 @@ def browse(
         return RowPage(listed(directory, chosen, limit, by, (at - 1) * limit), total, at, pages)
 
     return answered(directory, question)
+
+
+def newest_sessions(
+    limit: int, *, one_per_suite: bool = False, runs: str | PathLike[str] | None = None
+) -> Sequence[SessionCounts]:
+    """The newest sessions, or each suite's newest, as the index has them; the newest first.
+
+    Raises InputError if there are no runs.
+    """
+    from assay import store
+    from assay.run.answered import answered
+
+    directory = runs_directory(runs)
+    ready(directory)
+    return answered(directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite))
 
 
 def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:
