@@ -70,6 +70,46 @@ def test_the_older_version_is_advised_if_it_is_shown_to_be_faster(
     assert 'name = "fastmath"' in (tmp_path / "out" / "pylock.toml").read_text()
 
 
+def explored(runs: Path, *, fast: float) -> None:
+    """Two batches next to a stack of another Python, which is the only link between them, and the fastest."""
+    today = {**SLOW, "package.base": "1.1", "python.version": "3.12.1"}
+    for suite, name, facts in (("one", "new", SLOW), ("two", "old", FAST)):
+        made = results({"today": today, name: facts}, speeds={"today": 2.0, "old": fast}, suite=suite)
+        store.update(runs, made)
+
+
+def test_stacks_that_only_one_of_another_python_links_are_compared_through_it(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    explored(tmp_path / "runs", fast=1.5)
+    done = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
+    assert done.exit_code == 0, done.output
+    assert "install fastmath 1.0" in done.stderr
+    assert "faster than the reference" in done.stderr
+    assert "never measured in one session: compared through fastmath 2.0, Python 3.12.1" in done.stderr
+    found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")
+    assert {one.candidate.stack.system["python.version"] for one in found.candidates} == {"3.11.7"}
+
+
+def test_a_stack_that_is_slower_through_a_common_one_is_not_advised(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    explored(tmp_path / "runs", fast=0.8)
+    found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")
+    assert found.lock.versions["fastmath"] == "2.0"
+    assert found.decided
+
+
+def test_newest_versions_that_were_not_measured_are_said_to_be_unknown(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    older = {**FAST, "package.base": "1.1"}
+    made = results({"a": FAST, "b": older}, speeds={"b": 1.06}, sessions=4)
+    store.update(tmp_path / "runs", made)
+    done = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
+    assert "The newest versions were not measured here: whether they are faster is unknown." in done.stderr
+
+
 def test_what_is_advised_becomes_a_container_file_with_the_same_lock(
     tmp_path: Path, index: PackageIndex
 ) -> None:

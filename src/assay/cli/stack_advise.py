@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -221,6 +221,8 @@ def _reasons(found: StackAdvice) -> Iterator[str]:
         more = len(found.candidates) - _MOST_SHOWN
         if more > 0:
             yield f"  and {more} more: --json has all"
+        if not evidence.latest and found.goal == "performance":
+            yield "The newest versions were not measured here: whether they are faster is unknown."
     else:
         yield "No observation of such a stack on this hardware."
     if evidence.foreign or evidence.stale:
@@ -274,11 +276,16 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         (question,) = questions([c])
         verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
         yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        if candidate.through:
+            yield f"     never measured in one session: compared through {_listed(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")
-    logs = sorted({one.session for one in candidate.observations})
-    yield f"     sessions: {', '.join(logs[:3])}{' …' if len(logs) > 3 else ''}"
+    yield f"     sessions: {_listed(sorted({one.session for one in candidate.observations}))}"
     for failure in candidate.failures[:2]:
         yield from _indented(failure)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
 
 
 def _safety(found: StackAdvice) -> Iterator[str]:

@@ -104,7 +104,8 @@ class Comparison:
 
     ratio        geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
     n            runs of A and of B that count
-    method       `welch` or `paired`; "" without an interval
+    mean_b       if the method is `linked`, what B would give in the sessions of A
+    method       `welch`, `paired`, or `linked`: by sessions that link stacks; "" without an interval
     verdict      of B relative to A, in the metric's better-direction
     reason       why the verdict is what it is, as text a person can act on
     by_margin    the verdict's whole interval is beyond the margin

@@ -1,9 +1,9 @@
 """Which observed stack to use for a goal, and why: only what was measured decides.
 
 Candidates are the observed stacks that meet the requirements on the hardware class. Each is compared with the
-reference by the sessions that measured both, and what may be claimed of all of them jointly counts, because
-the best of many looks better than it is. Observations on other hardware, and those that are too old, are
-counted and don't decide.
+reference by the sessions that link them, also through stacks that don't meet the requirements and are never
+chosen. What may be claimed of all of them jointly counts, because the best of many looks better than it is.
+Observations on other hardware, and those that are too old, are counted and don't decide.
 
 Performance indicators never decide by themselves. One that is shown to order stacks like the workload
 (`predictions.py`) is used where the workload's own figures decide nothing.
@@ -18,7 +18,8 @@ from typing import Final, Literal
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from assay.analyse.stacks.effects import Level, compare_stacks, level
+from assay.analyse.stacks.effects import Level, level
+from assay.analyse.stacks.linked import LinkedStacks
 from assay.analyse.statistics.families import corrected
 from assay.records import Comparison, HardwareClass, Observation, Stack
 from assay.stacks.predictions import (
@@ -43,6 +44,7 @@ class Candidate:
     failures      of stacks with the same packages there
     level         how fast it is
     comparison    with the reference; None for the reference itself
+    through       the stacks that link it to the reference, if no session measured both
     """
 
     name: str
@@ -51,6 +53,7 @@ class Candidate:
     failures: tuple[Observation, ...]
     level: Level
     comparison: Comparison | None = None
+    through: tuple[str, ...] = ()
 
     @property
     def newest(self) -> float:
@@ -69,6 +72,7 @@ class Evidence:
 
     series      what decides; None if nothing was measured
     candidates  the reference first
+    latest      the reference has the versions that a resolver picks without any knowledge
     broken      failures of stacks that meet the requirements and never worked
     foreign     observations left out because they are of other hardware
     stale       observations left out because they are too old
@@ -76,6 +80,7 @@ class Evidence:
 
     series: MetricSeries | None
     candidates: tuple[Candidate, ...]
+    latest: bool
     broken: tuple[Observation, ...]
     foreign: int
     stale: int
@@ -121,11 +126,12 @@ def gather(
     meeting = [one for one in observed if meets(one.stack, requirements, python)]
     local = [one for one in meeting if one.hardware.digest == hardware.digest]
     fresh = [one for one in local if one.at >= since]
-    figures = [one for one in fresh if deciding and (of := series_of(one)) and of.key == deciding.key]
     failures = [one for one in fresh if one.failure is not None]
-    by_stack: dict[str, list[Observation]] = {}
-    for one in figures:
-        by_stack.setdefault(one.stack.digest, []).append(one)
+    measured = _by_software(
+        one
+        for one in observed
+        if deciding and one.at >= since and (of := series_of(one)) and of.key == deciding.key
+    )
     names = [canonicalize_name(one.name) for one in requirements]
     found = [
         Candidate(
@@ -135,12 +141,15 @@ def gather(
             failures=tuple(f for f in failures if f.stack.packages == of[0].stack.packages),
             level=level(of),
         )
-        for of in _merged(by_stack.values())
+        for of in measured.values()
+        if meets(of[0].stack, requirements, python)
     ]
+    ordered = _reference_first(found, names, latest)
     worked = {str(one.stack.packages) for one in found}
     return Evidence(
         series=deciding,
-        candidates=_compared(_reference_first(found, names, latest), margin),
+        candidates=_compared(ordered, measured, names, margin),
+        latest=bool(ordered) and _is_latest(ordered[0], names, latest),
         broken=tuple(one for one in failures if str(one.stack.packages) not in worked),
         foreign=len(meeting) - len(local),
         stale=len(local) - len(fresh),
@@ -193,40 +202,61 @@ def indicators_of(
     return tuple(one for one in predictions(here) if one.workload.key == series.key)
 
 
-def _merged(stacks: Iterable[list[Observation]]) -> list[list[Observation]]:
+def _by_software(observed: Iterable[Observation]) -> dict[str, list[Observation]]:
     """Observations of the same software together, the newest first."""
-    merged: dict[str, list[Observation]] = {}
-    for of in stacks:
-        merged.setdefault(software_of(of[0].stack), []).extend(of)
-    return [sorted(of, key=lambda one: -one.at) for of in merged.values()]
+    found: dict[str, list[Observation]] = {}
+    for one in observed:
+        found.setdefault(software_of(one.stack), []).append(one)
+    return {software: sorted(of, key=lambda one: -one.at) for software, of in found.items()}
 
 
 def _name(stack: Stack, required: Sequence[str]) -> str:
     return ", ".join(f"{name} {stack.packages[name]}" for name in required) + f" [{stack.digest[:8]}]"
 
 
+def _link_name(stack: Stack, required: Sequence[str]) -> str:
+    """Of a stack that need not meet the requirements, nor be of the same Python."""
+    versions = [f"{name} {stack.packages[name]}" for name in required if name in stack.packages]
+    python = stack.system.get("python.version")
+    return ", ".join([*versions, *([f"Python {python}"] if python else [])]) + f" [{stack.digest[:8]}]"
+
+
+def _is_latest(one: Candidate, names: Sequence[str], latest: Mapping[str, str]) -> bool:
+    return all(one.stack.packages.get(name) == latest.get(name) for name in names)
+
+
 def _reference_first(
     found: list[Candidate], names: Sequence[str], latest: Mapping[str, str]
 ) -> list[Candidate]:
     def place(one: Candidate) -> tuple[bool, int, float]:
-        is_latest = all(one.stack.packages.get(name) == latest.get(name) for name in names)
-        return not is_latest, -one.level.sessions, -one.newest
+        return not _is_latest(one, names, latest), -one.level.sessions, -one.newest
 
     return sorted(found, key=place)
 
 
-def _compared(found: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
+def _compared(
+    found: Sequence[Candidate],
+    measured: Mapping[str, Sequence[Observation]],
+    names: Sequence[str],
+    margin: float,
+) -> tuple[Candidate, ...]:
+    """The reference, and those that have a ratio to it, with verdicts that may be claimed jointly.
+
+    measured  every stack that was measured in the same series: what links the candidates
+    """
     if not found:
         return ()
     reference, *others = found
-    with_ratio = []
+    linked = LinkedStacks(measured)
+    compared = []
     for one in others:
-        names = (reference.name, one.name)
-        comparison = compare_stacks(reference.observations, one.observations, names, margin)
-        if comparison is not None:
-            with_ratio.append(replace(one, comparison=comparison))
-    held = corrected([one.comparison for one in with_ratio if one.comparison is not None])
-    return (reference, *(replace(one, comparison=c) for one, c in zip(with_ratio, held, strict=True)))
+        sides = software_of(reference.stack), software_of(one.stack)
+        result = linked.compare(*sides, (reference.name, one.name), margin)
+        if result is not None:
+            through = tuple(_link_name(measured[by][0].stack, names) for by in result.through)
+            compared.append(replace(one, comparison=result.comparison, through=through))
+    held = corrected([one.comparison for one in compared if one.comparison is not None])
+    return (reference, *(replace(one, comparison=c) for one, c in zip(compared, held, strict=True)))
 
 
 def pick(evidence: Evidence, goal: Goal) -> Candidate | None:

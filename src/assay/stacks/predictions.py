@@ -18,10 +18,10 @@ from typing import Final
 from assay.analyse.stacks.rank_agreement import (
     FEWEST,
     RankedStack,
-    adjusted_levels,
     independent,
     rank_correlation,
 )
+from assay.analyse.stacks.session_fit import session_fits
 from assay.records import (
     Estimate,
     HardwareClass,
@@ -172,8 +172,8 @@ def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
         better = -1 if one.metric is not None and one.metric.better == "lower" else 1
         cell = logs.setdefault((software_of(one.stack), (one.origin, one.session)), [])
         cell += [better * math.log(value) for _, value in one.values]
-    sets = adjusted_levels({at: math.fsum(of) / len(of) for at, of in logs.items()})
-    return {str(stack): (at, level) for at, of in enumerate(sets) for stack, level in of.items()}
+    fits = session_fits([(*cell, math.fsum(of) / len(of)) for cell, of in logs.items()])
+    return {str(stack): (at, level) for at, fit in enumerate(fits) for stack, level in fit.levels.items()}
 
 
 def _kinds(stacks: Sequence[Stack]) -> tuple[list[str], list[str]]:

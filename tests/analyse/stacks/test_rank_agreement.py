@@ -10,7 +10,6 @@ import pytest
 
 from assay.analyse.stacks.rank_agreement import (
     RankedStack,
-    adjusted_levels,
     independent,
     rank_correlation,
 )
@@ -77,12 +76,3 @@ def test_stacks_of_different_strata_and_equal_items_are_not_compared() -> None:
     assert found.value == -1  # although the threads put both figures in the same order
     assert found.n == 7  # and 14 stacks are not 14 independent ones
     assert independent([RankedStack((), 1, 0, 0), RankedStack((), 1, 1, 1)]) == 0
-
-
-def test_a_shift_of_a_session_is_taken_out_of_linked_stacks_only() -> None:
-    cells = {("a", 1): 1.0, ("b", 1): 2.0, ("b", 2): 12.0, ("c", 2): 13.0, ("d", 3): 5.0, ("e", 3): 4.0}
-    linked, others = adjusted_levels(cells)
-    assert linked.keys() == {"a", "b", "c"}
-    assert linked["b"] - linked["a"] == pytest.approx(1)
-    assert linked["c"] - linked["b"] == pytest.approx(1)
-    assert others["d"] - others["e"] == pytest.approx(1)

@@ -5,13 +5,14 @@ compared within the sessions that measured both, and each of these sessions coun
 log-ratios. With one such session, its runs are the unit and the claim is about that session. Stacks that were
 never measured in one session are compared by their sessions' means, if both have several; with fewer there is
 no interval, because the gap between two sessions may be any size next to the spread within them.
-Which of these it is depends on how the stacks were measured, never on the figures.
+Which of these it is depends on how the stacks were measured, never on the figures. For stacks that are linked
+by what others share with them, see `linked.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,9 @@ from assay.units import convert
 
 Pair = tuple[Observation, Observation]
 """Of one session: A's and B's values of the same metric, on the same hardware, of the same workload."""
+
+Sides = tuple[Sequence[Observation], Sequence[Observation]]
+"""The observations of A and of B."""
 
 NEVER_TOGETHER = (
     "they were measured in different sessions, and one of them in one session only: how much a session "
@@ -48,7 +52,7 @@ def level(observed: Sequence[Observation]) -> Level:
     runs = sum(len(one.values) for one in observed)
     if min(value for one in observed for _, value in one.values) <= 0:
         mean = math.fsum(value for one in observed for _, value in one.values) / runs
-        return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
+        return Level(Estimate(mean, None, None, runs, metric.unit), len(_bysession_name(observed)), runs)
     means = session_means(observed)
     if len(means) > 1:
         return Level(intervals.one_mean(means).estimate(metric.unit), len(means), runs)
@@ -61,7 +65,7 @@ def session_means(observed: Sequence[Observation], unit: str = "") -> list[float
     """Mean logarithm of each session's values, each session with the same weight, sorted by name."""
     return [
         math.fsum(logs) / len(logs)
-        for _, of in sorted(_by_session(observed).items())
+        for _, of in sorted(_bysession_name(observed).items())
         if (logs := [log for one in of for log in _logs(one, unit)])
     ]
 
@@ -73,19 +77,20 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
     """
     by_session: dict[str, list[Pair]] = {}
     for pair in pairs:
-        by_session.setdefault(_session(pair[0]), []).append(pair)
+        by_session.setdefault(session_name(pair[0]), []).append(pair)
     if len(by_session) > 1:
         means = [_pair_means(of) for _, of in sorted(by_session.items())]
-        return _comparison(pairs, names, margin, intervals.paired(means), "paired", "sessions")
+        return comparison_of(_sides(pairs), names, margin, intervals.paired(means), "paired", "sessions")
     a, b = max(pairs, key=lambda pair: len(pair[0].values) + len(pair[1].values))
     confidence = max(a.confidence, b.confidence)
     blocks = _blocks(a, b)
     if blocks is not None:
-        interval, method = intervals.paired(blocks, confidence), "paired"
-    else:
-        unit = _unit(a)
-        interval, method = intervals.welch(_logs(a, unit), _logs(b, unit), confidence), "welch"
-    return _comparison([(a, b)], names, margin, interval, method, "runs", confidence)
+        return comparison_of(
+            ((a,), (b,)), names, margin, intervals.paired(blocks, confidence), "paired", "runs", confidence
+        )
+    unit = _unit(a)
+    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence)
+    return comparison_of(((a,), (b,)), names, margin, interval, "welch", "runs", confidence)
 
 
 def between_sessions(
@@ -99,45 +104,33 @@ def between_sessions(
     else:
         centre = math.fsum(means_b) / len(means_b) - math.fsum(means_a) / len(means_a)
         interval = LogInterval(centre, None, len(means_a) + len(means_b), NEVER_TOGETHER)
-    method = "" if interval.half is None else "welch"
-    return _comparison([(a[0], b[0])], names, margin, interval, method, "sessions", sides=(a, b))
+    return comparison_of((a, b), names, margin, interval, "welch", "sessions")
 
 
-def compare_stacks(
-    a: Sequence[Observation], b: Sequence[Observation], names: tuple[str, str], margin: float
-) -> Comparison | None:
-    """B compared with A, by the sessions that measured both if there are any that decide.
-
-    a, b  the observations of one metric of each stack, on the same hardware, of the same workload
-
-    None if a value is not above 0: then there is no ratio.
-    """
-    if not a or not b or min(value for one in (*a, *b) for _, value in one.values) <= 0:
-        return None
-    at_a = {_session(one): one for one in a}
-    pairs = [(at_a[_session(one)], one) for one in b if _session(one) in at_a]
-    several = min(len(at_a), len(_by_session(b))) > 1
-    if len(pairs) > 1 or (pairs and not several):
-        return within_sessions(pairs, names, margin)
-    return between_sessions(a, b, names, margin)
+def _sides(pairs: Sequence[Pair]) -> Sides:
+    return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
 
-def _comparison(
-    pairs: Sequence[Pair],
+def comparison_of(
+    sides: Sides,
     names: tuple[str, str],
     margin: float,
     interval: LogInterval,
-    method: str,
+    method: Literal["paired", "welch", "linked"],
     replication: Literal["runs", "sessions"],
     confidence: float = 0.95,
-    sides: tuple[Sequence[Observation], Sequence[Observation]] | None = None,
+    lost: tuple[float, float] | None = None,
 ) -> Comparison:
-    a, b = sides or (tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
+    """The verdict on B from the interval of its log-ratio to A.
+
+    lost  shares of their time that the sides may have lost to others; None: what their observations say
+    """
+    a, b = sides
     metric, workload = a[0].metric, a[0].workload
     if metric is None or workload is None:
         raise ValueError("a failure can't be compared")
     estimate = interval.estimate("", confidence)
-    lost = _lost(a), _lost(b)
+    lost = lost or (lost_by(a), lost_by(b))
     verdict, reason = decide(estimate, margin, metric.better, lost, names)
     above = None if interval.half is None else ratio_end(interval.half)
     return Comparison(
@@ -147,7 +140,7 @@ def _comparison(
         a=names[0],
         b=names[1],
         mean_a=_mean(a, metric.unit),
-        mean_b=_mean(b, metric.unit),
+        mean_b=_mean(a, metric.unit) * estimate.value if method == "linked" else _mean(b, metric.unit),
         ratio=estimate,
         n=(_runs(a), _runs(b)),
         method="" if interval.half is None else method,
@@ -157,7 +150,7 @@ def _comparison(
         smallest_visible=None if above is None else above - 1,
         doubts=_doubts(a, b, method, replication),
         replication=replication,
-        sessions=(len(_by_session(a)), len(_by_session(b))),
+        sessions=(len(_bysession_name(a)), len(_bysession_name(b))),
         error=interval.error,
         degrees=interval.degrees,
         by_margin=surely_beyond(estimate, margin, metric.better, lost),
@@ -171,12 +164,24 @@ def _doubts(
     """Those of the observations, each once, and what the design leaves open."""
     found = {(doubt.code, doubt.evidence): doubt for one in (*a, *b) for doubt in one.doubts}
     if replication == "runs":
-        evidence = f"all runs are of session {_session(a[0]).partition(' ')[2]}"
+        sessions = sorted({one.session for one in (*a, *b)})
+        evidence = f"all runs are of session {', '.join(sessions)}"
         found["one-session", evidence] = doubts.KINDS["one-session"].doubt(evidence)
-    if method != "paired":
+    apart = not all(one.interleaved for one in (*a, *b))
+    if method == "welch" or (method == "linked" and apart):
         evidence = "the stacks did not run in the same shuffled blocks"
         found["not-interleaved", evidence] = doubts.KINDS["not-interleaved"].doubt(evidence)
     return tuple(sorted(found.values(), key=lambda doubt: doubts.rank(doubt.code)))
+
+
+def positive(observed: Iterable[Observation]) -> bool:
+    """Whether all values are above 0, so that ratios exist."""
+    return all(value > 0 for one in observed for _, value in one.values)
+
+
+def logs_by_block(one: Observation, unit: str) -> list[tuple[int, float]]:
+    """Block and logarithm of each value, in this unit."""
+    return list(zip((block for block, _ in one.values), _logs(one, unit), strict=True))
 
 
 def _blocks(a: Observation, b: Observation) -> list[tuple[float, float]] | None:
@@ -203,14 +208,14 @@ def _pair_means(pairs: Sequence[Pair]) -> tuple[float, float]:
     return math.fsum(x for x, _ in means) / len(means), math.fsum(y for _, y in means) / len(means)
 
 
-def _by_session(observed: Sequence[Observation]) -> dict[str, list[Observation]]:
+def _bysession_name(observed: Sequence[Observation]) -> dict[str, list[Observation]]:
     found: dict[str, list[Observation]] = {}
     for one in observed:
-        found.setdefault(_session(one), []).append(one)
+        found.setdefault(session_name(one), []).append(one)
     return found
 
 
-def _session(one: Observation) -> str:
+def session_name(one: Observation) -> str:
     """Sessions of two parties may have the same name."""
     return f"{one.origin} {one.session}"
 
@@ -230,7 +235,7 @@ def _mean(observed: Sequence[Observation], unit: str) -> float:
     return math.exp(math.fsum(means) / len(means))
 
 
-def _lost(observed: Sequence[Observation]) -> float:
+def lost_by(observed: Sequence[Observation]) -> float:
     """The mean share that the runs may have lost to others."""
     return math.fsum(one.lost_to_others * len(one.values) for one in observed) / _runs(observed)
 

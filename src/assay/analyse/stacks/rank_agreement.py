@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,42 +85,3 @@ def agreement(correlation: float) -> float:
     0.9
     """
     return (1 + correlation) / 2
-
-
-def adjusted_levels(cells: Mapping[tuple[Hashable, Hashable], float]) -> list[dict[Hashable, float]]:
-    """Each stack's level with what its sessions added taken out, for each set of stacks that sessions link.
-
-    cells  (stack, session) → mean logarithm
-
-    A session shifts all of its stacks alike; levels are those of the least squares fit of stack + session.
-    Levels of different sets can't be compared.
-    """
-    import numpy as np
-
-    found = []
-    for linked in _linked(cells):
-        stacks = list(dict.fromkeys(stack for stack, _ in linked))
-        sessions = list(dict.fromkeys(session for _, session in linked))
-        design = np.zeros((len(linked), len(stacks) + len(sessions)))
-        for row, (stack, session) in enumerate(linked):
-            design[row, stacks.index(stack)] = 1
-            design[row, len(stacks) + sessions.index(session)] = 1
-        fit = np.linalg.lstsq(design, np.array([cells[at] for at in linked]), rcond=None)[0]
-        found.append({stack: float(fit[at]) for at, stack in enumerate(stacks)})
-    return found
-
-
-def _linked(cells: Iterable[tuple[Hashable, Hashable]]) -> Iterator[list[tuple[Hashable, Hashable]]]:
-    """The cells of each set of stacks that are linked by sessions, directly or through others."""
-    left = list(cells)
-    while left:
-        stacks, sessions = {left[0][0]}, {left[0][1]}
-        before = 0
-        while before < len(stacks) + len(sessions):
-            before = len(stacks) + len(sessions)
-            for stack, session in left:
-                if stack in stacks or session in sessions:
-                    stacks.add(stack)
-                    sessions.add(session)
-        yield [cell for cell in left if cell[0] in stacks]
-        left = [cell for cell in left if cell[0] not in stacks]

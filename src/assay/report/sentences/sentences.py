@@ -207,7 +207,12 @@ def evidence(question: Question) -> str:
     points = question.comparisons
     n = figures.runs([c.n for c in points])
     replicate = "session" if points[0].replication == "sessions" else "block"
-    method = {"paired": f"paired by {replicate}", "welch": "not paired"}.get(points[0].method, "no interval")
+    methods = {
+        "paired": f"paired by {replicate}",
+        "welch": "not paired",
+        "linked": f"by common {replicate}s",
+    }
+    method = methods.get(points[0].method, "no interval")
     shown = visible(points)
     parts = [f"{n} runs{_in_sessions(points)}", method]
     if len(points) == 1:

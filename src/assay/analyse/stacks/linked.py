@@ -1,0 +1,151 @@
+"""Stacks compared by all sessions that link them: directly, or through stacks that both share sessions with.
+
+Each session gives one figure of each of its stacks, with the shifts of its blocks taken out, and the sessions
+are the unit of replication (`session_fit.py`). Where no stack ran in a second session that links it to the
+others, nothing shows how sessions differ: then the blocks are the unit, and the claim is about these sessions
+only. Which of these it is depends on how the stacks were measured, never on the figures.
+
+For what simulation found about these intervals, see tests/analyse/stacks/test_linked.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.analyse.stacks.effects import (
+    between_sessions,
+    comparison_of,
+    logs_by_block,
+    lost_by,
+    positive,
+    session_name,
+)
+from assay.analyse.stacks.session_fit import Cell, SessionFit, session_fits
+from assay.records import Comparison, Observation
+
+
+@dataclass(frozen=True)
+class LinkedComparison:
+    """B compared with A.
+
+    through  the stacks that link them, if no session measured both
+    """
+
+    comparison: Comparison
+    through: tuple[str, ...]
+
+
+class LinkedStacks:
+    """Observations of one metric of one workload on one hardware class, of several stacks."""
+
+    def __init__(self, observed: Mapping[str, Sequence[Observation]]) -> None:
+        """Prepare comparisons.
+
+        observed  stack → its observations; those with a value that is not above 0 can't be compared
+        """
+        self._observed = {name: tuple(of) for name, of in observed.items() if of and positive(of)}
+        self._sessions = {
+            name: frozenset(session_name(one) for one in of) for name, of in self._observed.items()
+        }
+        runs = list(self._runs())
+        inside = [fit for of in _by_session(runs) for fit in session_fits(of)]
+        self._scatter = _scatter(inside)
+        cells = [
+            (stack, session, level)
+            for session, fit in enumerate(inside)
+            for stack, level in fit.levels.items()
+        ]
+        self._by_sessions = session_fits(cells)
+        self._every_run = runs
+
+    def compare(self, a: str, b: str, names: tuple[str, str], margin: float) -> LinkedComparison | None:
+        """B compared with A; None if either has a value that is not above 0.
+
+        Stacks that nothing links are compared by the means of their sessions, if both have several.
+        """
+        if a not in self._observed or b not in self._observed:
+            return None
+        sides = self._observed[a], self._observed[b]
+        fit = _with(self._by_sessions, a, b)
+        if fit is None:
+            return LinkedComparison(between_sessions(*sides, names, margin), ())
+        through = self._through(a, b)
+        replication: Literal["runs", "sessions"] = "sessions"
+        confidence = 0.95
+        if fit.degrees < 1:
+            replication, confidence = "runs", max(one.confidence for side in sides for one in side)
+            fit = _with(session_fits(self._every_run), a, b) or fit
+        interval = fit.difference(a, b, confidence, self._scatter)
+        return LinkedComparison(
+            comparison_of(
+                sides, names, margin, interval, "linked", replication, confidence, self._lost(a, b, through)
+            ),
+            through,
+        )
+
+    def _runs(self) -> Iterator[Cell]:
+        """Every run, shifted by its block; by its session, if not all of its stacks ran in each block."""
+        every = [one for of in self._observed.values() for one in of]
+        loose = {session_name(one) for one in every if not one.interleaved}
+        for name, of in self._observed.items():
+            unit = of[0].metric.unit if of[0].metric is not None else ""
+            for one in of:
+                session = session_name(one)
+                for block, value in logs_by_block(one, unit):
+                    yield name, (session, None if session in loose else block), value
+
+    def _through(self, a: str, b: str) -> tuple[str, ...]:
+        """The stacks that share sessions with both; those that share any with one, if it takes several."""
+        if self._sessions[a] & self._sessions[b]:
+            return ()
+        others = [name for name in self._observed if name not in (a, b)]
+        common = [o for o in others if all(self._sessions[o] & self._sessions[side] for side in (a, b))]
+        if not common:
+            common = [o for o in others if any(self._sessions[o] & self._sessions[side] for side in (a, b))]
+        return tuple(common)
+
+    def _lost(self, a: str, b: str, through: Sequence[str]) -> tuple[float, float]:
+        """What both sides may have lost to others.
+
+        A common stack that lost time next to B makes B look faster, as if A had lost it.
+        """
+        next_to = [
+            max((lost_by(of) for name in through if (of := self._in_sessions_of(name, side))), default=0.0)
+            for side in (b, a)
+        ]
+        own = lost_by(self._observed[a]), lost_by(self._observed[b])
+        return 1 - (1 - own[0]) * (1 - next_to[0]), 1 - (1 - own[1]) * (1 - next_to[1])
+
+    def _in_sessions_of(self, name: str, side: str) -> list[Observation]:
+        return [one for one in self._observed[name] if session_name(one) in self._sessions[side]]
+
+
+def _with(fits: Sequence[SessionFit], a: str, b: str) -> SessionFit | None:
+    return next((fit for fit in fits if a in fit.levels and b in fit.levels), None)
+
+
+def _by_session(runs: Sequence[Cell]) -> Iterator[list[Cell]]:
+    found: dict[Hashable, list[Cell]] = {}
+    for cell in runs:
+        found.setdefault(cell[1][0], []).append(cell)  # type: ignore[index]  # session, block
+    yield from found.values()
+
+
+def _scatter(fits: Sequence[SessionFit]) -> dict[Hashable, float]:
+    """Stack → the variance of its runs inside sessions over that of all, at least 1."""
+    squares: dict[Hashable, float] = {}
+    degrees: dict[Hashable, float] = {}
+    for fit in fits:
+        for stack, value in fit.squares.items():
+            share = fit.cells[stack] / sum(fit.cells.values())
+            squares[stack] = squares.get(stack, 0.0) + value
+            degrees[stack] = degrees.get(stack, 0.0) + share * fit.degrees
+    whole = math.fsum(squares.values()) / (math.fsum(degrees.values()) or 1.0)
+    return {
+        stack: max(1.0, value / degrees[stack] / whole)
+        for stack, value in squares.items()
+        if whole and degrees[stack]
+    }
