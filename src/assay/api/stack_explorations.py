@@ -151,7 +151,9 @@ class _Exploration:
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
         self.workshop: Workshop = Workshop(self.folder, self.spec.content.build_timeout)
         self.space: Space = self._space()
-        self.measuring: Measuring = Measuring(self.spec.work, self.runs_dir, self.progress, self.command_line)
+        self.measuring: Measuring = Measuring(
+            self.spec.work, self.runs_dir, self.progress, self.command_line, self.spec.content.max_repeats
+        )
         self._build_incumbent()
         ended: Ended | None = None
         number = 0
