@@ -10,6 +10,7 @@ import pytest
 from tests.support.wheels import make_wheel
 
 from assay.api.stack_explorations import ExplorationResult, ExploredStack, explore
+from assay.api.stack_knowledge import list_stacks
 from assay.durable import locked
 from assay.errors import BusyError, InputError
 from assay.records import RunState
@@ -87,6 +88,10 @@ def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observ
     assert {one["failure"] for one in recorded} == {"does not import", "does not install"}
     assert "--hash=sha256" in Path(best.lock).read_text()
     assert not list((found.folder / "environments").iterdir()), "environments are removed"
+    stacks = list_stacks(runs=spec.parent / "runs").stacks
+    measured = [stack for stack in stacks if stack.levels]
+    assert measured
+    assert {stack.sessions for stack in measured} == {1}, "its steps are one session"
     again = _explore(spec)
     assert again.sessions == found.sessions, "what is done is read, not run again"
     assert [one.name for one in again.candidates] == [one.name for one in found.candidates]

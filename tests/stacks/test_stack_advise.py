@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
 
 from advised_stacks import advised_from
 from assay import cli, store
 from assay.api import stack_hardware
 from assay.api.stack_advice import advise_stack
 from assay.errors import HostError, InputError
-from assay.records import HardwareClass
+from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
+from assay.stacks.advice import Evidence, gather
 from assay.stacks.advisories import AdvisoryDatabase
+from assay.stacks.predictions import series_of
 from assay.stacks.resolving import requirements_of
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release
@@ -148,6 +154,41 @@ def test_what_was_not_compared_is_not_called_advice(tmp_path: Path, index: Packa
     assert done.exit_code == 3
     assert "Measured, but not shown to be faster or slower than any other" in done.stderr
     assert "assay stack explore FILE" in done.stderr
+
+
+def test_sessions_while_others_used_the_cpus_do_not_decide_where_there_are_undisturbed_ones() -> None:
+    hardware, dice = HardwareClass("CPU"), random.Random(5)
+    work, rate = StackWorkload("matmul", "1x1", {}), StackMetric("flop_rate", "FLOP/s", "higher")
+    found = []
+    for session in range(9):
+        day, lost = dice.gauss(0, 0.1), 0.0 if session < 3 else 0.5
+        for version, factor in (("2.0", 1.0), ("1.0", 1.3 if lost else 1.0)):
+            values = [(at, math.exp(day + dice.gauss(0, 0.01)) * factor) for at in range(1, 6)]
+            stack = Stack({}, {"fastmath": version})
+            one = Observation(stack, hardware, work, rate, f"s/{session}", 1.0 + session, primary=True)
+            found.append(replace(one, values=tuple(values), interleaved=True, lost_to_others=lost))
+
+    def evidence(observed: list[Observation]) -> Evidence:
+        requirements = [Requirement("fastmath")]
+        deciding = series_of(found[0])
+        return gather(
+            observed,
+            requirements,
+            hardware,
+            python=None,
+            since=0.0,
+            latest={"fastmath": "2.0"},
+            margin=0.02,
+            deciding=deciding,
+        )
+
+    mixed, clean = evidence(found), evidence(found[:6])
+    assert mixed.busy == 12
+    assert [one.comparison for one in mixed.candidates] == [one.comparison for one in clean.candidates]
+    only_busy = evidence(found[6:])
+    assert only_busy.busy == 0, "nothing better is known"
+    assert only_busy.candidates[1].comparison is not None
+    assert only_busy.candidates[1].verdict == "undecided"
 
 
 def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, index: PackageIndex) -> None:

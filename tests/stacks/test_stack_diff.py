@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def test_a_change_comes_with_its_effect_interval_sessions_and_dates(tmp_path: Pa
     assert "9 + 9 runs in 3 + 3 sessions, each counted once; paired by session" in done.stdout
     back = assay_says("diff", "stacks:new", "stacks:old", "--runs", tmp_path)
     assert (back.exit_code, back.stdout.partition("\n")[0]) == (1, "1 change: B is slower than A.")
+
+
+def test_a_system_that_the_newest_edition_lacks_is_named_with_the_words_to_type(tmp_path: Path) -> None:
+    made = results({"old": OLD, "new": NEW}, sessions=2)
+    later = [
+        type(one)(replace(one.run, suite_digest="another"), one.reading, one.provenance)
+        for one in made[6:]
+        if one.run.trial.system == "old"
+    ]
+    store.update(tmp_path, [*made[:6], *later])
+    session = f"stacks/{made[0].run.session}"
+    with pytest.raises(InputError, match=f"the newest that has is {session}:new"):
+        diff_stacks("stacks:old", "stacks:new", runs=tmp_path)
+    assert diff_stacks(f"{session}:old", f"{session}:new", runs=tmp_path).changes
 
 
 def test_sessions_count_together_although_the_kernel_was_updated_between_them(tmp_path: Path) -> None:

@@ -283,7 +283,9 @@ class _Bisection:
             self.limits.error, self.limits.margin, self.limits.max_repeats, line.requires, line.alone
         )
         search = Search(tuple(range(len(line.names))), settings)
-        measuring = Measuring(self.work, self.runs_dir, self.progress, self.command_line)
+        measuring = Measuring(
+            self.work, self.runs_dir, self.progress, self.command_line, self.limits.max_repeats
+        )
         bench = StackBench(self.workshop, self.journal, number, line, search, measuring, self.say)
         self.benches.append(bench)
         for request in _driven(search, bench.answer):

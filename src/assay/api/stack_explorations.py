@@ -148,7 +148,9 @@ class _Exploration:
         from assay.stacks.exploring.measuring import Measuring
 
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
-        self.measuring: Measuring = Measuring(self.spec.work, self.runs_dir, self.progress, self.command_line)
+        self.measuring: Measuring = Measuring(
+            self.spec.work, self.runs_dir, self.progress, self.command_line, self.spec.content.max_repeats
+        )
         self.measuring.check(options_of(self.spec))
         self.space: Space = self._space()
         self.builder: StackBuilder = StackBuilder(

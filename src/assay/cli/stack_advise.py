@@ -225,10 +225,11 @@ def _reasons(found: StackAdvice) -> Iterator[str]:
             yield "The newest versions were not measured here: whether they are faster is unknown."
     else:
         yield "No observation of such a stack on this hardware."
-    if evidence.foreign or evidence.stale:
+    if evidence.foreign or evidence.stale or evidence.busy:
         left = (
             (evidence.foreign, "on other hardware"),
             (evidence.stale, "older than --max-age"),
+            (evidence.busy, "while others used the CPUs"),
         )
         words = " and ".join(f"{counted(n, 'observation')} {why}" for n, why in left if n)
         yield f"Not used: {words}."

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
     """Show how well each performance indicator predicts each workload.
 
-    An indicator predicts a workload if it puts stacks in the same order. The rank correlation (Kendall's)
-    comes with its 95 % interval over stacks, held jointly for all indicators of a workload. Only indicators
-    whose interval lies above 0 are used by `assay stack advise`.
+    An indicator predicts a workload if the steps from one version of a package to the next change both alike.
+    The rank correlation (Kendall's) of steps comes with its 95 % interval, held jointly for all indicators of
+    a workload. Only indicators whose interval lies above 0 are used by `assay stack advise`.
 
-    Stacks are compared if both were measured on the same hardware, in sessions that are linked by common
-    stacks, with the same Python and settings.
+    A step is between stacks that differ in nothing else and were measured on the same hardware, in sessions
+    that are linked by common stacks.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def prediction_lines(found: Sequence[IndicatorPrediction]) -> Iterator[str]:
 
 
 def correlation(one: IndicatorPrediction) -> str:
-    """`rank correlation 0.81 (0.32 to 0.96), 12 stacks: 90 % of pairs in the same order`."""
+    """`rank correlation 0.81 (0.32 to 0.96) over 11 steps, 12 stacks: 90 % of pairs of steps …`."""
     from assay.analyse.stacks.rank_agreement import agreement
 
     c = one.correlation
@@ -91,8 +91,7 @@ def correlation(one: IndicatorPrediction) -> str:
     if c is None:
         return f"rank correlation unknown, {stacks}"
     ends = "no interval" if c.low is None or c.high is None else f"{c.low:.2f} to {c.high:.2f}"
-    independent = "" if c.n == one.stacks else f", {c.n} of them independent"
     return (
-        f"rank correlation {c.value:.2f} ({ends}), {stacks}{independent}: "
-        f"{agreement(c.value):.0%} of pairs in the same order".replace("%", " %")
+        f"rank correlation {c.value:.2f} ({ends}) over {c.n} steps, {stacks}: "
+        f"{agreement(c.value):.0%} of pairs of steps ordered alike".replace("%", " %")
     )

@@ -32,7 +32,7 @@ def document(found: StackAdvice) -> dict[str, Any]:
         "indicators": [prediction(one) for one in found.indicators],
         "candidates": [_candidate(one) for one in found.candidates],
         "newest_measured": evidence.latest,
-        "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale},
+        "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale, "busy": evidence.busy},
         "broken": [{"stack": software(one.stack), **observation(one)} for one in evidence.broken],
         "known_failures": [observation(one) for one in found.known_failures],
         "vulnerable": None if found.vulnerable is None else [asdict(one) for one in found.vulnerable],

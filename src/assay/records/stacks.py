@@ -105,7 +105,8 @@ class Observation:
 
     workload     None if the stack never came to run one
     metric       None for a failure
-    session      `suite/session`, or a digest if another party observed it
+    session      `suite/session`; the name of the exploration or bisection that it is a step of; or a digest,
+                 if another party observed it
     at           when its first run was made, seconds since the epoch
     primary      it is the workload's leading metric
     values       block and value of each run that counts, in the order of the blocks

@@ -13,6 +13,7 @@ from assay.records import Plan
 from assay.run import interim_looks, misfits
 from assay.run.concurrency import Concurrency
 from assay.run.interim_looks import Limits
+from assay.rundir.files import StepOf
 from assay.suite import Suite, Systems, document
 from assay.suite.document import Document
 from assay.suite.findings import unknown
@@ -34,6 +35,7 @@ class RunRequest:
     begun_since   resume only a session that was started at this time or later, seconds since the epoch
     command_line  what was typed, as stored in the session; empty if nothing was
     beside        further files to store in a new session, name → text
+    step_of       the exploration or bisection that a new session is a step of
     """
 
     suite: Path | Suite
@@ -47,6 +49,7 @@ class RunRequest:
     begun_since: float = 0.0
     command_line: Sequence[str] = ()
     beside: Mapping[str, str] = field(default_factory=dict)
+    step_of: StepOf | None = None
 
 
 @dataclass(frozen=True)

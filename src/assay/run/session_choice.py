@@ -170,6 +170,7 @@ def _create(run: PlannedRun) -> Session:
         command_line=tuple(request.command_line),
         suite_file="" if file is None else str(file),
         git={} if file is None else git_state(file.resolve().parent),
+        step_of=request.step_of,
     )
     return rundir.create(request.runs_dir, header, planned, {**_inputs(run), **request.beside})
 

@@ -22,6 +22,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,199}")
 
 
 @dataclass(frozen=True)
+class StepOf:
+    """What a session is a step of: an exploration or a bisection, which is one session to everything else.
+
+    confidence  that an interval from the runs of all steps needs to hold 95 % at all looks
+    """
+
+    name: str
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Header:
     """The contents of `session.json`: who requested what, when, from where.
 
@@ -32,6 +43,7 @@ class Header:
     content       digest of what was imported; "" for what Assay ran itself
     repeated      trial → number of its last attempt when it was marked for repetition: attempts up to it are
                   kept but don't count
+    step_of       the exploration or bisection that it is a step of; None for what stands for itself
     """
 
     schema: int
@@ -47,6 +59,7 @@ class Header:
     finished_at: float | None = None
     content: str = ""
     repeated: Mapping[str, int] = field(default_factory=dict)
+    step_of: StepOf | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Final, Literal
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from assay.analyse.comparison.lost_time import MOST_LOST
 from assay.analyse.stacks.effects import Level, level
 from assay.analyse.stacks.linked import LinkedStacks
 from assay.analyse.statistics.families import corrected
@@ -76,6 +77,7 @@ class Evidence:
     broken      failures of stacks that meet the requirements and never worked
     foreign     observations left out because they are of other hardware
     stale       observations left out because they are too old
+    busy        observations left out because others used the CPUs, of stacks with undisturbed ones
     """
 
     series: MetricSeries | None
@@ -84,6 +86,7 @@ class Evidence:
     broken: tuple[Observation, ...]
     foreign: int
     stale: int
+    busy: int
 
     @property
     def compared(self) -> bool:
@@ -127,11 +130,12 @@ def gather(
     local = [one for one in meeting if one.hardware.digest == hardware.digest]
     fresh = [one for one in local if one.at >= since]
     failures = [one for one in fresh if one.failure is not None]
-    measured = _by_software(
+    every = _by_software(
         one
         for one in observed
         if deciding and one.at >= since and (of := series_of(one)) and of.key == deciding.key
     )
+    measured = {software: _undisturbed(of) for software, of in every.items()}
     names = [canonicalize_name(one.name) for one in requirements]
     found = [
         Candidate(
@@ -153,6 +157,11 @@ def gather(
         broken=tuple(one for one in failures if str(one.stack.packages) not in worked),
         foreign=len(meeting) - len(local),
         stale=len(local) - len(fresh),
+        busy=sum(
+            len(of) - len(measured[software])
+            for software, of in every.items()
+            if meets(of[0].stack, requirements, python)
+        ),
     )
 
 
@@ -208,6 +217,11 @@ def _by_software(observed: Iterable[Observation]) -> dict[str, list[Observation]
     for one in observed:
         found.setdefault(software_of(one.stack), []).append(one)
     return {software: sorted(of, key=lambda one: -one.at) for software, of in found.items()}
+
+
+def _undisturbed(observed: list[Observation]) -> list[Observation]:
+    """Those that others did not disturb beyond what allows a verdict; all of them if each was disturbed."""
+    return [one for one in observed if one.lost_to_others <= MOST_LOST] or observed
 
 
 def _name(stack: Stack, required: Sequence[str]) -> str:

@@ -29,14 +29,15 @@ from assay.records import (
     to_compact_json,
     to_plain,
 )
-from assay.rundir.session import Attempt
+from assay.rundir.session import Attempt, Session
 from assay.stacks import places, recorded
 from assay.stacks.observing import SessionObservations, observe
+from assay.stacks.steps import as_step, steps_together
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 _LONGEST_WAIT_S: Final = 600.0  # for another process that builds it
 _TABLES: Final = """
 CREATE TABLE about (schema INTEGER);
@@ -46,7 +47,7 @@ CREATE TABLE hardware (digest VARCHAR, json VARCHAR);
 CREATE TABLE workloads (digest VARCHAR, json VARCHAR);
 CREATE TABLE observations (
     source VARCHAR, origin VARCHAR, session VARCHAR, seen_at DOUBLE, stack VARCHAR, hardware VARCHAR,
-    workload VARCHAR, metric VARCHAR, leads BOOLEAN, blocks INTEGER[], figures DOUBLE[], interleaved BOOLEAN,
+    workload VARCHAR, metric VARCHAR, leads BOOLEAN, blocks BIGINT[], figures DOUBLE[], interleaved BOOLEAN,
     confidence DOUBLE, lost DOUBLE, doubts VARCHAR, failure VARCHAR, why VARCHAR, log VARCHAR
 );
 """
@@ -143,7 +144,10 @@ def _observed(runs_dir: Path, source: str) -> SessionObservations:
     def log_of(run: Run) -> str:
         return str((attempt_of(run).path / "logs").relative_to(runs_dir))
 
-    return observe(store.find(runs_dir, name), read.metrics, last_line, log_of)
+    found = observe(store.find(runs_dir, name), read.metrics, last_line, log_of)
+    session = Session(runs_dir / name)
+    header = session.header if session.path.is_dir() else None
+    return found if header is None or header.step_of is None else as_step(found, header)
 
 
 def _remove(file: DuckDBPyConnection, sources: Iterable[str]) -> None:
@@ -215,7 +219,8 @@ def _read(file: DuckDBPyConnection) -> Knowledge:
     for (text,) in file.execute("SELECT left_out FROM sources").fetchall():
         for why, runs in json.loads(text).items():
             left_out[why] = left_out.get(why, 0) + runs
-    return Knowledge(_each_once(_observations(rows, stacks, hardware, workloads)), left_out)
+    every = steps_together(_observations(rows, stacks, hardware, workloads))
+    return Knowledge(_each_once(every), left_out)
 
 
 def _each_once(observed: Iterable[Observation]) -> tuple[Observation, ...]:

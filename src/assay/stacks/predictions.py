@@ -1,9 +1,10 @@
-"""Performance indicators that predict a workload: which of them order stacks as the workload does.
+"""Performance indicators that predict a workload: which of them rank new versions as the workload does.
 
-For each indicator, the stacks that were measured with it and with the workload on one hardware class are
-ordered by both (`rank_agreement.py`). Figures of one session are shifted together, also those of an indicator
-and a workload, so that unadjusted figures of several sessions would agree for no reason of the stacks: only
-stacks that sessions link are compared, with the sessions' shifts taken out.
+For each indicator, the stacks that were measured with it and with the workload on one hardware class give
+steps: what the next version of one package did to both, everything else being equal (`rank_agreement.py` says
+why not their levels). A step that was seen at several thread counts, or next to several versions of other
+packages, is one step, with its mean. Figures of one session are shifted together, also those of an indicator
+and a workload: steps are taken among stacks that sessions link, with the sessions' shifts taken out.
 
 The indicators of one workload are claimed jointly (Bonferroni): the best of eight looks better than it is.
 """
@@ -11,16 +12,13 @@ The indicators of one workload are claimed jointly (Bonferroni): the best of eig
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from assay.analyse.stacks.rank_agreement import (
-    FEWEST,
-    RankedStack,
-    independent,
-    rank_correlation,
-)
+from packaging.version import InvalidVersion, Version
+
+from assay.analyse.stacks.rank_agreement import FEWEST, rank_correlation
 from assay.analyse.stacks.session_fit import session_fits
 from assay.records import (
     Estimate,
@@ -64,9 +62,9 @@ class MetricSeries:
 
 @dataclass(frozen=True)
 class IndicatorPrediction:
-    """How well an indicator orders stacks like a workload does.
+    """How well an indicator ranks steps from version to version like a workload does.
 
-    correlation  Kendall's; its interval holds jointly for all indicators of the workload
+    correlation  Kendall's over `n` steps; its interval holds jointly for all indicators of the workload
     stacks       that both measured
     """
 
@@ -87,10 +85,12 @@ class IndicatorPrediction:
         if self.predicts:
             return ""
         if c is None:
-            return "no two stacks that both measured can be compared: they differ in settings or Python"
+            return (
+                "too few of the stacks that both measured differ in nothing but the next version of a package"
+            )
         if c.low is None:
-            return f"too few independent stacks: {c.n}; an interval needs {FEWEST}"
-        return "it is not shown to order stacks as the workload does"
+            return f"too few steps from version to version: {c.n}; an interval needs {FEWEST}"
+        return "it is not shown to rank steps as the workload does"
 
 
 def series_of(one: Observation) -> MetricSeries | None:
@@ -139,21 +139,15 @@ def _prediction(
 ) -> IndicatorPrediction:
     stacks = {software_of(one.stack): one.stack for one in (*of_indicator, *of_workload)}
     predicted, measured = _levels(of_indicator), _levels(of_workload)
-    common = [name for name in stacks if name in predicted and name in measured]
-    fixed, varied = _kinds([stacks[name] for name in common])
-    enough = bool(varied)
-    if not enough:  # a correlation can be shown, without an interval
-        fixed, varied = [], fixed
-    ranked = []
-    for name in common:
-        (set_a, a), (set_b, b) = predicted[name], measured[name]
-        stack = stacks[name]
-        stratum = (set_a, set_b, _setting(stack), tuple(stack.packages.get(one) for one in fixed))
-        ranked.append(RankedStack(stratum, tuple(stack.packages.get(one) for one in varied), a, b))
-    n = min(independent(ranked), _steps([stacks[name] for name in common], varied))
-    if not enough:
-        n = min(n, FEWEST - 1)
-    return IndicatorPrediction(indicator, workload, rank_correlation(ranked, n, confidence), len(common))
+    placed = [
+        _PlacedStack(
+            stacks[name], (predicted[name][0], measured[name][0]), predicted[name][1], measured[name][1]
+        )
+        for name in stacks
+        if name in predicted and name in measured
+    ]
+    correlation = rank_correlation(_steps(placed), confidence)
+    return IndicatorPrediction(indicator, workload, correlation, len(placed))
 
 
 def software_of(stack: Stack) -> str:
@@ -176,34 +170,70 @@ def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
     return {str(stack): (at, level) for at, fit in enumerate(fits) for stack, level in fit.levels.items()}
 
 
-def _kinds(stacks: Sequence[Stack]) -> tuple[list[str], list[str]]:
-    """Packages that differ: those with too few versions to say anything, and those with enough.
+@dataclass(frozen=True)
+class _PlacedStack:
+    """A stack with both of its figures, as logarithms; figures of different sets can't be compared."""
 
-    Libraries that a wheel requires at exact versions are part of it.
+    stack: Stack
+    sets: tuple[int, int]
+    predicted: float
+    measured: float
+
+
+def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
+    """What each next version of a package does to both figures, the mean over all stacks that show it."""
+    stacks = [one.stack for one in placed]
+    names = _own_packages(stacks)
+    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for name in names:
+        order = {version: at for at, version in enumerate(_in_order(stacks, name))}
+        others = [other for other in names if other != name]
+        alike: dict[Hashable, dict[int, _PlacedStack]] = {}
+        for one in placed:
+            if (version := one.stack.packages.get(name)) is not None:
+                rest = (one.sets, _setting(one.stack), *(one.stack.packages.get(other) for other in others))
+                alike.setdefault(rest, {})[order[version]] = one
+        for of in alike.values():
+            for at in of.keys() & {place - 1 for place in of}:
+                step = of[at + 1].predicted - of[at].predicted, of[at + 1].measured - of[at].measured
+                found.setdefault((name, at), []).append(step)
+    return [(_mean(x for x, _ in of), _mean(y for _, y in of)) for of in found.values()]
+
+
+def _mean(values: Iterable[float]) -> float:
+    every = list(values)
+    return math.fsum(every) / len(every)
+
+
+def _in_order(stacks: Sequence[Stack], name: str) -> list[str]:
+    """The versions of a package, the oldest first."""
+    versions = {stack.packages[name] for stack in stacks if name in stack.packages}
+
+    def place(text: str) -> tuple[Version, str]:
+        try:
+            return Version(text), text
+        except InvalidVersion:
+            return Version("0"), text
+
+    return sorted(versions, key=place)
+
+
+def _own_packages(stacks: Sequence[Stack]) -> list[str]:
+    """Packages that differ by themselves.
+
+    Libraries that a wheel requires at exact versions are part of it, and so is a package whose version always
+    follows from another's.
     """
     brought = tuple(prefix for prefixes in COME_WITH.values() for prefix in prefixes)
     bringing = {name for name in COME_WITH for stack in stacks if name in stack.packages}
-    fixed, varied = [], []
-    for name, versions in _versions(stacks).items():
-        if bringing and name.startswith(brought):
-            continue
-        if len(versions) >= FEWEST:
-            varied.append(name)
-        elif len(versions) > 1:
-            fixed.append(name)
-    return fixed, varied
-
-
-def _versions(stacks: Sequence[Stack]) -> Mapping[str, set[str | None]]:
-    names = dict.fromkeys(name for stack in stacks for name in sorted(stack.packages))
-    return {name: {stack.packages.get(name) for stack in stacks} for name in names}
-
-
-def _steps(stacks: Sequence[Stack], varied: Sequence[str]) -> int:
-    """The number of independent stacks that these packages make: versions add up, they don't multiply."""
-    versions = {name: len({stack.packages.get(name) for stack in stacks}) for name in varied}
-    own = [name for at, name in enumerate(varied) if not _is_known_from_another(stacks, varied, at)]
-    return 1 + sum(versions[name] - 1 for name in own)
+    names = sorted({name for stack in stacks for name in stack.packages})
+    varied = [
+        name
+        for name in names
+        if not (bringing and name.startswith(brought))
+        and len({stack.packages.get(name) for stack in stacks}) > 1
+    ]
+    return [name for at, name in enumerate(varied) if not _is_known_from_another(stacks, varied, at)]
 
 
 def _is_known_from_another(stacks: Sequence[Stack], names: Sequence[str], at: int) -> bool:

@@ -189,6 +189,15 @@ def _nothing(index: DuckDBPyConnection, reference: str) -> str:
     sets = index.execute("SELECT DISTINCT suite, session, system FROM runs").fetchall()
     if not sets:
         return f"{reference}: there are no runs yet; to make some, run `assay run SUITE`"
+    wanted = parse(reference)
+    if wanted is not None and wanted.session is None:
+        having = sorted(s for suite, s, system in sets if (suite, system) == (wanted.suite, wanted.system))
+        if having:
+            exact = f"{wanted.suite}/{having[-1]}:{wanted.system}"
+            return (
+                f"{reference}: the newest edition of {wanted.suite} has no runs of {wanted.system}; "
+                f"the newest that has is {exact}, to be compared with other systems of that session"
+            )
     names = {name for suite, session, system in sets for name in _names_of(suite, session, system)}
     near = get_close_matches(reference, sorted(names), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""

@@ -120,3 +120,19 @@ def test_units_that_require_each_other_are_one_and_come_after_what_they_require(
     assert requires == {0: frozenset(), 1: frozenset({0})}
     assert isinstance(found, StackDifference)
     assert found.recipe(frozenset({0})).pins == ("a==1", "b==2", "c==1")
+
+
+class ShiftedEnvironments(PlantedChanges):
+    """Stacks whose environments are each faster or slower by themselves, whatever is in them."""
+
+    def value(self, stack: Stack, shift: float) -> Value:
+        """Of one run."""
+        own = random.Random(f"{sorted(stack)} {self.planted}").gauss(0, 0.03)
+        return own + shift + self.random.gauss(0, 0.01)
+
+
+def test_no_change_is_named_whose_check_does_not_exclude_that_it_does_nothing() -> None:
+    for seed in range(40):
+        found = searched(16, ShiftedEnvironments({seed}, seed), Settings(max_repeats=50))
+        effects = [culprit.effect for culprit in found.culprits[-1:]]
+        assert all(effect is None or effect.high < 0 for effect in effects)

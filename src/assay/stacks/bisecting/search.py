@@ -144,6 +144,9 @@ class Search:
             base = culprit.stack
         self.ended = "found"
         yield from self._without_needless()
+        if not self._is_shown:
+            self.ended, self.culprits = "undecided", []
+            return
         yield from self._revert()
 
     # The ends -------------------------------------------------------------------------------------------
@@ -260,7 +263,7 @@ class Search:
                 continue
             culprit = replace(culprit, effect=self._effect(self.good, culprit.stack))
             rest, least = self._effect(culprit.stack, self.bad), self._least
-            if rest is not None and rest.low > -least:
+            if rest is not None and rest.low > -least and culprit.effect and culprit.effect.high < 0:
                 return replace(culprit, explains=True)
             if rest is not None and rest.high < -self._margin:
                 return replace(culprit, explains=rest.log > -least)
@@ -275,6 +278,16 @@ class Search:
             last = yield from self._checked(last)
             if last.explains:
                 self.culprits = [*others[:-1], last]
+
+    @property
+    def _is_shown(self) -> bool:
+        """Whether the check of all culprits together, where it could be made, excludes that they do nothing.
+
+        The line's probabilities take what an environment adds by itself for the effect of a change. The check
+        is of another environment.
+        """
+        effect = self.culprits[-1].effect
+        return effect is None or effect.high < 0
 
     @property
     def _least(self) -> float:

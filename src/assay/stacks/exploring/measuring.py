@@ -14,6 +14,7 @@ from assay.analyse.comparison.groups import Group, group
 from assay.analyse.comparison.sides import led_by, primary_metrics
 from assay.analyse.doubts.design import NOT_INTERLEAVED
 from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
+from assay.analyse.statistics.sequential import nominal_p
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Doubt, Point, Result, Run, digest_of
 from assay.run import drive, last_words
@@ -21,6 +22,7 @@ from assay.run.interim_looks import spent_s
 from assay.run.progress import Tell
 from assay.run.request import RunRequest
 from assay.rundir import session as rundir
+from assay.rundir.files import StepOf
 from assay.rundir.session import Attempt, Session
 from assay.stacks.exploring.rungs import CandidateBlocks, comparison
 from assay.suite import Suite, Systems, document
@@ -51,15 +53,17 @@ class MeasuredWork:
 class Measuring:
     """The sessions of an exploration or a bisection so far, and what they say.
 
-    results   all, of all sessions of this call
-    sessions  their names, in order
-    stated    benchmark → its primary metric, where the suite states one
+    max_repeats  blocks of the last look at a stack
+    results      all, of all sessions of this call
+    sessions     their names, in order
+    stated       benchmark → its primary metric, where the suite states one
     """
 
     work: MeasuredWork
     runs_dir: Path
     progress: Tell
     command_line: Sequence[str]
+    max_repeats: int
     results: list[Result] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
     stated: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +80,13 @@ class Measuring:
         planned = plan.make(what, where)
         session = self._complete(planned.suite, planned.digest)
         if session is None:
-            request = RunRequest(what, self.runs_dir, where, command_line=self.command_line)
+            request = RunRequest(
+                what,
+                self.runs_dir,
+                where,
+                command_line=self.command_line,
+                step_of=StepOf(self.work.name, 1 - nominal_p(self.max_repeats, paired=True)),
+            )
             session = drive.run_suite(request, self.progress).session
         last = session.last_attempts()
         found = [read.result(last[trial.id]) for trial in planned.trials if trial.id in last]
