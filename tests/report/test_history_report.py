@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -49,8 +50,8 @@ def test_a_step_is_told_to_the_digit_that_its_interval_carries(
 def test_the_first_sentence_names_the_worst_step_though_a_better_one_is_larger() -> None:
     both = made([*nightly(FALL), *nightly([1.0] * 7 + [1.4] * 6, system="there")])
     assert re.fullmatch(
-        r"On here resnet50 throughput on 1 worker changed by −\d.* %\), worse, at the session of "
-        r"2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
+        r"On here resnet50 throughput on 1 worker changed by −\d.* %\), worse, at session "
+        r"night-07 of 2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
         history.lead(both),
     )
 
@@ -103,3 +104,14 @@ def test_histories_beyond_those_drawn_stand_in_the_table() -> None:
     assert page.count("<figure") == history_page.MOST_CHARTS
     assert "3 more histories are only in the table" in page
     assert page.count('<th scope="row">resnet50 throughput on 1 worker</th>') == len(many)
+
+
+def test_a_step_names_its_session_with_the_time_only_if_the_name_does_not_have_the_day() -> None:
+    by_night = nightly(FALL)
+    by_day = [
+        replace(r, run=replace(r.run, session=f"2026-03-{1 + int(r.run.session[-2:]):02}T101500Z"))
+        for r in by_night
+    ]
+    for results, said in ((by_night, "at session night-07 of 2026-03-08 10:15 UTC"), (by_day, "T101500Z")):
+        [one] = made(results)
+        assert history.at(one.history, one.history.steps[0]).endswith(said)

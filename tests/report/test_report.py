@@ -18,6 +18,7 @@ from assay.cli import assay
 from assay.errors import InputError
 from assay.records import Comparison, Doubt, Estimate, Family, Point, Result, RunsNeeded, RunsRange, Shape
 from assay.report import charts, figures, markdown
+from assay.report.charts.series import over_time
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, Recipe, ReportedFact, gather
 from assay.report.page import page
@@ -630,3 +631,16 @@ def test_the_evidence_names_sessions_that_count_ranks_and_what_a_family_takes_aw
     assert "by ranks 0.9820 (0.9710 to 0.9900)" in words
     assert "slower if taken alone, not as one of 6 claims" in words
     assert "sessions" not in sentences.evidence(sentences.questions([own])[0])
+
+
+def test_trials_of_the_same_name_in_different_sessions_are_drawn_as_different_lines() -> None:
+    _, first = quickstart(("here",))
+    second = [
+        replace(one, run=replace(one.run, session="later", id=one.run.id.replace(one.run.session, "later")))
+        for one in first
+    ]
+    [alone, both] = (over_time({"here": results}) for results in (first, [*first, *second]))
+    assert alone
+    for of_one, of_both in zip(alone, both, strict=True):
+        names = [{row["run"] for row in chart.spec["datasets"]["rows"]} for chart in (of_one, of_both)]
+        assert len(names[1]) == 2 * len(names[0]) > 0

@@ -231,6 +231,19 @@ def test_what_a_server_does_not_answer_is_refused_on_both_sides(
     assert said in json.loads(there.text)["detail"]
 
 
+def test_the_usage_of_a_command_that_a_server_answers_has_its_arguments(
+    site: ServedSite, place: Path
+) -> None:
+    assert "Usage: assay compare [OPTIONS] A [B]" in elsewhere(site, place, "compare").output
+
+
+def test_an_answer_does_not_say_where_the_runs_are_on_the_server(site: ServedSite, place: Path) -> None:
+    push(site, place, "first")
+    for words in (("top",), ("compare", str(site.runs.parent / "x"))):
+        assert f"{site.runs.parent}/" not in elsewhere(site, place, *words).output.replace(words[-1], "")
+    assert "Nothing is running in" in elsewhere(site, place, "top").output
+
+
 def test_no_word_of_an_answered_command_opens_a_file_that_it_names(place: Path) -> None:
     secret = place / "secret.yaml"
     secret.write_text("system,benchmark,metric,value,unit\nmarker-of-the-secret,b,m,1,s\n")

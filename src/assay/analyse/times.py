@@ -34,12 +34,22 @@ class Times:
         return math.fsum(filter(None, (self.queue, self.pull, self.start, self.run, self.collect)))
 
 
-def times(result: Result) -> Times | None:
-    """The run's times; None for an imported run, or one that another Assay process took over."""
-    run = result.run
+Waits = tuple[float | None, float | None]
+"""Seconds in the queue and for the image, the longest over the nodes."""
+
+
+def times(result: Result, of_provenance: dict[int, Waits] | None = None) -> Times | None:
+    """The run's times; None for an imported run, or one that another Assay process took over.
+
+    of_provenance  cache shared by results that live as long, by identity: many have the same provenance
+    """
+    run, known = result.run, {} if of_provenance is None else of_provenance
     if run.source is not None or run.adopted or run.started_at is None or run.ended_at is None:
         return None
-    queue, pull = _longest(result, ".queue_s"), _longest(result, ".pull_s")
+    key = id(result.provenance)
+    if key not in known:
+        known[key] = _longest(result, ".queue_s"), _longest(result, ".pull_s")
+    queue, pull = known[key]
     before = run.started_at - run.created_at - (queue or 0.0) - (pull or 0.0)
     collect = None if run.collected_at is None else max(0.0, run.collected_at - run.ended_at)
     return Times(queue, pull, max(0.0, before), run.ended_at - run.started_at, collect)
@@ -47,7 +57,8 @@ def times(result: Result) -> Times | None:
 
 def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
     """Means, each over the runs that have it, and the number of runs; None if no run has times."""
-    known = [found for result in results if (found := times(result)) is not None]
+    cache: dict[int, Waits] = {}
+    known = [found for result in tuple(results) if (found := times(result, cache)) is not None]
     if not known:
         return None
     start, run = (

@@ -70,8 +70,7 @@ def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[AttentionIte
     from assay.rundir.session import Session
 
     name = f"{rows[0]['suite']}/{rows[0]['session']}"
-    attempts = Session(runs_dir / name).last_attempts()
-    key = (runs_dir, name, *(attempt.stamp() for attempt in attempts.values()))
+    key = (runs_dir, name, *Session(runs_dir / name).stamps().values())
     with _keeping:
         known = _kept.get(key)
     if known is None:

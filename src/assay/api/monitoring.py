@@ -104,7 +104,7 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
                 errors += 1
         chosen = sorted(last.values(), key=lambda session: session.name)[-MOST_SUITES:]
         for session in chosen:
-            key = session.id, tuple(attempt.stamp() for attempt in session.last_attempts().values())
+            key = session.id, tuple(session.stamps().values())
             if key not in known:
                 try:
                     known[key] = _of_session(session, runs_dir)

@@ -10,9 +10,10 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 from click.core import ParameterSource
@@ -98,7 +99,7 @@ class LazyGroup(click.Group):
 
             # $ASSAY_SERVER is for the commands that a server answers; the others work here
             if args[0] in REMOTE or ctx.get_parameter_source("server") is ParameterSource.COMMANDLINE:
-                return args[0], _elsewhere(ctx, args), []
+                return args[0], _CommandElsewhere(ctx.params, args, self.get_command(ctx, args[0])), []
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,15 +108,25 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
-def _elsewhere(context: click.Context, words: list[str]) -> click.Command:
-    """A command that asks the server instead of running here."""
-    from assay.cli.remote_commands import forward
+class _CommandElsewhere(click.Command):
+    """A command that asks the server instead of running here; its usage is that of the command here."""
 
-    options = context.params
-    return click.Command(
-        words[0],
-        callback=lambda: forward(options["server"], options["token_file"], options["ca_file"], words),
-    )
+    def __init__(
+        self, options: Mapping[str, Any], words: Sequence[str], command: click.Command | None
+    ) -> None:
+        super().__init__(words[0], callback=self._forward)
+        self._options, self._words, self._command = options, words, command
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Options and arguments, for the usage line of an error."""
+        own = super().collect_usage_pieces(ctx)
+        return own if self._command is None else self._command.collect_usage_pieces(ctx)
+
+    def _forward(self) -> None:
+        from assay.cli.remote_commands import forward
+
+        of = self._options
+        forward(of["server"], of["token_file"], of["ca_file"], self._words)
 
 
 @click.group(

@@ -71,11 +71,13 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
     }
     environment |= {"COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
     environment |= {"FORCE_COLOR": "1"} if is_colored else {"NO_COLOR": "1"}
-    own = ["--runs", str(runs.absolute())] if _takes_runs(words[0]) else []  # first: a `--` may follow
+    place = runs.absolute()  # named from its parent: messages say nothing of where it is on this machine
+    own = ["--runs", place.name] if _takes_runs(words[0]) else []  # first: a `--` may follow
     line = [sys.executable, "-P", "-m", "assay", words[0], *own, *words[1:]]
     try:
         done = subprocess.run(
             line,
+            cwd=place.parent,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=environment,

@@ -20,8 +20,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,7 +34,9 @@ from assay.records import from_json, to_json
 
 NAME = ".queue"
 MOST_WAITING = 100
+MOST_ENDED = 500  # kept, the newest; the runs themselves and the record of actions stay
 LOCK_WAIT_S = 5.0  # a look at a lock holds it for an instant
+_REMOVED = ".removed"
 _ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
@@ -45,7 +48,8 @@ class QueueDirectory:
 
     def add(self, request: QueueRequest) -> str:
         """Put a request at the end; returns its id. Raises BusyError if too many wait."""
-        waiting = sum(one.state in ("waiting", "interrupted") for one in self.all())
+        known = self.all()
+        waiting = sum(one.state in ("waiting", "interrupted") for one in known)
         if waiting >= MOST_WAITING:
             raise BusyError(f"{waiting} runs wait already; stop one of them, or wait")
         at = datetime.fromtimestamp(request.created_at, UTC)
@@ -56,13 +60,31 @@ class QueueDirectory:
         with writing(self.path):
             made.rename(self.path / name)
             sync(self.path)
+        self._remove([one.id for one in known if one.outcome is not None][:-MOST_ENDED])
         return name
 
     def all(self) -> list[QueuedRun]:
         """Every request, oldest first."""
         if not self.path.is_dir():
             return []
-        return [self.one(p.name) for p in sorted(self.path.iterdir()) if _ID.fullmatch(p.name)]
+        names = sorted(path.name for path in self.path.iterdir() if _ID.fullmatch(path.name))
+        return [one for name in names if (one := self._unless_removed(name)) is not None]
+
+    def _unless_removed(self, name: str) -> QueuedRun | None:
+        try:
+            return self.one(name)
+        except (InputError, FileNotFoundError):
+            if (self.path / name).is_dir():
+                raise
+            return None
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Remove requests, each out of the others' sight before its files go."""
+        for name in names:
+            with suppress(FileNotFoundError), writing(self.path):  # another process did
+                (self.path / name).rename(self.path / f".{name}{_REMOVED}")
+        for left in self.path.glob(f".*{_REMOVED}"):  # also of a process that was killed here
+            shutil.rmtree(left, ignore_errors=True)
 
     def one(self, name: str) -> QueuedRun:
         """A request by its id. Raises InputError if there is none, or its record is damaged."""

@@ -26,11 +26,10 @@ def outdated(
     kept = [session for session in store.indexed_sessions(root) if concerned(session)]
     indexed = store.known(root, kept).items()
     known = {run: stamp for run, stamp in indexed if stamp}  # a run without a stamp has no directory
-    there = {
-        f"{session.id}/{trial}": f"{attempt.stamp()}-"
-        for session in rundir.sessions(root, concerned)
-        for trial, attempt in session.last_attempts().items()
-    }
+    there: dict[str, str] = {}
+    for session in rundir.sessions(root, concerned):
+        name = session.id
+        there |= {f"{name}/{trial}": f"{stamp}-" for trial, stamp in session.stamps().items()}
     is_unchanged = cache(is_current)
     return sorted(
         run

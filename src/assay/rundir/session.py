@@ -102,11 +102,7 @@ class Attempt:
 
     def stamp(self) -> str:
         """Changes when the attempt does: size and time of its record, which is always written last."""
-        try:
-            about = os.stat(f"{self.path}/run.json")  # noqa: PTH116 - of 100,000 runs one after the other
-        except OSError:  # the problem is reported when the record is read
-            return f"{self.number}-gone"
-        return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
+        return _stamp(str(self.path), self.number)
 
     def renew_stamp(self) -> None:
         """Say that something next to the record has changed, so that the index takes it in again."""
@@ -280,8 +276,16 @@ class Session:
 
     def last_attempts(self) -> dict[str, Attempt]:
         """The newest attempt at each trial that has one: the one that counts."""
-        last = {trial: numbers[-1] for trial in self._trials() if (numbers := self._attempt_numbers(trial))}
-        return {trial: Attempt(self.path / trial / f"attempt-{number}") for trial, number in last.items()}
+        newest = self._newest_numbers().items()
+        return {trial: Attempt(self.path / trial / f"attempt-{number}") for trial, number in newest}
+
+    def stamps(self) -> dict[str, str]:
+        """The stamp of the newest attempt at each trial that has one."""
+        path, newest = str(self.path), self._newest_numbers().items()
+        return {trial: _stamp(f"{path}/{trial}/attempt-{number}", number) for trial, number in newest}
+
+    def _newest_numbers(self) -> dict[str, int]:
+        return {trial: numbers[-1] for trial in self._trials() if (numbers := self._attempt_numbers(trial))}
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the session, so that only one Assay process works on it. Raises BusyError."""
@@ -456,6 +460,15 @@ def reopen(session: Session, repeated: Mapping[str, int]) -> None:
     header = replace(header, repeated={**header.repeated, **repeated}, finished_at=None)
     write_atomic(session.path / "session.json", record_json(header))
     session.__dict__.pop("header", None)
+
+
+def _stamp(attempt: str, number: int) -> str:
+    """The stamp of the attempt in this directory; a text, as paths take longer for 100,000 of them."""
+    try:
+        about = os.stat(f"{attempt}/run.json")  # noqa: PTH116
+    except OSError:  # the problem is reported when the record is read
+        return f"{number}-gone"
+    return f"{number}-{about.st_size}-{about.st_mtime_ns}"
 
 
 def sessions(root: Path, concerned: Callable[[str], bool] = lambda _session: True) -> Iterator[Session]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from litestar import Request
+from litestar.concurrency import sync_to_thread
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 
 from assay.errors import AssayError
@@ -59,4 +59,4 @@ async def act(
         audit.note(who.name, client, what, "done", role=who.role, **about)
         return done
 
-    return await asyncio.to_thread(recorded)
+    return await sync_to_thread(recorded)

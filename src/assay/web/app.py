@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
+from litestar.concurrency import set_asyncio_executor
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, NotFoundException
 from litestar.openapi import OpenAPIConfig
@@ -42,13 +43,13 @@ from assay.web.audit import Audit
 from assay.web.command_api import Commands
 from assay.web.etags import ETags
 from assay.web.guard import ACTING, READING, Guard, own_names
+from assay.web.handler_threads import HandlerThreads
 from assay.web.queries import list_question
 from assay.web.refusals import API, PROBLEM_TYPE, problem
 from assay.web.rendering import CACHED_S, page, static_file
 from assay.web.site import Site
 
 _log = logging.getLogger("assay")
-_DESCRIPTION = "Answers of Assay as the documents that `--json` prints."
 _OPEN = AccessRules()
 _BY_TOKEN: Any = {
     "components": Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
@@ -70,65 +71,60 @@ def make_app(
     rules     who may do what; by default, everybody may read
     commands  answers `assay --server`; None: it isn't answered
     """
+    set_asyncio_executor(HandlerThreads(thread_name_prefix="handler"))
     audit = Audit(site.runs / QUEUE)
     watchers = live.Watchers(site)
     gate: list[Access] = []
+    shared: dict[str, Callable[[], Any]] = {
+        "site": lambda: site,
+        "question": list_question,
+        "watchers": lambda: watchers,
+        "rules": lambda: rules,
+        "audit": lambda: audit,
+        "gate": lambda: gate[0],
+        "commands": lambda: commands,
+    }
     app = Litestar(
-        route_handlers=[
-            list_pages.home,
-            list_pages.attention_part,
-            list_pages.runs,
-            session_pages.session,
-            session_pages.run,
-            session_pages.log,
-            compare_pages.comparison,
-            doubt_pages.doubts,
-            doubt_pages.doubt,
-            study_pages.scaling_curves,
-            study_pages.fabric_curves,
-            study_pages.metric_history,
-            stack_pages.stacks,
-            stack_pages.stack,
-            data_pages.data_set,
-            score_pages.folders,
-            score_pages.scores,
-            manual_pages.manual,
-            manual_pages.manual_page,
-            live.live,
-            live.events,
-            about_api,
-            static,
-            json_api.ROUTES,
-            json_questions.ROUTES,
-            command_api.command,
-            openapi,
-            healthy,
-            *((login_pages.login, login_pages.sign_in, login_pages.sign_out) if rules.are_asked else ()),
-            *((queue_api.ROUTES, *_QUEUE_PAGES) if "run" in rules.allowed else ()),
-            *((push_api.ROUTES,) if "push" in rules.allowed else ()),
-        ],
-        dependencies={
-            "site": Provide(lambda: site, sync_to_thread=False),
-            "question": Provide(list_question, sync_to_thread=False),
-            "watchers": Provide(lambda: watchers, sync_to_thread=False),
-            "rules": Provide(lambda: rules, sync_to_thread=False),
-            "audit": Provide(lambda: audit, sync_to_thread=False),
-            "gate": Provide(lambda: gate[0], sync_to_thread=False),
-            "commands": Provide(lambda: commands, sync_to_thread=False),
-        },
+        route_handlers=_routes(rules),
+        dependencies={name: Provide(value, sync_to_thread=False) for name, value in shared.items()},
         exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
-        openapi_config=OpenAPIConfig(
-            "Assay",
-            __version__,
-            description=_DESCRIPTION,
-            path="/api/v1/schema",
-            render_plugins=[],
-            **(_BY_TOKEN if rules.are_asked else {}),
-        ),
+        openapi_config=_description(rules),
         logging_config=None,
     )
     gate.append(Access(ETags(app), rules, audit))
     return Guard(gate[0], own_names(host, names), ACTING if rules.are_asked else READING)
+
+
+def _routes(rules: AccessRules) -> list[Any]:
+    """What answers: always what reads, and of what signs in and acts, what the rules grant."""
+    return [
+        *(list_pages.home, list_pages.attention_part, list_pages.runs),
+        *(session_pages.session, session_pages.run, session_pages.log),
+        compare_pages.comparison,
+        *(doubt_pages.doubts, doubt_pages.doubt),
+        *(study_pages.scaling_curves, study_pages.fabric_curves, study_pages.metric_history),
+        *(stack_pages.stacks, stack_pages.stack),
+        data_pages.data_set,
+        *(score_pages.folders, score_pages.scores),
+        *(manual_pages.manual, manual_pages.manual_page),
+        *(live.live, live.events),
+        *(json_api.ROUTES, json_questions.ROUTES, command_api.command),
+        *(about_api, openapi, static, healthy),
+        *((login_pages.login, login_pages.sign_in, login_pages.sign_out) if rules.are_asked else ()),
+        *((queue_api.ROUTES, *_QUEUE_PAGES) if "run" in rules.allowed else ()),
+        *((push_api.ROUTES,) if "push" in rules.allowed else ()),
+    ]
+
+
+def _description(rules: AccessRules) -> OpenAPIConfig:
+    return OpenAPIConfig(
+        "Assay",
+        __version__,
+        description="Answers of Assay as the documents that `--json` prints.",
+        path="/api/v1/schema",
+        render_plugins=[],
+        **(_BY_TOKEN if rules.are_asked else {}),
+    )
 
 
 _QUEUE_PAGES = (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 from litestar import get
+from litestar.concurrency import sync_to_thread
 from litestar.exceptions import PermissionDeniedException
 from litestar.params import Parameter
 
@@ -62,7 +63,7 @@ async def command(
     if _ASKED.locked():
         raise BusyError("this server answers other commands now; ask again")
     async with _ASKED:
-        found: AnsweredCommand = await asyncio.to_thread(commands, word, columns, color, site.runs)
+        found: AnsweredCommand = await sync_to_thread(commands, word, columns, color, site.runs)
     return {
         "schema": "assay.command/1",
         "exit_code": found.exit_code,

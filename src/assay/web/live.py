@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from litestar import Response, get
+from litestar.concurrency import sync_to_thread
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from assay.api.running import top
@@ -128,7 +129,7 @@ class Watchers:
 
     async def _look(self, session: str, watched: _Watched) -> None:
         while True:
-            part = await asyncio.to_thread(self._part, session)
+            part = await sync_to_thread(self._part, session)
             if part != watched.part:
                 async with watched.changed:
                     watched.part, watched.version = part, watched.version + 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
 from litestar import Response, get, post
+from litestar.concurrency import sync_to_thread
 from litestar.datastructures import Cookie
 
 from assay.web.access import ASKING, SIGNED_IN_S, Access, AccessRules, signed
@@ -32,9 +32,9 @@ async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: A
         return _form(429, following, "Too many wrong tokens; wait a minute.")
     token = holder(rules.tokens, str(form.get("token", "")).strip())
     if token is None:
-        await asyncio.to_thread(gate.failed, client, "a wrong token in the form")
+        await sync_to_thread(gate.failed, client, "a wrong token in the form")
         return _form(403, following, "This server does not know this token.")
-    await asyncio.to_thread(audit.note, token.name, client, "sign in", "done", role=token.role)
+    await sync_to_thread(audit.note, token.name, client, "sign in", "done", role=token.role)
     value = signed(token, int(time.time()) + SIGNED_IN_S)
     return _redirect(_own(following), [_cookie(rules, value, SIGNED_IN_S)])
 

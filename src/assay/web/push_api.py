@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from litestar import Response, Router, post, put
+from litestar.concurrency import sync_to_thread
 
 from assay.api.pushes import announce_push, complete_push, receive_push
 from assay.intake.pushed import LARGEST_MANIFEST_BYTES, LARGEST_PART_BYTES, LostTrackError
@@ -42,7 +42,7 @@ async def receive(request: AnyRequest, site: Site, name: str, at: int) -> Respon
     entitled("push")
     part = await request.body()
     try:
-        offset = await asyncio.to_thread(receive_push, name, at, part, runs=site.runs)
+        offset = await sync_to_thread(receive_push, name, at, part, runs=site.runs)
     except LostTrackError as error:
         return Response({"offset": error.offset}, status_code=409)
     return Response({"offset": offset}, status_code=200)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from litestar.params import Parameter
+from litestar.params import Parameter, QueryParameter
 
 from assay.api.browsing import MOST_ROWS, RowPage, browse
 from assay.errors import InputError
@@ -22,7 +22,8 @@ DEFAULT_LIMIT = 50  # rows of a page
 Name = Annotated[str | None, Parameter(max_length=LONGEST)]
 STATES = tuple(state.value for state in RunState)
 StateName = Annotated[  # Litestar reserves `state`
-    str | None, Parameter(query="state", max_length=LONGEST, schema_extra={"enum": [*STATES, ""]})
+    str | None,
+    QueryParameter(name="state", max_length=LONGEST, schema_extra={"enum": [*STATES, ""]}),
 ]
 Required = Annotated[str, Parameter(min_length=1, max_length=LONGEST)]
 Names = Annotated[list[str] | None, Parameter(max_items=20)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Router, get, post
+from litestar.concurrency import sync_to_thread
 from litestar.exceptions import PermissionDeniedException
 
 from assay.api.queues import enqueue, queue, stop_queued, suite_in
@@ -48,7 +48,7 @@ class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
 @get("/", summary="The queue, like `assay queue list --json`", responses=PROBLEMS)
 async def listed(site: Site) -> dict[str, Any]:
     """Every request, oldest first."""
-    return documents.document(await asyncio.to_thread(queue, runs=site.runs))
+    return documents.document(await sync_to_thread(queue, runs=site.runs))
 
 
 @get("/{name:str}", sync_to_thread=True, summary="A run of the queue", responses=PROBLEMS)

@@ -78,7 +78,7 @@ def serve(
     )
     if "run" in rules.allowed:
         start_worker(runs=site.runs)  # what waits since the machine was restarted
-    threading.Thread(target=_warm_up, name="first-answers", daemon=True).start()
+    threading.Thread(target=_warm_up, args=[site], name="first-answers", daemon=True).start()
     ready(url)
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
@@ -116,9 +116,16 @@ def _check(certificate: Certificate | None) -> None:
         raise InputError(words) from error
 
 
-def _warm_up() -> None:
-    """Import what the first session's page needs, so that its reader doesn't wait for it."""
+def _warm_up(site: Site) -> None:
+    """Look at the runs, then import what pages of results need, so that the first readers don't wait.
+
+    In this order: the imports would keep the first page from the processor.
+    """
     from importlib import import_module
 
+    site.refresh()
     for name in ("scipy.stats", "altair", "assay.report.page.page", "assay.read"):
         import_module(name)
+    from altair.utils.schemapi import disable_debug_mode
+
+    disable_debug_mode()  # it checks each part of a chart, a sixth of the time of a page; the tests do that

@@ -24,6 +24,7 @@ from assay.web.queries import Attempt, Line, Name, some
 from assay.web.rendering import log_url, page, session_url, with_query
 from assay.web.site import Site
 
+MOST_LINKED = 200  # runs, those that failed first; the list of runs has all
 MOST_NODES = 200  # with a link to their history, the slowest
 LINES_BEFORE = 10  # a linked line, so that it is not the first on its page
 
@@ -56,12 +57,10 @@ def session(
 
 
 def report_values(contents: Contents) -> dict[str, Any]:
-    """What the report's template shows, with a link to each run's page in place of copied logs."""
-    links = {
-        result.run.id: {"page and logs": session_url(result.run.id)}
-        for results in contents.sides.values()
-        for result in results
-    }
+    """What the report's template shows, with links to runs' pages in place of copied logs."""
+    results = [result for side in contents.sides.values() for result in side]
+    linked = sorted(results, key=lambda result: result.counts)[:MOST_LINKED]
+    links = {result.run.id: {"page and logs": session_url(result.run.id)} for result in linked}
     return report_page.values(replace(contents, logs=links))
 
 

@@ -32,7 +32,7 @@ class Site:
         self.folders = {path.resolve().name: path for path in folders}
         self.trouble = ""
         self._next_look = self._next_whole_look = float("-inf")
-        self._looking = threading.Lock()
+        self._looking, self._has_looked = threading.Lock(), threading.Event()
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="attention")
         self._judging: Future[tuple[AttentionItem, ...]] | None = None
         self._asking = threading.Lock()
@@ -61,17 +61,14 @@ class Site:
         The first look, which is at sessions that are new or run, is waited for; the others take their time
         beside the pages.
         """
-        if not self._looking.acquire(blocking=False):
-            return
-        is_first, now = self._next_look == float("-inf"), time.monotonic()
-        if now < self._next_look:
-            self._looking.release()
-            return
-        whole = not is_first and now >= self._next_whole_look
-        look = threading.Thread(target=self._look, args=[whole], name="refresh", daemon=True)
-        look.start()
-        if is_first:
-            look.join()
+        if self._looking.acquire(blocking=False):
+            now = time.monotonic()
+            if now < self._next_look:
+                self._looking.release()
+            else:
+                whole = self._has_looked.is_set() and now >= self._next_whole_look
+                threading.Thread(target=self._look, args=[whole], name="refresh", daemon=True).start()
+        self._has_looked.wait()
 
     def _look(self, whole: bool) -> None:
         from assay.api.browsing import refresh
@@ -89,3 +86,4 @@ class Site:
             if whole:
                 self._next_whole_look = end + max(WHOLE_REFRESH_S, rest_s)
             self._looking.release()
+            self._has_looked.set()

@@ -49,8 +49,9 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     _, first, series = group[0]
     scale = figures.scale_of([y for _, _, s in drawn for y in s.y], series.unit)
     per_unit, unit = scale.per_unit, scale.unit
+    sessions = {(result.run.suite, result.run.session) for _, result, _ in drawn}  # each has a trial `…-r01`
     rows = [
-        {"side": side, "run": result.run.trial.id, "x": x, "value": y * per_unit}
+        {"side": side, "run": _name(result, len(sessions)), "x": x, "value": y * per_unit}
         for side, result, s in drawn
         for x, y in _thinned(s)
     ]
@@ -74,6 +75,11 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
     words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
     return Chart("series", caption, words, spec)
+
+
+def _name(result: Result, sessions: int) -> str:
+    """What no other run of these sessions has: one line is drawn per name."""
+    return result.run.trial.id if sessions == 1 else result.run.id
 
 
 def _axis(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -146,10 +146,16 @@ def _as_data(value: Any, hide: Callable[[str], str]) -> Any:
     from markupsafe import Markup
 
     plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in redact.text(hide(plain)))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
+    text = _UNSAFE.sub(lambda found: _escaped(found[0]), redact.text(hide(plain)))
     return Markup(text)  # noqa: S704 - no character remains that could close the element
+
+
+_UNSAFE = re.compile(r"[^\x00-\x7f]|[<>&]")
+
+
+def _escaped(character: str) -> str:
+    """The character as a JSON string writes it, in ASCII and without markup."""
+    return f"\\u{ord(character):04x}" if character.isascii() else json.dumps(character)[1:-1]
 
 
 def _marked(words: str) -> Any:

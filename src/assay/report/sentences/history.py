@@ -113,9 +113,11 @@ def way(step: LevelShift) -> str:
 
 
 def at(history: History, step: LevelShift) -> str:
-    """`at the session of 2026-03-05 02:15 UTC`: the most likely first session at the new level."""
+    """`at session NAME`, with the time if the name lacks the day: the likeliest first at the new level."""
     entry = history.entries[step.before]
-    return f"at the session of {when(entry.at)} UTC" if entry.dated else f"at session {entry.session}"
+    time = when(entry.at)
+    says_day = entry.session.startswith(time.partition(" ")[0])
+    return f"at session {entry.session}" + f" of {time} UTC" * (entry.dated and not says_day)
 
 
 def began(history: History, step: LevelShift) -> str:

@@ -1,0 +1,53 @@
+"""The queue's directory: what stays in it, and what goes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from assay.errors import InputError
+from assay.queue import directory
+from assay.queue.directory import QueueDirectory
+from assay.queue.requests import QueueOutcome, QueueRequest
+
+
+def add(queue: QueueDirectory, at: float, *, ended: bool) -> str:
+    name = queue.add(QueueRequest("suite.yaml", "alice", at))
+    if ended:
+        queue.end(name, QueueOutcome("good", "1 trials, 0 failed", at + 1))
+    return name
+
+
+def test_only_the_newest_ended_requests_are_kept_and_every_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "MOST_ENDED", 3)
+    queue = QueueDirectory(tmp_path)
+    waiting = add(queue, 0, ended=False)
+    (queue.path / ".19700101T000000Z-00000000.removed").mkdir()  # its remover was killed
+    ended = [add(queue, at, ended=True) for at in range(1, 7)]
+    last = add(queue, 7, ended=False)
+    assert [one.id for one in queue.all()] == [waiting, *ended[-3:], last]
+    assert sorted(path.name for path in queue.path.iterdir()) == sorted((waiting, *ended[-3:], last))
+
+
+def test_a_request_that_goes_while_the_queue_is_read_is_left_out_and_a_damaged_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = QueueDirectory(tmp_path)
+    first, second = (add(queue, at, ended=True) for at in (1, 2))
+    whole = QueueDirectory.one
+
+    def removed_before(self: QueueDirectory, name: str) -> object:
+        if name == first:
+            shutil.rmtree(queue.path / first)
+        return whole(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QueueDirectory, "one", removed_before)
+        assert [one.id for one in queue.all()] == [second]
+    (queue.path / second / "request.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        queue.all()
