@@ -155,6 +155,26 @@ def test_a_browser_that_leaves_in_the_middle_of_2_gb_holds_nothing_up(site: Serv
     leave_in_the_middle(site, "keep", 2 << 30)
 
 
+def test_a_session_in_which_nothing_has_finished_is_unfinished_and_not_failed(site: ServedSite) -> None:
+    import_table(site.runs, "begun")
+    for file in site.runs.glob("begun/1/*/attempt-1/run.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "state": "running", "ended_at": None}))
+    assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
+    report = json.loads(site.ask("/api/v1/report?run=begun/1").text)
+    assert (report["runs"], report["failed"], report["unfinished"]) == (6, 0, 6)
+    assert "failed" not in site.ask("/sessions/begun/1").text.partition("How to reproduce")[0]
+    of_begun = [
+        one
+        for one in json.loads(site.ask("/api/v1/attention").text)["attention"]
+        if "begun" in one["session"]
+    ]
+    assert [(one["kind"], one["words"]) for one in of_begun] == [
+        ("unfinished", "6 runs unfinished; no run finished so far.")
+    ]
+    assert "no run failed" not in site.ask("/attention").text
+    shutil.rmtree(site.runs / "begun")
+
+
 def test_sessions_of_a_machine_whose_clock_is_wrong_are_shown(site: ServedSite) -> None:
     import_table(site.runs, "future")
     for file in site.runs.glob("future/1/*/attempt-1/run.json"):
