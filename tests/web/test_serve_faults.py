@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from assay.api.browsing import browse, refresh
 from assay.cli import assay
 from served_site import ASSAY, ServedSite, serving, tokens_file
 
@@ -96,6 +97,29 @@ def test_a_session_that_vanishes_is_not_found_and_the_others_stay(site: ServedSi
     assert statuses(site) == [200] * len(PAGES)
     assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
     assert "gone" not in site.ask("/api/v1/runs").text
+
+
+def test_looking_for_changes_outlives_a_session_that_vanished(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name in ("keep", "gone"):
+        import_table(runs, name)
+    shutil.rmtree(runs / "gone")
+    refresh(whole=False, runs=runs)
+    assert {row["suite"] for row in browse(runs=runs).rows} == {"keep"}
+
+
+def test_where_nothing_has_run_yet_pages_say_what_to_do(tmp_path: Path) -> None:
+    site = serving(tmp_path / "runs")
+    try:
+        for path in ("/", "/runs"):
+            answer = site.ask(path)
+            assert (answer.status, "assay run SUITE" in answer.text) == (200, True)
+        for path in ("/api/v1/runs", "/api/v1/runs?trials=true"):
+            assert (site.ask(path).json["total"], site.ask(path).json["next"]) == (0, None)
+        import_table(tmp_path / "runs", "first")
+        assert "first/1" in site.ask("/").text
+    finally:
+        site.stop()
 
 
 def test_on_a_full_disk_pages_are_read_and_nothing_is_done_unrecorded(tmp_path: Path) -> None:
