@@ -16,14 +16,26 @@ import made_results
 from assay import store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.records import Comparison, Doubt, Estimate, Family, Point, Result, RunsNeeded, RunsRange, Shape
+from assay.records import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Family,
+    Point,
+    Reading,
+    Result,
+    RunsNeeded,
+    RunsRange,
+    RunState,
+    Shape,
+)
 from assay.report import charts, figures, markdown
 from assay.report.charts.series import over_time
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, Recipe, ReportedFact, gather
 from assay.report.page import page
 from assay.report.sentences import sentences
-from assay.report.sentences.lead import lead
+from assay.report.sentences.lead import about, lead
 from assay.report.tables import comparison, tables
 from assay.report.terminal import verdicts as terminal
 from assay.rundir import session as rundir
@@ -216,6 +228,18 @@ def test_a_failed_run_counts_in_no_figure_and_is_named_with_its_cause() -> None:
     assert all(results[0].run.id not in summary.runs for summary in found.summaries)
     assert "rank 1 exited 137: killed" in page.html(found)
     assert "rank 1 exited 137: killed" in markdown.text(found)
+
+
+def test_a_run_that_has_not_ended_is_unfinished_and_not_failed() -> None:
+    plan, results = quickstart()
+    running = replace(results[0].run, state=RunState.RUNNING, ended_at=None)
+    results[0] = Result(running, Reading())
+    found = gather(by_system(results), made_results.metrics, plan=plan)
+    assert (found.failures, found.unfinished) == ((), 1)
+    assert dict(about(found))["Runs"] == f"{len(results)}, 1 unfinished"
+    for text in (page.html(found), markdown.text(found)):
+        assert re.search(rf"1 of {len(results)} runs (is )?unfinished", text)
+        assert not re.search(r"of \d+ runs? failed|Failures|1 failed", text)
 
 
 def test_a_doubt_that_concerns_every_answer_is_told_once() -> None:

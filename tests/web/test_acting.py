@@ -129,6 +129,29 @@ def test_a_forged_or_changed_cookie_is_no_cookie(site: ServedSite) -> None:
     assert site.ask("/doubts", Cookie=cookie.replace(end[1], "9999999999")).status == 303
 
 
+def test_who_signs_out_is_signed_out_on_the_server_and_no_other_site_can_do_it(site: ServedSite) -> None:
+    cookie = signed_in(site, "bob")
+    foreign = {"Origin": "http://evil.example", "Sec_Fetch_Site": "cross-site"}
+    assert site.ask("/logout", "POST", Cookie=cookie, **foreign).status == 403
+    assert site.ask("/doubts", Cookie=cookie).status == 200
+    assert site.ask("/logout", "POST", Cookie=cookie).status == 303
+    assert site.ask("/doubts", Cookie=cookie).status == 303
+
+
+def test_refused_attempts_are_in_the_record(site: ServedSite) -> None:
+    before = len(record(site))
+    cookie = signed_in(site, "bob")
+    assert site.form("/queue/add", {"suite": "quick.yaml"}, who="carol").status == 403
+    assert site.form("/queue/add", {"suite": "quick.yaml"}, Cookie=cookie).status == 403
+    refused = site.form("/login", {"token": TOKENS["bob"]}, Sec_Fetch_Site="cross-site")
+    assert (refused.status, "another site" in refused.text) == (403, True)
+    assert [(one["who"], one["what"], one["result"]) for one in record(site)[before + 1 :]] == [
+        ("carol", "/queue/add", "refused: not allowed"),
+        ("bob", "/queue/add", "refused: not allowed"),
+        ("", "/login", "refused: from another site"),
+    ]
+
+
 def test_a_reader_and_a_pusher_start_nothing(site: ServedSite) -> None:
     for who in ("bob", "carol"):
         body = json.dumps({"suite": "quick.yaml"}).encode()

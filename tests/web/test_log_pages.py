@@ -86,3 +86,43 @@ def test_a_search_gets_past_a_line_that_is_longer_than_what_is_searched_at_once(
     part = search(path, "words", 1)
     assert (part.lines, part.next_line) == ((), 2)
     assert [line.number for line in search(path, "words", 2).lines] == [2]
+
+
+@pytest.mark.parametrize("before", [1_000, 2_500, 20_000, 70_000, 5_000_000])
+@pytest.mark.parametrize("end", [" ", "\r"], ids=["one line", "a progress bar"])
+def test_a_search_finds_words_wherever_they_are_in_a_long_line(tmp_path: Path, before: int, end: str) -> None:
+    path = tmp_path / "rank-0.log"
+    path.write_text(f"first\n{'a b ' * (before // 4)}Needle of {end}{'c d ' * 3000}{end}last\n", newline="")
+    found = search(path, "needle")
+    [line] = found.lines
+    assert (line.number, "Needle of " in line.text, line.cut, found.next_line) == (2, True, True, None)
+    assert len(line.text) <= 2000
+    assert line.cut_before == (before > 2000)
+
+
+@given(before=st.integers(0, 400), between=st.integers(0, 400), block=st.sampled_from([16, 64, 1 << 22]))
+def test_a_long_line_shows_words_and_never_a_part_of_what_is_hidden(
+    tmp_path_factory: pytest.TempPathFactory, before: int, between: int, block: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "rank-0.log"
+    secret = "<" + "words" * 6 + ">"
+    hidden = "x" * before + secret + "y" * between
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_pages, "BLOCK_BYTES", block)
+        patched.setattr(log_pages, "_MARGIN_BYTES", 40)
+        path.write_text(hidden + "z" * 400)
+        assert search(path, "words", clean=lambda text: text.replace(secret, "*")).lines == ()
+        path.write_text(hidden + "words" + "z" * 400)
+        [line] = search(path, "words", clean=lambda text: text.replace(secret, "*")).lines
+        assert line.text.count("words") == 1
+
+
+def test_a_search_finds_the_last_line_of_a_log_that_is_exactly_what_is_searched_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "SEARCHED_BYTES", 64)
+    monkeypatch.setattr(log_pages, "BLOCK_BYTES", 16)
+    path = tmp_path / "rank-0.log"
+    path.write_text("no\n" * 20 + "last")
+    assert path.stat().st_size == 64
+    assert [line.number for line in search(path, "last").lines] == [21]

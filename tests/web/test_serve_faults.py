@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from assay.api.browsing import browse, refresh
 from assay.cli import assay
 from served_site import ASSAY, ServedSite, serving, tokens_file
 
@@ -98,6 +99,29 @@ def test_a_session_that_vanishes_is_not_found_and_the_others_stay(site: ServedSi
     assert "gone" not in site.ask("/api/v1/runs").text
 
 
+def test_looking_for_changes_outlives_a_session_that_vanished(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name in ("keep", "gone"):
+        import_table(runs, name)
+    shutil.rmtree(runs / "gone")
+    refresh(whole=False, runs=runs)
+    assert {row["suite"] for row in browse(runs=runs).rows} == {"keep"}
+
+
+def test_where_nothing_has_run_yet_pages_say_what_to_do(tmp_path: Path) -> None:
+    site = serving(tmp_path / "runs")
+    try:
+        for path in ("/", "/runs"):
+            answer = site.ask(path)
+            assert (answer.status, "assay run SUITE" in answer.text) == (200, True)
+        for path in ("/api/v1/runs", "/api/v1/runs?trials=true"):
+            assert (site.ask(path).json["total"], site.ask(path).json["next"]) == (0, None)
+        import_table(tmp_path / "runs", "first")
+        assert "first/1" in site.ask("/").text
+    finally:
+        site.stop()
+
+
 def test_on_a_full_disk_pages_are_read_and_nothing_is_done_unrecorded(tmp_path: Path) -> None:
     runs, suites = tmp_path / "runs", tmp_path / "suites"
     suites.mkdir()
@@ -153,6 +177,26 @@ def test_a_browser_that_leaves_in_the_middle_of_a_long_log_holds_nothing_up(site
 @pytest.mark.long
 def test_a_browser_that_leaves_in_the_middle_of_2_gb_holds_nothing_up(site: ServedSite) -> None:
     leave_in_the_middle(site, "keep", 2 << 30)
+
+
+def test_a_session_in_which_nothing_has_finished_is_unfinished_and_not_failed(site: ServedSite) -> None:
+    import_table(site.runs, "begun")
+    for file in site.runs.glob("begun/1/*/attempt-1/run.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "state": "running", "ended_at": None}))
+    assert CliRunner().invoke(assay, ["index", "--runs", str(site.runs)]).exit_code == 0
+    report = json.loads(site.ask("/api/v1/report?run=begun/1").text)
+    assert (report["runs"], report["failed"], report["unfinished"]) == (6, 0, 6)
+    assert "failed" not in site.ask("/sessions/begun/1").text.partition("How to reproduce")[0]
+    of_begun = [
+        one
+        for one in json.loads(site.ask("/api/v1/attention").text)["attention"]
+        if "begun" in one["session"]
+    ]
+    assert [(one["kind"], one["words"]) for one in of_begun] == [
+        ("unfinished", "6 runs unfinished; no run finished so far.")
+    ]
+    assert "no run failed" not in site.ask("/attention").text
+    shutil.rmtree(site.runs / "begun")
 
 
 def test_sessions_of_a_machine_whose_clock_is_wrong_are_shown(site: ServedSite) -> None:

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from assay.store import SessionCounts
 
 AttentionKind = Literal[  # the gravest first
-    "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline", "undecided"
+    "failed",
+    "damaged",
+    "requirement",
+    "regression",
+    "slower",
+    "node",
+    "stale-baseline",
+    "undecided",
+    "unfinished",
 ]
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
 MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
@@ -42,10 +50,10 @@ class AttentionItem:
 def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem, ...]:
     """What is off in the newest session of each of the newest suites, the gravest first, then the newest.
 
-    Failed requirements, slower sides, slow nodes of a sweep, failed runs, and sessions that can't be read, as
-    `assay report` and `assay show` find them; steps for the worse in primary metrics, as `assay history`
-    finds them, in suites of at most 5,000 runs; baselines that were not measured again. A session that has
-    not changed is not judged again.
+    Failed requirements, slower sides, slow nodes of a sweep, failed and unfinished runs, and sessions that
+    can't be read, as `assay report` and `assay show` find them; steps for the worse in primary metrics, as
+    `assay history` finds them, in suites of at most 5,000 runs; baselines that were not measured again. A
+    session that has not changed is not judged again.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
@@ -81,10 +89,14 @@ def _judged(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
     from assay.api.reports import report
     from assay.report.contents.contents import Contents
 
-    name, failed, finished = counts.reference, counts.failed, counts.finished
+    name, failed, finished, unfinished = counts.reference, counts.failed, counts.finished, counts.open
     if failed:
         who = all_of(failed, "run") if not finished else f"{failed} of {counted(failed + finished, 'run')}"
         yield AttentionItem(name, "failed", f"{who} failed.".capitalize())
+    if unfinished:
+        so_far = "no run" if not finished else counted(finished, "run")
+        words = f"{counted(unfinished, 'run')} unfinished; {so_far} finished so far."
+        yield AttentionItem(name, "unfinished", words)
     try:
         about = report(name, runs=runs_dir, with_identity=True).about
     except AssayError as error:  # what it says is what has to be looked at

@@ -11,6 +11,7 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
+    from pathlib import Path
 
     from assay.store import Filter, SessionCounts, SortOrder
 
@@ -93,6 +94,18 @@ def newest_sessions(
     return answered(directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite))
 
 
+def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
+    """Whether the directory has a session or an index of runs; what else is here raises InputError if not.
+
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    """
+    from assay import store
+    from assay.rundir.session import sessions
+
+    directory = runs_directory(runs)
+    return store.index_path(directory).exists() or next(sessions(directory), None) is not None
+
+
 def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:
     """What `browse` can choose from: names of suites, systems, workloads, benchmarks and states, sorted.
 
@@ -136,6 +149,14 @@ def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> N
     made_at = store.index_path(directory).stat().st_mtime - _MAKING_S
 
     def concerned(session: str) -> bool:
-        return not has_ended.get(session, False) or (directory / session).stat().st_mtime >= made_at
+        return not has_ended.get(session, False) or _changed_since(directory / session, made_at)
 
     bring_up_to_date(directory, concerned)
+
+
+def _changed_since(session: Path, at: float) -> bool:
+    """Whether a session's directory changed; one that vanished did."""
+    try:
+        return session.stat().st_mtime >= at
+    except FileNotFoundError:
+        return True

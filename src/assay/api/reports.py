@@ -340,6 +340,7 @@ def _plain(contents: Contents) -> dict[str, Any]:
     return {
         "runs": contents.runs,
         "failed": len(contents.failures),
+        "unfinished": contents.unfinished,
         "answers": [
             {"verdict": a.verdict, "sentence": a.sentence, "doubts": [*group.doubts, *a.doubts]}
             for group in answers(contents)

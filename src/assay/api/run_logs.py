@@ -101,6 +101,8 @@ def search_log(
 ) -> LogMatches:
     """At most 100 lines that contain the words, from line `first` on; what a secret contains is not found.
 
+    Of a long line, the part around the words.
+
     run      `suite/session/trial`
     log      its name, such as `rank-0.log`
     words    whatever their case
@@ -114,9 +116,7 @@ def search_log(
 
     if not 1 <= len(words) <= LONGEST_WORDS:
         raise InputError(f"a search needs 1 to {LONGEST_WORDS} characters; found {len(words)}")
-    path, wanted = _log(runs_directory(runs), run, attempt, log), words.lower()
-    found = search(path, words, first, lambda line: wanted in redact.text(line.text).lower())
-    return replace(found, lines=tuple(replace(one, text=redact.text(one.text)) for one in found.lines))
+    return search(_log(runs_directory(runs), run, attempt, log), words, first, redact.text)
 
 
 def _without_secrets(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:

@@ -77,6 +77,7 @@ def sweep_of(
         about=_about(definitions, results),
         keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},
         failures=[failed for one in found for failed in failures(one.reference, one.results)],
+        unfinished=sum(not result.run.state.final for result in results),
         recipes=[_without_systems(recipe) for recipe in recipes],
     )
 

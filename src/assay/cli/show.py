@@ -110,7 +110,7 @@ def _heading(found: RunSet) -> str:
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
     good = sum(r.counts for r in found.results)
-    failed = sum(r.run.state.final and not r.counts for r in found.results)
+    failed = sum(r.failed for r in found.results)
     rest = len(found.results) - good - failed
     words = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
     words += filter(None, [first_line(found.results)])
@@ -183,7 +183,7 @@ def _usage_lines(found: RunDetails) -> Iterator[str]:
 def _failed(found: RunSet) -> Iterator[str]:
     from assay.analyse.comparison.groups import cause
 
-    failed = [r for r in found.results if r.run.state.final and not r.counts]
+    failed = [r for r in found.results if r.failed]
     if failed:
         yield "\nRuns without a result:"
     for result in failed:

@@ -152,3 +152,8 @@ class Result:
     def counts(self) -> bool:
         """Whether it is a replicate: the run finished and its reading has no problem."""
         return self.run.state is RunState.FINISHED and not self.reading.problems
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended without being a replicate; false while it runs, and where it was interrupted."""
+        return self.run.state.final and not self.counts

@@ -58,6 +58,8 @@ def text(contents: Contents) -> str:
     if contents.failures:
         rows = (f"- `{_code(f.run)}`: {_plain(f.cause)}" for f in contents.failures)
         parts += [f"### {len(contents.failures)} of {counted(contents.runs, 'run')} failed", "\n".join(rows)]
+    if contents.unfinished:
+        parts.append(f"{contents.unfinished} of {counted(contents.runs, 'run')} unfinished.")
     if contents.recipes:
         parts += ["### How to reproduce", *map(_recipe, contents.recipes)]
     parts.append(f"Made by Assay {__version__} from {counted(contents.runs, 'run')}.")

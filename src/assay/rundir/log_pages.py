@@ -8,6 +8,7 @@ counts, as in `assay.inputs.Log`.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -23,16 +24,23 @@ BLOCK_BYTES: Final = 1 << 22
 MOST_LINES: Final = 500  # of a page
 MOST_MATCHES: Final = 100  # of one search
 SEARCHED_BYTES: Final = 256 << 20  # by one search, which then can be continued
+_MARGIN_BYTES = 4096  # more than the longest secret: where a line is cut, so much is left out on both sides
+_BEFORE_MATCH = 200  # characters of a long line that are shown before the words
 _MOST_KEPT = 64  # logs whose counts are kept
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line with its number from 1, without its end; `cut`: it is longer, and only its beginning is here."""
+    """A line with its number from 1, without its end.
+
+    cut         it is longer, and its end is not here
+    cut_before  its beginning is not here either, but the part in which a search found its words
+    """
 
     number: int
     text: str
     cut: bool = False
+    cut_before: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,56 +78,106 @@ def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:
         return LogPage(lines, total, os.fstat(file.fileno()).st_size)
 
 
-def search(
-    path: Path, words: str, first: int = 1, is_match: Callable[[LogLine], bool] = lambda _line: True
-) -> LogMatches:
-    """Lines from `first` on that contain the words, whatever their case in ASCII.
+def search(path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str) -> LogMatches:
+    """Lines from `first` on that contain the words, whatever their case.
 
-    is_match  has the last word on a line, such as whether its words are still there without secrets
+    clean  hides what must not be shown; what it hides is not found either
 
-    A line that is longer than what is searched at once is searched only that far.
+    A line that is longer than a page shows is cut around the words. One that is longer than what is searched
+    at once is searched only that far.
 
     Raises InputError if the log is unreadable.
     """
-    needle = words.encode().lower()
+    wanted = _Wanted(words.encode().lower(), re.compile(re.escape(words), re.IGNORECASE), clean)
     found: list[LogLine] = []
     with reading(path) as file:
         starts = _starts_of(path, file)
         begin = starts.begin(file, first)
         file.seek(begin)
-        for number, line in _matching(file, needle, first):
-            one = _line(number, line)
-            if (not found or found[-1].number != number) and is_match(one):
+        for one in _matching(file, wanted, first):
+            if not found or found[-1].number != one.number:
                 found.append(one)
             if len(found) == MOST_MATCHES:
-                return LogMatches(tuple(found), number + 1)
+                return LogMatches(tuple(found), one.number + 1)
         if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
             following = starts.line_at(file, begin + SEARCHED_BYTES)
             return LogMatches(tuple(found), max(following, first + 1))  # the rest of a longer line is skipped
     return LogMatches(tuple(found), None)
 
 
-def _matching(file: BufferedReader, needle: bytes, number: int) -> Iterator[tuple[int, bytes]]:
-    """Each matching line with its number; stops after SEARCHED_BYTES, a line that ends there is left."""
-    rest, read_bytes = b"", 0
+@dataclass(frozen=True)
+class _Wanted:
+    """What is searched for: in the log's bytes, which is fast, then in the text without what is hidden."""
+
+    needle: bytes
+    pattern: re.Pattern[str]
+    clean: Callable[[str], str]
+
+
+def _matching(file: BufferedReader, wanted: _Wanted, number: int) -> Iterator[LogLine]:
+    """Each matching line; stops after SEARCHED_BYTES, a line that ends there is left.
+
+    A line that is longer than a block comes in parts that overlap, so that each place has its surroundings
+    in one of them.
+    """
+    rest, is_inside, read_bytes = b"", False, 0  # is_inside: `rest` begins in the middle of a line
     while read_bytes < SEARCHED_BYTES and (data := file.read(BLOCK_BYTES)):
         read_bytes += len(data)
         data = rest + data
         end = data.rfind(b"\n") + 1
-        whole = data[:end] if end else data if len(data) > BLOCK_BYTES else b""
-        rest = data[end:] if end else data[-len(needle) :] if whole else data
-        lowered, at = whole.lower(), 0
-        counted = 0
-        while (hit := lowered.find(needle, at)) >= 0:
-            number += whole.count(b"\n", counted, hit)
-            counted = hit
-            begin, stop = whole.rfind(b"\n", 0, hit) + 1, whole.find(b"\n", hit)
-            stop = len(whole) if stop < 0 else stop
-            yield number, whole[begin:stop]
-            at = stop
-        number += whole.count(b"\n", counted)
-    if read_bytes < SEARCHED_BYTES and needle in rest.lower():
-        yield number, rest
+        if end:
+            yield from _matches(data[:end], wanted, number, cut_before=is_inside, cut_after=False)
+            number += data.count(b"\n")
+            rest, is_inside = data[end:], False
+        elif len(data) > BLOCK_BYTES + 4 * _MARGIN_BYTES:
+            yield from _matches(data, wanted, number, cut_before=is_inside, cut_after=True)
+            rest, is_inside = data[-4 * _MARGIN_BYTES :], True
+        else:
+            rest = data
+    if not file.peek(1):
+        yield from _matches(rest, wanted, number, cut_before=is_inside, cut_after=False)
+
+
+def _matches(
+    data: bytes, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool
+) -> Iterator[LogLine]:
+    """Each matching line of these; where the data is cut, matches near the cut are left to another part."""
+    lowered, counted = data.lower(), 0
+    at = 2 * _MARGIN_BYTES if cut_before else 0
+    last = len(data) - 2 * _MARGIN_BYTES if cut_after else len(data)
+    while 0 <= (hit := lowered.find(wanted.needle, at)) < last:
+        number += data.count(b"\n", counted, hit)
+        counted = hit
+        begin, stop = data.rfind(b"\n", 0, hit) + 1, data.find(b"\n", hit)
+        stop = len(data) if stop < 0 else stop
+        around = max(begin, hit - 2 * _MARGIN_BYTES), min(stop, hit + 2 * _MARGIN_BYTES)
+        line = _excerpt(
+            data[slice(*around)], wanted, number,
+            cut_before=around[0] > begin or (cut_before and begin == 0),
+            cut_after=around[1] < stop or (cut_after and stop == len(data)),
+        )  # fmt: skip
+        if line is not None:
+            yield line
+        at = stop if line is not None else min(stop, hit + _MARGIN_BYTES)
+
+
+def _excerpt(
+    around: bytes, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool
+) -> LogLine | None:
+    """What is shown of a line; None if the words are only in what is hidden.
+
+    Nothing near a cut counts or is shown: a secret that is cut there would not be known as one.
+    """
+    text = wanted.clean(around.decode(errors="replace").removesuffix("\r"))
+    first = _MARGIN_BYTES if cut_before else 0
+    last = len(text) - _MARGIN_BYTES if cut_after else len(text)
+    match = wanted.pattern.search(text, first, last)
+    if match is None:
+        return None
+    is_near = match.end() <= LONGEST_LINE and not cut_before
+    begin = 0 if is_near else max(first, match.start() - _BEFORE_MATCH)
+    shown = text[begin : min(last, begin + LONGEST_LINE)]
+    return LogLine(number, shown, cut=begin + len(shown) < len(text), cut_before=begin > 0)
 
 
 def _lines(file: BufferedReader, starts: _LineStarts, first: int, count: int) -> Iterator[LogLine]:

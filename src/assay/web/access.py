@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from litestar.types import ASGIApp, Receive, Send
+from litestar.concurrency import sync_to_thread
+from litestar.types import ASGIApp, Message, Receive, Send
 
 from assay.web.audit import Audit
 from assay.web.refusals import API, refusal
@@ -25,6 +26,7 @@ SIGNED_IN_S = 12 * 3600
 LARGEST_FORM_BYTES = 64 << 10
 SLOWEST_PART_S = 30.0  # between two parts of a request's body
 MOST_FAILURES = 20  # wrong tokens from one address a minute; more are neither checked nor recorded
+MOST_REFUSALS = 20  # of one address a minute that are recorded, so that nobody fills the disk with them
 PUSH = "/api/v1/push"
 _READING: frozenset[Right] = frozenset({"read"})
 _OPEN = re.compile(r"/(login|healthz|static/.*)")
@@ -89,7 +91,8 @@ class Access:
     def __init__(self, app: ASGIApp, rules: AccessRules, audit: Audit) -> None:
         self._app, self._rules, self._audit = app, rules, audit
         self._proxy_key = secrets.token_bytes(32)
-        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._failures, self._refusals = _LastMinute(), _LastMinute()
+        self._signed_out: dict[str, float] = {}  # cookie → when it would have ended
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer, or refuse with 401, 403, 413 or 429."""
@@ -102,9 +105,15 @@ class Access:
         if refused is not None:
             await refused(send)
             return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 403 and who is not None:
+                await sync_to_thread(self._note_refusal, scope, who, "not allowed")
+            await send(message)
+
         asking = ASKING.set(who)
         try:
-            await self._app(scope, _bounded(scope, receive), send)
+            await self._app(scope, _bounded(scope, receive), sent if _changes(scope) else send)
         finally:
             ASKING.reset(asking)
 
@@ -113,7 +122,8 @@ class Access:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and (token := holder(rules.tokens, given.strip())) is not None:
             return self._identity(token.name, token.role, token.digest, is_page=False)
-        if (found := signed_in(rules, headers.get("cookie", ""))) is not None:
+        cookie = _cookie_of(rules, headers.get("cookie", ""))
+        if cookie not in self._signed_out and (found := signed_in(rules, cookie)) is not None:
             return self._identity(found.name, found.role, found.digest, is_page=True)
         user = headers.get(rules.user_header.lower(), "") if rules.user_header else ""
         if user:
@@ -127,18 +137,32 @@ class Access:
         return Identity(name, role, granted, is_page, hmac.new(digest, b"key", hashlib.sha256).digest())
 
     def _refusal(self, scope: Any, headers: dict[str, str], who: Identity | None) -> Any:
-        path, changes = scope["path"], scope["method"] not in ("GET", "HEAD")
+        path, changes = scope["path"], _changes(scope)
         length = headers.get("content-length", "0")
         if changes and not path.startswith(PUSH) and length.isdecimal() and int(length) > LARGEST_FORM_BYTES:
             return refusal(scope, 413, f"The request is larger than {LARGEST_FORM_BYTES} bytes.")
-        if _OPEN.fullmatch(path) and not (changes and _is_foreign(headers)):
+        if changes and (who is None or who.is_page) and _is_foreign(headers):
+            self._note_refusal(scope, who, "from another site")
+            return refusal(scope, 403, "This request comes from a page of another site.")
+        if _OPEN.fullmatch(path):
             return None
         if who is None and self._rules.are_asked:
             return self._unknown(scope, headers)
-        if who is not None and changes and who.is_page and path != "/logout" and _is_foreign(headers):
-            self._audit.note(who.name, _client(scope), path, "refused: from another site")
-            return refusal(scope, 403, "This request comes from a page of another site.")
         return None
+
+    def _note_refusal(self, scope: Any, who: Identity | None, why: str) -> None:
+        client = _client(scope)
+        if self._refusals.count(client) < MOST_REFUSALS:
+            self._refusals.add(client)
+            self._audit.note("" if who is None else who.name, client, scope["path"], f"refused: {why}")
+
+    def sign_out(self, cookies: str) -> None:
+        """End what the cookie in a header allows, here until the server is restarted."""
+        now = time.time()
+        self._signed_out = {one: until for one, until in self._signed_out.items() if until > now}
+        cookie = _cookie_of(self._rules, cookies)
+        if signed_in(self._rules, cookie) is not None:
+            self._signed_out[cookie] = now + SIGNED_IN_S
 
     def _unknown(self, scope: Any, headers: dict[str, str]) -> Any:
         if "authorization" in headers and not self.may_try(_client(scope)):
@@ -154,16 +178,32 @@ class Access:
 
     def may_try(self, client: str) -> bool:
         """Whether this address may try another token now."""
-        recent = [at for at in self._failures.get(client, []) if time.monotonic() - at < 60]
-        return len(recent) < MOST_FAILURES
+        return self._failures.count(client) < MOST_FAILURES
 
     def failed(self, client: str, what: str) -> None:
         """Record a wrong token from an address."""
-        recent = [at for at in self._failures.pop(client, []) if time.monotonic() - at < 60]
-        self._failures[client] = [*recent, time.monotonic()]
-        while len(self._failures) > 1000:
-            self._failures.popitem(last=False)
+        self._failures.add(client)
         self._audit.note("", client, "sign in", f"refused: {what}")
+
+
+class _LastMinute:
+    """How often addresses did something within the last minute; of the 1,000 newest addresses."""
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[str, list[float]] = OrderedDict()
+
+    def count(self, client: str) -> int:
+        return len(self._recent(client))
+
+    def add(self, client: str) -> None:
+        recent = self._recent(client)
+        self._times.pop(client, None)
+        self._times[client] = [*recent, time.monotonic()]
+        while len(self._times) > 1000:
+            self._times.popitem(last=False)
+
+    def _recent(self, client: str) -> list[float]:
+        return [at for at in self._times.get(client, []) if time.monotonic() - at < 60]
 
 
 def signed(token: Token, until: int) -> str:
@@ -175,16 +215,20 @@ def signed(token: Token, until: int) -> str:
     return f"{words}.{_signature(token, words)}"
 
 
-def signed_in(rules: AccessRules, cookies: str) -> Token | None:
-    """Whose cookie it is; None if it is forged or has ended."""
-    parts = [part.strip().partition("=") for part in cookies.split(";")]
-    given = next((value for name, _, value in parts if name == rules.cookie), "")
-    words, _, signature = given.rpartition(".")
+def signed_in(rules: AccessRules, cookie: str) -> Token | None:
+    """Whose cookie it is, by its value; None if it is forged or has ended."""
+    words, _, signature = cookie.rpartition(".")
     name, _, until = words.partition(".")
     token = next((one for one in rules.tokens if one.name.encode().hex() == name), None)
     if token is None or not hmac.compare_digest(_signature(token, words).encode(), signature.encode()):
         return None
     return token if until.isdecimal() and int(until) > time.time() else None
+
+
+def _cookie_of(rules: AccessRules, cookies: str) -> str:
+    """The value of this server's cookie in a header; "" if there is none."""
+    parts = [part.strip().partition("=") for part in cookies.split(";")]
+    return next((value for name, _, value in parts if name == rules.cookie), "")
 
 
 def _signature(token: Token, words: str) -> str:
@@ -197,6 +241,10 @@ def _is_foreign(headers: dict[str, str]) -> bool:
     if site:  # browsers send it by HTTPS and to this machine; it is more exact than the origin
         return site not in ("same-origin", "none")
     return bool(origin) and urlsplit(origin).netloc != headers.get("host", "")
+
+
+def _changes(scope: Any) -> bool:
+    return scope["method"] not in ("GET", "HEAD")
 
 
 def _client(scope: Any) -> str:

@@ -10,6 +10,7 @@ from litestar.params import Parameter
 
 from assay import redact
 from assay.api.attention import attention
+from assay.api.browsing import RowPage
 from assay.api.comparisons import compare, rank
 from assay.api.details import show
 from assay.api.explanations import explain
@@ -44,8 +45,11 @@ def answering(path: str, summary: str) -> get:
 @answering("/runs", "Sets or runs, like `assay list --json`")
 def list_runs(site: Site, question: ListQuestion) -> Document:
     """One page; `next` is the address of the following one, null at the end."""
-    site.refresh()
-    found = question.rows(site.runs)
+    if site.is_empty:
+        found = RowPage((), total=0, number=1, pages=1)
+    else:
+        site.refresh()
+        found = question.rows(site.runs)
     return answer(
         {
             "schema": "assay.list/1",

@@ -34,6 +34,8 @@ RUN_HEADS = (
 @get("/", sync_to_thread=True, include_in_schema=False)
 def home(site: Site) -> Response[str]:
     """What needs attention, and the newest sessions."""
+    if site.is_empty:
+        return _no_runs(site, "/")
     site.refresh()
     newest = newest_sessions(NEWEST, runs=site.runs)
     return page(
@@ -56,6 +58,8 @@ def attention_part(site: Site) -> Response[str]:
 @get("/runs", sync_to_thread=True, include_in_schema=False)
 def runs(site: Site, question: ListQuestion) -> Response[str]:
     """Sets or runs, filtered and sorted; every choice is in the address."""
+    if site.is_empty:
+        return _no_runs(site, "/runs")
     site.refresh()
     asked, by = question.asked, question.order
     found = question.rows(site.runs)
@@ -85,6 +89,10 @@ def runs(site: Site, question: ListQuestion) -> Response[str]:
         ],
         trouble=site.trouble,
     )
+
+
+def _no_runs(site: Site, here: str) -> Response[str]:
+    return page("no_runs.html", here=here, title="No runs yet", runs=site.runs.name)
 
 
 def _heads(*, trials: bool) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.web.command_api import Commands
 
 BACKLOG = 128
-MOST_CONNECTIONS = 400  # at once; more are refused with 503
+MOST_CONNECTIONS = 400  # at once; for more, those that wait for their clients end, or else they get 503
 STOPPING_S = 2  # for open answers, when it is stopped
 
 
@@ -56,6 +56,7 @@ def serve(
     from assay.api.queues import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
+    from assay.web.connections import BoundedConnection
 
     rules = rules or AccessRules()
 
@@ -65,6 +66,7 @@ def serve(
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     config = uvicorn.Config(
         make_app(site, host, names, rules, commands),
+        http=BoundedConnection,
         log_level="warning",
         access_log=False,
         lifespan="off",

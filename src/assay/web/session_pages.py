@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -204,12 +205,8 @@ def log(
 
 def _parts(line: LogLine, words: str) -> list[tuple[str, bool]]:
     """The line split at what was searched for; whether a part is that."""
-    parts, rest, lowered = [], line.text, words.lower()
-    while (at := rest.lower().find(lowered)) >= 0:
-        end = at + len(words)
-        parts += [(rest[:at], False), (rest[at:end], True)]
-        rest = rest[end:]
-    return [*parts, (rest, False)]
+    parts = re.split(f"({re.escape(words)})", line.text, flags=re.IGNORECASE)
+    return [(part, at % 2 == 1) for at, part in enumerate(parts)]
 
 
 def _must_exist(runs_dir: Path, name: str) -> None:

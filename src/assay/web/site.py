@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from assay.api.attention import AttentionItem, attention
+from assay.api.browsing import has_runs
 from assay.errors import AssayError
 
 REFRESH_S = 3.0  # between looks at sessions that run while somebody reads pages
@@ -36,6 +37,11 @@ class Site:
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="attention")
         self._judging: Future[tuple[AttentionItem, ...]] | None = None
         self._asking = threading.Lock()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no session yet, as before the first run."""
+        return not has_runs(runs=self.runs)
 
     def attention(self, within_s: float) -> Sequence[AttentionItem] | None:
         """What needs a look, if it is known within this time: what hasn't changed was judged before.
@@ -77,7 +83,7 @@ class Site:
         try:
             refresh(whole=whole, runs=self.runs)
             self.trouble = ""
-        except AssayError as error:
+        except (AssayError, OSError) as error:  # OSError: what it reads vanishes meanwhile
             self.trouble = str(error)
         finally:
             end = time.monotonic()

@@ -15,7 +15,7 @@ import pytest
 
 from assay.analyse.comparison.groups import group
 from assay.analyse.doubts import Case, Side, of
-from assay.analyse.doubts.kernel_counts import time_to_neighbours
+from assay.analyse.doubts.kernel_counts import others_cpus, time_to_neighbours
 from assay.launch.job_directory import joined
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
@@ -241,3 +241,10 @@ def test_a_real_neighbour_on_the_only_cpu_is_doubted(tmp_path: Path) -> None:
             neighbour.wait()
     evidence = raised(runs(nodes))["busy-neighbours"].evidence
     assert "of 1 CPU and" in evidence
+
+
+def test_others_never_use_more_cpus_than_there_are() -> None:
+    read_late = NodeCounts(2.73545, 2, busy_cpu_s=7.14, job_cpu_s=0.035873)
+    used = others_cpus(read_late)
+    assert used is not None
+    assert used + 0.035873 / 2.73545 <= 2

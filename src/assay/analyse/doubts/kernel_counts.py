@@ -203,11 +203,15 @@ def throttled_share(node: NodeCounts) -> float | None:
 
 
 def others_cpus(node: NodeCounts) -> float | None:
-    """Average number of CPUs used by processes other than the job's, minus the counting error."""
+    """Average number of CPUs used by processes other than the job's, minus the counting error.
+
+    Busy time is read a moment after the clock, and where CPUs are short, other tasks run in that moment: no
+    more counts than the CPUs have in the time between the readings.
+    """
     if node.busy_cpu_s is None or node.job_cpu_s is None:
         return None
     own = node.job_cpu_s + (node.beside_cpu_s or 0.0)
-    others = node.busy_cpu_s - own - BUSY_ERROR_S * node.cpus
+    others = min(node.busy_cpu_s, node.cpus * node.elapsed_s) - own - BUSY_ERROR_S * node.cpus
     return max(0.0, others) / node.elapsed_s
 
 

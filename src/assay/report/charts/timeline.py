@@ -120,7 +120,7 @@ def _bar(side: str, result: Result) -> dict[str, Any]:
     run = result.run
     start, end = run.started_at or 0.0, run.ended_at or 0.0
     again = f"attempt {run.attempt}" if run.attempt > 1 else ""
-    ended = "failed" if not result.counts else "done again" if again else "finished"
+    ended = "failed" if result.failed else "done again" if again else "finished"
     return {
         "side": side,
         "run": run.trial.id,
@@ -137,7 +137,7 @@ def _lane_words(session: Sequence[tuple[str, Result]], present: Sequence[str]) -
     told = []
     for side in present:
         own = [result for at, result in session if at == side]
-        failed = sum(not result.counts for result in own)
+        failed = sum(result.failed for result in own)
         again = sum(result.run.attempt > 1 for result in own)
         first, last = min(r.run.started_at or 0.0 for r in own), max(r.run.ended_at or 0.0 for r in own)
         told.append(

@@ -147,8 +147,13 @@ class Contents:
 
     @property
     def runs(self) -> int:
-        """Runs that the report is about, including failed ones."""
+        """Runs that the report is about, including failed and unfinished ones."""
         return sum(len(results) for results in self.sides.values())
+
+    @property
+    def unfinished(self) -> int:
+        """Those of them that have not ended; they count in no result yet."""
+        return sum(not r.run.state.final for results in self.sides.values() for r in results)
 
     @property
     def doubts(self) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
@@ -336,10 +341,8 @@ def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
 
 
 def failures(side: str, results: Iterable[Result]) -> list[Failure]:
-    """A side's runs that count in no result."""
-    return [
-        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}") for r in results if not r.counts
-    ]
+    """A side's runs that ended and count in no result."""
+    return [Failure(side, r.run.id, cause(r)) for r in results if r.failed]
 
 
 def _task(point: Point) -> str:

@@ -26,10 +26,11 @@ _BASELINE = "its own baseline"
 class SweepReport:
     """One sweep, judged.
 
-    title     which sweep
-    runs      the runs it is about, including failed ones
-    about     times and the like, as (name, value) pairs
-    keep_off  a way to keep jobs off → its commands and the commands that revert them
+    title       which sweep
+    runs        the runs it is about, including failed and unfinished ones
+    about       times and the like, as (name, value) pairs
+    unfinished  those of them that have not ended
+    keep_off    a way to keep jobs off → its commands and the commands that revert them
     """
 
     title: str
@@ -38,6 +39,7 @@ class SweepReport:
     about: Sequence[tuple[str, str]]
     keep_off: Mapping[str, str] = field(default_factory=dict)
     failures: Sequence[Failure] = ()
+    unfinished: int = 0
     recipes: Sequence[Recipe] = ()
 
     @property
@@ -75,7 +77,12 @@ def plain(swept: SweepReport) -> dict[str, Any]:
     answers = [
         {"verdict": f"slow {kind}", "sentence": f"{who}: {what}"} for kind, who, what in _answers(swept)
     ]
-    return {"runs": swept.runs, "failed": len(swept.failures), "answers": answers}
+    return {
+        "runs": swept.runs,
+        "failed": len(swept.failures),
+        "unfinished": swept.unfinished,
+        "answers": answers,
+    }
 
 
 def _sections(swept: SweepReport) -> list[tuple[str, str]]:

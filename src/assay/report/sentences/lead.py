@@ -76,9 +76,10 @@ def about(contents: Contents) -> list[tuple[str, str]]:
     imported = all(r.run.source is not None for r in results)
     systems = str(len(contents.sides)) if contents.rankings else ", ".join(contents.sides)
     failed = f", {len(contents.failures)} failed" if contents.failures else ""
+    unfinished = f", {contents.unfinished} unfinished" if contents.unfinished else ""
     return [
         ("Systems" if len(contents.sides) > 1 else "System", systems),
-        ("Runs", f"{len(results)}{failed}"),
+        ("Runs", f"{len(results)}{failed}{unfinished}"),
         ("Session", sessions[0][1] if len(sessions) == 1 else f"{len(sessions)} sessions"),
         ("Imported", _span([r.run.created_at for r in results]))
         if imported
