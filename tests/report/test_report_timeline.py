@@ -8,10 +8,14 @@ from dataclasses import replace
 import pytest
 
 import made_results
+from assay.logs.run_timeline import RunTimeline
 from assay.records import Result
 from assay.report import charts
 from assay.report.charts.chart import Chart, ratio_ticks
+from assay.report.charts.run_time import run_panels
 from assay.report.contents.contents import gather
+from assay.report.contents.run_times import RunTime
+from assay.telemetry.profile import TelemetryLine, TelemetryPanel, TelemetryProfile
 from made_results import by_system, failed, quickstart
 
 
@@ -96,3 +100,15 @@ def test_an_axis_of_ratios_has_one_in_its_middle_and_a_few_round_ticks(half: flo
     assert 3 <= len(ticks) <= 9
     assert 1 in ticks
     assert all(domain[0] <= tick <= domain[1] for tick in ticks)
+
+
+def test_one_sample_of_a_short_run_is_not_drawn_as_an_empty_panel() -> None:
+    def panels(*points: tuple[float, float]) -> list[str]:
+        lines = (TelemetryLine("job", points), TelemetryLine("page cache", points[:1]))
+        profile = TelemetryProfile(0.0, 1.0, 1.0, (TelemetryPanel("memory", "B", lines),))
+        time = RunTime("here", "s/1/t", "t", 0.0, 1.0, RunTimeline((), {}), profile, (), drawn=True)
+        return [chart.words for chart in run_panels(time)]
+
+    assert panels((0.0, 1e9)) == []
+    [words] = panels((0.0, 1e9), (1.0, 2e9))
+    assert ("job" in words, "page cache" in words) == (True, False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import pytest
@@ -12,13 +14,17 @@ from click.testing import CliRunner
 from test_report_browser import CONTRASTS, axe_finds
 
 import made_a2d2
+import made_results
 import nightly_runs
 import observed_stacks
 from assay import api, store
-from assay.api.attention import AttentionKind
+from assay.api.attention import AttentionKind, attention
+from assay.api.browsing import newest_sessions
 from assay.cli import assay
 from assay.cluster.sweep import NODES
+from assay.records import Result
 from assay.run.index import update_index
+from made_results import failed
 from open_site import Served, serving
 
 if TYPE_CHECKING:
@@ -176,6 +182,8 @@ def test_the_page_of_a_stack_is_linked_and_shows_its_packages_and_figures(site: 
 
 def test_every_link_of_the_documentation_leads_to_a_page(site: Served) -> None:
     start = site.ask("/docs").text
+    assert ("Written by" in start, ">Commands</a>" in start) == (False, True)
+    assert "<h1>Commands</h1>" in site.ask("/docs/reference/commands.md").text
     links = {link.partition("#")[0] for link in re.findall(r'href="(/docs/[^"]+)"', start)}
     assert len(links) > 20
     assert [link for link in sorted(links) if site.ask(link).status != 200] == []
@@ -231,3 +239,23 @@ def test_the_pages_can_be_used_with_the_keyboard_alone(browser: Browser, site: S
     shown.wait_for_url("**/scaling?run=sizes*")
     assert shown.get_by_text("What follows from the scaling").count()
     context.close()
+
+
+def test_a_sweep_of_many_nodes_hides_no_other_session_and_no_other_suites_trouble(tmp_path: Path) -> None:
+    nodes = [f"node{number:03}" for number in range(450)]
+    _, swept = made_results.quickstart(nodes, (made_results.ONE,), ("matmul",), blocks=1)
+    _, before = made_results.quickstart(("here",), (made_results.ONE,), ("matmul",), blocks=1)
+
+    def at(result: Result, suite: str, created_at: float) -> Result:
+        run = result.run
+        name = f"{suite}/{run.session}/{run.trial.id}"
+        return replace(result, run=replace(run, suite=suite, id=name, created_at=created_at))
+
+    store.update(tmp_path, [at(failed(r), "before", 1.0) for r in before])
+    store.update(tmp_path, [at(r, "swept", 2.0) for r in swept])
+    first, second = newest_sessions(15, runs=tmp_path)
+    assert (first.suite, len(first.systems), first.finished) == ("swept", 450, 450)
+    assert (second.suite, second.measured, second.failed) == ("before", (), 1)
+    assert ("before", "failed") in {
+        (one.session.partition("/")[0], one.kind) for one in attention(runs=tmp_path)
+    }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from assay.api.browsing import browse
+from assay.api.browsing import browse, newest_sessions
 from assay.api.evidence import runs_directory
 from assay.errors import AssayError, InputError
 from assay.units import all_of, counted
@@ -19,21 +19,15 @@ if TYPE_CHECKING:
 
     from assay.report.contents.contents import Contents
     from assay.report.page.sweep import SweepReport
+    from assay.store import SessionCounts
 
 AttentionKind = Literal[  # the gravest first
-    "failed",
-    "damaged",
-    "requirement",
-    "regression",
-    "slower",
-    "node",
-    "stale-baseline",
-    "undecided",
+    "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline", "undecided",
     "unfinished",
-]
+]  # fmt: skip
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
 MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
-_SEEN_ROWS = 400  # of the newest sets, among which these suites are
+_EARLIER = 400  # sets of a baseline, among which its newest result is
 _MOST_KEPT = 256  # sessions whose judgment is kept while they don't change
 
 
@@ -59,14 +53,8 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     Raises InputError if there are no runs.
     """
     directory = runs_directory(runs)
-    rows = browse(limit=_SEEN_ROWS, runs=directory).rows
-    newest: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        of_suite = newest.setdefault(row["suite"], [])
-        if not of_suite or of_suite[0]["session"] == row["session"]:
-            of_suite.append(row)
-    chosen = list(newest.values())[:MOST_SUITES]
-    found = (one for of_session in chosen for one in _of(directory, of_session))
+    newest = newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
+    found = (one for session in newest for one in _of(directory, session))
     return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
 
 
@@ -74,15 +62,15 @@ _kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict(
 _keeping = Lock()
 
 
-def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[AttentionItem, ...]:
+def _of(runs_dir: Path, counts: SessionCounts) -> tuple[AttentionItem, ...]:
     from assay.rundir.session import Session
 
-    name = f"{rows[0]['suite']}/{rows[0]['session']}"
+    name = counts.reference
     key = (runs_dir, name, *Session(runs_dir / name).stamps().values())
     with _keeping:
         known = _kept.get(key)
     if known is None:
-        known = tuple(_judged(runs_dir, name, rows))
+        known = tuple(_judged(runs_dir, counts))
         with _keeping:
             _kept[key] = known
             while len(_kept) > _MOST_KEPT:
@@ -90,13 +78,11 @@ def _of(runs_dir: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[AttentionIte
     return known
 
 
-def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[AttentionItem]:
+def _judged(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
     from assay.api.reports import report
     from assay.report.contents.contents import Contents
 
-    failed, finished, unfinished = (
-        sum(row[column] for row in rows) for column in ("failed", "finished", "open")
-    )
+    name, failed, finished, unfinished = counts.reference, counts.failed, counts.finished, counts.open
     if failed:
         who = all_of(failed, "run") if not finished else f"{failed} of {counted(failed + finished, 'run')}"
         yield AttentionItem(name, "failed", f"{who} failed.".capitalize())
@@ -113,30 +99,30 @@ def _judged(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Ite
         yield from _of_sweep(name, about)
         return
     yield from _of_contents(name, about)
-    yield from _stale_baseline(runs_dir, name, rows)
+    yield from _stale_baseline(runs_dir, counts)
     for metric in dict.fromkeys(about.primary.values()):
         yield from _regressions(runs_dir, name, metric)
 
 
-def _stale_baseline(runs_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[AttentionItem]:
+def _stale_baseline(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
     """If the suite names a baseline that has no result in its newest session."""
     from assay.api.evidence import run_set
     from assay.report.sentences.history import when
     from assay.store import Filter
 
-    plan = run_set(runs_dir, name).plan
-    if plan is None or plan.baseline is None:
+    plan = run_set(runs_dir, counts.reference).plan
+    if plan is None or plan.baseline is None or plan.baseline in counts.measured:
         return
-    if any(row["finished"] for row in rows if row["system"] == plan.baseline):
-        return
-    earlier = browse(Filter(suite=rows[0]["suite"], system=plan.baseline), limit=_SEEN_ROWS, runs=runs_dir)
+    earlier = browse(Filter(suite=counts.suite, system=plan.baseline), limit=_EARLIER, runs=runs_dir)
     newest = next((row for row in earlier.rows if row["finished"]), None)
     last = (
         "it was never measured"
         if newest is None
         else (f"its newest result is of {when(newest['created_at'])} UTC, in {newest['session']}")
     )
-    yield AttentionItem(name, "stale-baseline", f"The baseline {plan.baseline} has no result here; {last}.")
+    yield AttentionItem(
+        counts.reference, "stale-baseline", f"The baseline {plan.baseline} has no result here; {last}."
+    )
 
 
 def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionItem]:

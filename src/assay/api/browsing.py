@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.store import Filter, SortOrder
+    from assay.store import Filter, SessionCounts, SortOrder
 
 MOST_ROWS = 1000  # of a page
 _MAKING_S = 60.0  # that an index may take to be made, and what is new meanwhile may be missing in it
@@ -80,7 +80,7 @@ def browse(
 
 
 def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
-    """Whether the directory has a session or an index of runs; what else is here raises InputError if not.
+    """Whether the directory has a session, or an index: if not, other questions raise InputError.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     """
@@ -89,6 +89,21 @@ def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
 
     directory = runs_directory(runs)
     return store.index_path(directory).exists() or next(sessions(directory), None) is not None
+
+
+def newest_sessions(
+    limit: int, *, one_per_suite: bool = False, runs: str | PathLike[str] | None = None
+) -> Sequence[SessionCounts]:
+    """The newest sessions, or each suite's newest, as the index has them; the newest first.
+
+    Raises InputError if there are no runs.
+    """
+    from assay import store
+    from assay.run.answered import answered
+
+    directory = runs_directory(runs)
+    ready(directory)
+    return answered(directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite))
 
 
 def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:

@@ -11,6 +11,7 @@ from assay.store.layout import DamagedIndexError, index_path, reading_at, troubl
 from assay.store.query import (
     DeclaredMetric,
     Filter,
+    SessionCounts,
     SortOrder,
     chosen_from,
     counted,
@@ -18,6 +19,7 @@ from assay.store.query import (
     listed_runs,
     listed_sets,
     metric_names,
+    newest_sessions,
 )
 from assay.store.references import durations, find, parse, reporting, session_stamps
 from assay.store.writer import Update, indexed_sessions, known, update
@@ -26,6 +28,7 @@ __all__ = [
     "DamagedIndexError",
     "DeclaredMetric",
     "Filter",
+    "SessionCounts",
     "SortOrder",
     "Update",
     "chosen_from",
@@ -39,6 +42,7 @@ __all__ = [
     "listed_runs",
     "listed_sets",
     "metric_names",
+    "newest_sessions",
     "parse",
     "reading_at",
     "reporting",

@@ -172,6 +172,52 @@ def listed_sets(
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+@dataclass(frozen=True)
+class SessionCounts:
+    """A session with its runs counted.
+
+    finished    runs that count; failed: that ended without a result; open: not finished
+    systems     sorted names; measured: those with a run that counts
+    benchmarks  sorted names
+    created_at  of its newest run, seconds since the epoch
+    """
+
+    suite: str
+    session: str
+    finished: int
+    failed: int
+    open: int
+    systems: tuple[str, ...]
+    measured: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    created_at: float
+
+    @property
+    def reference(self) -> str:
+        """`suite/session`."""
+        return f"{self.suite}/{self.session}"
+
+
+def newest_sessions(root: Path, limit: int, *, one_per_suite: bool = False) -> list[SessionCounts]:
+    """The newest sessions, or each suite's newest, the newest first."""
+    of = _SET_ORDERS
+    one = "QUALIFY row_number() OVER (PARTITION BY suite ORDER BY session DESC) = 1" if one_per_suite else ""
+    query = f"""
+        SELECT suite, session, {of["finished"]}, {of["failed"]}, {of["open"]},
+            list_sort(list(DISTINCT system)), list_sort(list(DISTINCT system) FILTER ({_COUNTS})),
+            list_sort(list(DISTINCT benchmark)), {of["created_at"]} AS newest
+        FROM runs GROUP BY suite, session {one} ORDER BY newest DESC, suite, session LIMIT ?"""  # noqa: S608 - our own tests
+    with reading(root) as index:
+        rows = index.execute(query, [limit]).fetchall()
+    return [
+        SessionCounts(
+            suite, session, finished, failed, unfinished,
+            tuple(systems), tuple(measured or ()), tuple(benchmarks), newest,
+        )
+        for suite, session, finished, failed, unfinished, systems, measured, benchmarks, newest in rows
+    ]  # fmt: skip
+
+
 class DeclaredMetric(NamedTuple):
     """A metric of a session's benchmark; `rank`: 0 for the primary one."""
 

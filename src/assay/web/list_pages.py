@@ -8,12 +8,12 @@ from typing import Any
 from litestar import Response, get
 
 from assay.api.attention import attention
-from assay.api.browsing import browse, filters
+from assay.api.browsing import filters, newest_sessions
 from assay.web.queries import ListQuestion
 from assay.web.rendering import page, with_query
 from assay.web.site import Site
 
-NEWEST = 15  # sets on the home page
+NEWEST = 15  # sessions on the home page
 KNOWN_WITHIN_S = 0.15  # or else the page comes without what needs attention, which is loaded after it
 SET_HEADS = (
     ("reference", "reference"),
@@ -37,14 +37,14 @@ def home(site: Site) -> Response[str]:
     if site.is_empty:
         return _no_runs(site, "/")
     site.refresh()
-    newest = browse(limit=NEWEST, runs=site.runs)
+    newest = newest_sessions(NEWEST, runs=site.runs)
     return page(
         "home.html",
         here="/",
         title="What needs attention",
         newest=newest,
         attention=site.attention(KNOWN_WITHIN_S),
-        is_open=any(row["open"] for row in newest.rows),
+        is_open=any(session.open for session in newest),
         trouble=site.trouble,
     )
 

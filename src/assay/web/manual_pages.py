@@ -42,7 +42,7 @@ def manual_page(path: str) -> Response[Any]:
     if kind not in _PICTURES:
         return _shown(name)
     headers = {"Cache-Control": f"public, max-age={CACHED_S // 365}"}
-    return Response(_read(name), media_type=_PICTURES[kind], headers=headers)
+    return Response(_file(name).read_bytes(), media_type=_PICTURES[kind], headers=headers)
 
 
 def _shown(name: str) -> Response[str]:
@@ -68,7 +68,7 @@ def _contents() -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
             title,
             [
                 (
-                    one.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "),
+                    _text(one).partition("\n")[0].lstrip("# "),
                     f"/docs/{folder}/{one.name}",
                 )
                 for one in sorted((_root() / folder).iterdir(), key=lambda one: one.name)
@@ -87,7 +87,7 @@ def _rendered(name: str) -> tuple[str, str]:
     if not name.endswith(".md"):
         raise NotFoundException(f"The documentation has no page {name}.")
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(_read(name).decode())
+    tokens = parser.parse(_text(_file(name)))
     title = "Documentation"
     if len(tokens) > 2 and tokens[0].tag == "h1":
         title = tokens[1].content
@@ -128,14 +128,19 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _read(name: str) -> bytes:
+def _text(page: Traversable) -> str:
+    """A page without the comment that says what writes it."""
+    return re.sub(r"\A<!--.*?-->\s*", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _file(name: str) -> Traversable:
     """A file of the documentation. Raises NotFoundException if there is none."""
     parts = name.split("/")
     wrong = any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts)
     found: Traversable | None = None if wrong else _root().joinpath(*parts)
     if found is None or not found.is_file():
         raise NotFoundException(f"The documentation has no page {name}.")
-    return found.read_bytes()
+    return found
 
 
 def _root() -> Traversable:

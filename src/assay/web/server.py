@@ -128,6 +128,3 @@ def _warm_up(site: Site) -> None:
     site.refresh()
     for name in ("scipy.stats", "altair", "assay.report.page.page", "assay.read"):
         import_module(name)
-    from altair.utils.schemapi import disable_debug_mode
-
-    disable_debug_mode()  # it checks each part of a chart, a sixth of the time of a page; the tests do that

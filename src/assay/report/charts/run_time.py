@@ -8,7 +8,6 @@ from typing import Any
 from assay.report import figures
 from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
 from assay.report.contents.run_times import RunTime
-from assay.telemetry.profile import TelemetryPanel
 from assay.units import counted, human_seconds, significant
 
 MOST_LINES = 16  # in one panel: GPUs of a large job
@@ -31,14 +30,20 @@ def run_panels(time: RunTime) -> list[Chart]:
     if time.telemetry is not None:
         offset_s = time.telemetry.begin_at - time.begin_at
         for panel in time.telemetry.panels:
-            lines = [(one.name, [(x + offset_s, y) for x, y in one.points]) for one in panel.lines]
-            found.append(_panel(time, name, panel.title, panel.unit, lines[:MOST_LINES], cut=_cut(panel)))
+            lines = [
+                (one.name, [(x + offset_s, y) for x, y in one.points])
+                for one in panel.lines
+                if len(one.points) > 1  # one sample of a short run is no line
+            ]
+            if lines:
+                found.append(
+                    _panel(time, name, panel.title, panel.unit, lines[:MOST_LINES], cut=_cut(len(lines)))
+                )
     return found
 
 
-def _cut(panel: TelemetryPanel) -> str:
-    more = len(panel.lines) - MOST_LINES
-    return f", the first {MOST_LINES} of {counted(len(panel.lines), 'line')}" if more > 0 else ""
+def _cut(lines: int) -> str:
+    return f", the first {MOST_LINES} of {counted(lines, 'line')}" if lines > MOST_LINES else ""
 
 
 def _x(time: RunTime, title: str | None) -> Any:
