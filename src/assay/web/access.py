@@ -207,7 +207,7 @@ class _LastMinute:
 
 
 def signed(token: Token, until: int) -> str:
-    """What the cookie of a token's holder contains: name, end, a random part and a signature, never the token.
+    """The content of the cookie of a token's holder: name, end, a random part, signature; never the token.
 
     The random part makes each one different, so that signing out ends one and not the next. No character of
     it is one that a browser or library quotes.
