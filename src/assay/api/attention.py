@@ -22,16 +22,9 @@ if TYPE_CHECKING:
     from assay.store import SessionCounts
 
 AttentionKind = Literal[  # the gravest first
-    "failed",
-    "damaged",
-    "requirement",
-    "regression",
-    "slower",
-    "node",
-    "stale-baseline",
-    "undecided",
+    "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline", "undecided",
     "unfinished",
-]
+]  # fmt: skip
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
 MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
 _EARLIER = 400  # sets of a baseline, among which its newest result is

@@ -79,6 +79,18 @@ def browse(
     return answered(directory, question)
 
 
+def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
+    """Whether the directory has a session, or an index: if not, other questions raise InputError.
+
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    """
+    from assay import store
+    from assay.rundir.session import sessions
+
+    directory = runs_directory(runs)
+    return store.index_path(directory).exists() or next(sessions(directory), None) is not None
+
+
 def newest_sessions(
     limit: int, *, one_per_suite: bool = False, runs: str | PathLike[str] | None = None
 ) -> Sequence[SessionCounts]:
@@ -92,18 +104,6 @@ def newest_sessions(
     directory = runs_directory(runs)
     ready(directory)
     return answered(directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite))
-
-
-def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
-    """Whether the directory has a session or an index of runs; what else is here raises InputError if not.
-
-    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    """
-    from assay import store
-    from assay.rundir.session import sessions
-
-    directory = runs_directory(runs)
-    return store.index_path(directory).exists() or next(sessions(directory), None) is not None
 
 
 def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:

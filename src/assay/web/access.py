@@ -207,18 +207,20 @@ class _LastMinute:
 
 
 def signed(token: Token, until: int) -> str:
-    """What the cookie of a token's holder contains: name, end and signature, never the token.
+    """The content of the cookie of a token's holder: name, end, a random part, signature; never the token.
 
-    All of it are characters that no browser or library quotes.
+    The random part makes each one different, so that signing out ends one and not the next. No character of
+    it is one that a browser or library quotes.
     """
-    words = f"{token.name.encode().hex()}.{until}"
+    words = f"{token.name.encode().hex()}.{until}.{secrets.token_hex(8)}"
     return f"{words}.{_signature(token, words)}"
 
 
 def signed_in(rules: AccessRules, cookie: str) -> Token | None:
     """Whose cookie it is, by its value; None if it is forged or has ended."""
     words, _, signature = cookie.rpartition(".")
-    name, _, until = words.partition(".")
+    name, _, rest = words.partition(".")
+    until = rest.partition(".")[0]
     token = next((one for one in rules.tokens if one.name.encode().hex() == name), None)
     if token is None or not hmac.compare_digest(_signature(token, words).encode(), signature.encode()):
         return None
