@@ -116,6 +116,8 @@ def test_where_nothing_has_run_yet_pages_say_what_to_do(tmp_path: Path) -> None:
             assert (answer.status, "assay run SUITE" in answer.text) == (200, True)
         for path in ("/api/v1/runs", "/api/v1/runs?trials=true"):
             assert (site.ask(path).json["total"], site.ask(path).json["next"]) == (0, None)
+        assert site.ask("/attention").status == 200
+        assert site.ask("/api/v1/attention").json["attention"] == []
         import_table(tmp_path / "runs", "first")
         assert "first/1" in site.ask("/").text
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, get_args
 
-from assay.api.browsing import browse, newest_sessions
+from assay.api.browsing import browse, has_runs, newest_sessions
 from assay.api.evidence import runs_directory
 from assay.errors import AssayError, InputError
 from assay.units import all_of, counted
@@ -46,13 +46,13 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     Failed requirements, slower sides, slow nodes of a sweep, failed and unfinished runs, and sessions that
     can't be read, as `assay report` and `assay show` find them; steps for the worse in primary metrics, as
     `assay history` finds them, in suites of at most 5,000 runs; baselines that were not measured again. A
-    session that has not changed is not judged again.
+    session that has not changed is not judged again. Before the first run, nothing is off.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-
-    Raises InputError if there are no runs.
     """
     directory = runs_directory(runs)
+    if not has_runs(runs=directory):
+        return ()
     newest = newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
     found = (one for session in newest for one in _of(directory, session))
     return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
