@@ -37,6 +37,11 @@ SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
     for shape, values in (("1x8", (800, 805, 796)), ("2x8", (1560, 1555, 1570)), ("4x8", (2990, 3010, 2970)))
     for run, value in enumerate(values)
 )
+LAYOUTS = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
+    f"cluster,resnet50,throughput,{value},images/s,higher,{shape}-{run},{shape}\n"
+    for shape, values in (("2x8", (800, 805, 796)), ("16x1", (700, 705, 696)))
+    for run, value in enumerate(values)
+)
 HALF = """
 suite: half
 workload: command
@@ -55,9 +60,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of sizes of a cluster, a history with a step, swept nodes, stacks, frames and MLPerf logs."""
     directory = tmp_path_factory.mktemp("pages")
     runs, logs = directory / "runs", directory / "v3.1"
-    (directory / "sizes.csv").write_text(SIZES)
-    done = CliRunner().invoke(assay, ["import", str(directory / "sizes.csv"), "--runs", str(runs)])
-    assert done.exit_code == 0, done.output
+    for name, table in (("sizes", SIZES), ("layouts", LAYOUTS)):
+        (directory / f"{name}.csv").write_text(table)
+        done = CliRunner().invoke(assay, ["import", str(directory / f"{name}.csv"), "--runs", str(runs)])
+        assert done.exit_code == 0, done.output
     (directory / "suite.yaml").write_text(HALF)
     (directory / "systems.yaml").write_text(
         "good: {launcher: local}\nbad: {launcher: local, env: {BAD: '1'}}\n"
@@ -102,6 +108,7 @@ PAGES = {
     "/docs": "How-to",
     "/docs/how-to/serve.md": "Who can read it",
     "/attention": "regression",
+    "/compare?a=layouts&layouts=true": "assay compare layouts --layouts",
     "/compare?a=half": "Measure on both sides",
     "/compare?a=half:good&b=half:bad": "Measure on both sides",
 }
