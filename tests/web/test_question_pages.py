@@ -75,8 +75,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     store.update(runs, observed_stacks.results())  # without directories: nothing but the index has them
     catalog = directory / "catalog.duckdb"
     api.scan_data(made_a2d2.make(directory / "a2d2", frames=6), catalog=catalog, processes=1)
-    logs.mkdir()
-    (logs / "result_0.txt").write_text(_mlperf_log())
+    for system in ("small", "large"):
+        (logs / "results" / system).mkdir(parents=True)
+        (logs / "results" / system / "result_0.txt").write_text(_mlperf_log())
     with serving(runs, "--catalog", str(catalog), "--mlperf", str(logs)) as served:
         yield served
 
@@ -104,7 +105,7 @@ PAGES = {
     "/data": "6 frames",
     "/data?where=width+%3E+10": "data:image/jpeg",
     "/scores": "v3.1",
-    "/scores/v3.1": "result_0.txt",
+    "/scores/v3.1": '<th scope="row">large</th>',
     "/docs": "How-to",
     "/docs/how-to/serve.md": "Who can read it",
     "/attention": "regression",
@@ -226,6 +227,9 @@ def test_a_reader_without_javascript_gets_every_figure_as_text(browser: Browser,
     shown = context.new_page()
     shown.goto(f"{site.url}scaling?run=sizes")
     assert "speed-up" in shown.locator("main").inner_text()
+    said = shown.locator("figure .words").first.bounding_box()
+    assert said is not None
+    assert said["width"] > 200
     shown.get_by_role("link", name="History").click()
     shown.get_by_role("link", name="flop_rate", exact=True).click()
     assert "changed by" in shown.locator("body").inner_text()
