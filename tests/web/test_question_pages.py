@@ -17,6 +17,7 @@ import made_a2d2
 import made_results
 import nightly_runs
 import observed_stacks
+import swept_runs
 from assay import api, store
 from assay.api.attention import AttentionKind, attention
 from assay.api.browsing import newest_sessions
@@ -71,6 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     api.run(directory / "suite.yaml", runs=runs)
     for suite in ("nightly", NODES):
         nightly_runs.write(runs, suite)
+    swept_runs.write(runs)
     assert update_index(runs) == ()
     store.update(runs, observed_stacks.results())  # without directories: nothing but the index has them
     catalog = directory / "catalog.duckdb"
@@ -101,6 +103,9 @@ PAGES = {
     "/history": "flop_rate",
     "/history?metric=flop_rate&suite=nightly": "▼",
     f"/history?metric=flop_rate&suite={NODES}&system=here": "Every history",
+    f"/sessions/{NODES}/{swept_runs.NEWEST}": "Each node over sweeps",
+    f"/history?metric=rate&suite={NODES}&system={swept_runs.SLOW}": "3 sessions",
+    f"/runs?suite={NODES}&trials=true": f"-{swept_runs.SLOW}-r03",
     "/stacks": "torch 2.9.0",
     "/data": "6 frames",
     "/data?where=width+%3E+10": "data:image/jpeg",
