@@ -27,9 +27,13 @@ from assay.records import (
     RunsNeeded,
     RunsRange,
     RunState,
+    Scaling,
+    ScalingPoint,
+    Series,
     Shape,
 )
 from assay.report import charts, figures, markdown
+from assay.report.charts.scaling import scaling
 from assay.report.charts.series import over_time
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, Recipe, ReportedFact, gather
@@ -453,6 +457,26 @@ def test_every_chart_has_a_caption_its_figures_in_words_and_units_on_its_axes() 
     titles = json.dumps([chart.spec for chart in drawn if chart.kind == "runs"])
     assert '"throughput, GFLOP/s"' in titles
     assert '"time to train, s"' in titles
+
+
+def test_a_line_of_points_has_its_names_once_because_a_page_of_many_runs_carries_them() -> None:
+    (result, *_) = quickstart(benchmarks=("digits",), blocks=1)[1]
+    series = Series("loss", "", "step", tuple(map(float, range(40))), tuple(x / 3 for x in range(40)))
+    shown = replace(result, reading=replace(result.reading, series=(series,)))
+    (drawn,) = over_time({"here": [shown]})
+    (row,) = drawn.spec["datasets"]["rows"]
+    assert (len(row["x"]), row["value"][1]) == (40, 0.333333)
+    assert json.dumps(drawn.spec).count(result.run.trial.id) == 1
+
+
+def test_sizes_that_ran_too_rarely_for_an_interval_draw_no_layer_of_intervals() -> None:
+    def marks(end: float | None) -> set[str]:
+        one = Estimate(1.0, end, end, 1, "")
+        points = tuple(ScalingPoint(f"{ranks}x1", ranks, one, one, one, "") for ranks in (1, 2))
+        curve = Scaling("here", "digits", "throughput", "images/s", "higher", {}, points)
+        return {layer["mark"]["type"] for layer in scaling([curve], ["here"]).spec["layer"]}
+
+    assert marks(1.0) - marks(None) == {"rule"}
 
 
 def test_a_metric_over_payload_sizes_is_a_curve_on_log_axes() -> None:

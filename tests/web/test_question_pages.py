@@ -17,6 +17,7 @@ import made_a2d2
 import made_results
 import nightly_runs
 import observed_stacks
+import swept_runs
 from assay import api, store
 from assay.api.attention import AttentionKind, attention
 from assay.api.browsing import newest_sessions
@@ -37,6 +38,11 @@ SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
     for shape, values in (("1x8", (800, 805, 796)), ("2x8", (1560, 1555, 1570)), ("4x8", (2990, 3010, 2970)))
     for run, value in enumerate(values)
 )
+LAYOUTS = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
+    f"cluster,resnet50,throughput,{value},images/s,higher,{shape}-{run},{shape}\n"
+    for shape, values in (("2x8", (800, 805, 796)), ("16x1", (700, 705, 696)))
+    for run, value in enumerate(values)
+)
 HALF = """
 suite: half
 workload: command
@@ -55,9 +61,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of sizes of a cluster, a history with a step, swept nodes, stacks, frames and MLPerf logs."""
     directory = tmp_path_factory.mktemp("pages")
     runs, logs = directory / "runs", directory / "v3.1"
-    (directory / "sizes.csv").write_text(SIZES)
-    done = CliRunner().invoke(assay, ["import", str(directory / "sizes.csv"), "--runs", str(runs)])
-    assert done.exit_code == 0, done.output
+    for name, table in (("sizes", SIZES), ("layouts", LAYOUTS)):
+        (directory / f"{name}.csv").write_text(table)
+        done = CliRunner().invoke(assay, ["import", str(directory / f"{name}.csv"), "--runs", str(runs)])
+        assert done.exit_code == 0, done.output
     (directory / "suite.yaml").write_text(HALF)
     (directory / "systems.yaml").write_text(
         "good: {launcher: local}\nbad: {launcher: local, env: {BAD: '1'}}\n"
@@ -65,12 +72,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     api.run(directory / "suite.yaml", runs=runs)
     for suite in ("nightly", NODES):
         nightly_runs.write(runs, suite)
+    swept_runs.write(runs)
     assert update_index(runs) == ()
     store.update(runs, observed_stacks.results())  # without directories: nothing but the index has them
     catalog = directory / "catalog.duckdb"
     api.scan_data(made_a2d2.make(directory / "a2d2", frames=6), catalog=catalog, processes=1)
-    logs.mkdir()
-    (logs / "result_0.txt").write_text(_mlperf_log())
+    for system in ("small", "large"):
+        (logs / "results" / system).mkdir(parents=True)
+        (logs / "results" / system / "result_0.txt").write_text(_mlperf_log())
     with serving(runs, "--catalog", str(catalog), "--mlperf", str(logs)) as served:
         yield served
 
@@ -94,14 +103,18 @@ PAGES = {
     "/history": "flop_rate",
     "/history?metric=flop_rate&suite=nightly": "▼",
     f"/history?metric=flop_rate&suite={NODES}&system=here": "Every history",
+    f"/sessions/{NODES}/{swept_runs.NEWEST}": "Each node over sweeps",
+    f"/history?metric=rate&suite={NODES}&system={swept_runs.SLOW}": "3 sessions",
+    f"/runs?suite={NODES}&trials=true": f"-{swept_runs.SLOW}-r03",
     "/stacks": "torch 2.9.0",
     "/data": "6 frames",
     "/data?where=width+%3E+10": "data:image/jpeg",
     "/scores": "v3.1",
-    "/scores/v3.1": "result_0.txt",
+    "/scores/v3.1": '<th scope="row">large</th>',
     "/docs": "How-to",
     "/docs/how-to/serve.md": "Who can read it",
     "/attention": "regression",
+    "/compare?a=layouts&layouts=true": "assay compare layouts --layouts",
     "/compare?a=half": "Measure on both sides",
     "/compare?a=half:good&b=half:bad": "Measure on both sides",
 }
@@ -219,6 +232,9 @@ def test_a_reader_without_javascript_gets_every_figure_as_text(browser: Browser,
     shown = context.new_page()
     shown.goto(f"{site.url}scaling?run=sizes")
     assert "speed-up" in shown.locator("main").inner_text()
+    said = shown.locator("figure .words").first.bounding_box()
+    assert said is not None
+    assert said["width"] > 200
     shown.get_by_role("link", name="History").click()
     shown.get_by_role("link", name="flop_rate", exact=True).click()
     assert "changed by" in shown.locator("body").inner_text()

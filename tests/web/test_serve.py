@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,7 @@ def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: Ho
         ("/runs?q=NUMBERS&sort=-failed", 200, "2 sets, page 1 of 1"),
         ("/runs?trials=true&limit=2&number=2", 200, "6 runs, page 2 of 3"),
         ("/sessions/table/1", 200, "Do not accept"),
+        ("/sessions/none", 404, "no suite none"),
         ("/doubts/drift", 200, "Remedy"),
         ("/live", 200, "Nothing is running"),
         ("/api", 200, "/api/v1/compare"),
@@ -92,6 +94,18 @@ def test_every_address_answers_with_a_page_or_says_what_is_wrong(
     answer = served.ask(path)
     assert (answer.status, words in answer.text) == (status, True), answer.text[-500:]
     assert "window.caught=1</script>" not in answer.text
+
+
+def test_the_address_of_a_suite_leads_to_its_sessions(served: HostileSite) -> None:
+    answer = served.ask("/sessions/table")
+    assert (answer.status, answer.headers["location"]) == (302, "/runs?suite=table")
+
+
+def test_a_list_has_every_name_in_full_because_runs_differ_at_their_ends(served: HostileSite) -> None:
+    listed = served.ask("/runs?trials=true").text.replace("<wbr>", "")
+    names = re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', listed)
+    assert len(set(names)) == 6
+    assert served.run in names
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _routes(rules: AccessRules) -> list[Any]:
     """What answers: always what reads, and of what signs in and acts, what the rules grant."""
     return [
         *(list_pages.home, list_pages.attention_part, list_pages.runs),
-        *(session_pages.session, session_pages.run, session_pages.log),
+        *(session_pages.suite, session_pages.session, session_pages.run, session_pages.log),
         compare_pages.comparison,
         *(doubt_pages.doubts, doubt_pages.doubt),
         *(study_pages.scaling_curves, study_pages.fabric_curves, study_pages.metric_history),

@@ -28,6 +28,7 @@ def comparison(
     margin: Name = None,
     metric: Name = None,
     baseline: Name = None,
+    layouts: bool = False,
 ) -> Response[str]:
     """The form, and below it the answer."""
     site.refresh()
@@ -37,6 +38,7 @@ def comparison(
         "margin": some(margin),
         "metric": some(metric),
         "baseline": some(baseline),
+        "layouts": "true" if layouts else None,
     }
     frame: dict[str, Any] = {
         "here": "/compare",
@@ -63,7 +65,7 @@ def comparison(
             "kicker": "",
             "title": " and ".join([first, *second]),
             "tables": [table for table in values["tables"] if table.bodies],
-            "command": command_line("compare", first, *second, **options),
+            "command": command_line("compare", first, *second, *["--layouts"] * layouts, **options),
             "actions": [("As JSON", with_query("/api/v1/compare", **asked))],
         },
     )
@@ -71,9 +73,12 @@ def comparison(
 
 def _answer(site: Site, a: str, asked: dict[str, str | None]) -> Contents:
     b, metric, baseline = asked["b"], asked["metric"], asked["baseline"]
-    if b is None and baseline is None and (ranked := rank(a, metric=metric, runs=site.runs)):
+    layouts = asked["layouts"] is not None
+    if b is None and baseline is None and not layouts and (ranked := rank(a, metric=metric, runs=site.runs)):
         return _contents(None, rankings=ranked, title=a)
-    found = compare(a, b, margin=asked["margin"], metric=metric, baseline=baseline, runs=site.runs)
+    found = compare(
+        a, b, margin=asked["margin"], metric=metric, baseline=baseline, layouts=layouts, runs=site.runs
+    )
     return _contents(found, title=a)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -13,7 +14,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment
 from litestar import MediaType, Response
 
-from assay import __version__
+from assay import __version__, redact
 from assay.report.page.document import chart_runtime, environment, page_text
 from assay.units import human, human_seconds
 from assay.web.access import ASKING
@@ -105,12 +106,21 @@ def _environment() -> Environment:
     made.filters["took"] = lambda seconds: "" if seconds is None else human_seconds(seconds)
     made.filters["size"] = lambda count: human(float(count), "B")
     made.filters["printable"] = _printable
+    made.filters["breakable"] = _breakable
     made.filters["tail"] = lambda path: "/".join(path.split("/")[-2:])
     return made
 
 
 def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _breakable(name: str) -> Any:
+    """A name in full, which a line may break after a slash or a colon: names often differ at their end."""
+    from markupsafe import Markup, escape
+
+    broken = re.sub("([/:])", r"\1<wbr>", str(escape(redact.text(name))))
+    return Markup(broken)  # noqa: S704 - escaped before
 
 
 def _printable(text: str) -> str:

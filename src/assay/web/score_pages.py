@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from os.path import commonpath
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.scores import Scores, score
+from assay.api.scores import score
 from assay.report import figures
 from assay.report.tables import Table, TableBody, TableRow
 from assay.report.terminal.scores import verdict
@@ -16,6 +18,9 @@ from assay.units import counted
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
+
+if TYPE_CHECKING:
+    from assay.analyse.mlperf.score import ScoredSet
 
 HINT = "Start the server with `--mlperf DIRECTORY` to see the scores of the MLPerf logs below it."
 _COLUMNS = ("", "status", "minutes", "epochs", "samples/s", "batch")
@@ -41,16 +46,17 @@ def scores(site: Site, folder: str) -> Response[str]:
     if path is None:
         raise NotFoundException(f"There is no folder {folder} of MLPerf logs here.")
     found = score(path)
+    named = tuple(zip(_short([one.name for one in found]), found, strict=True))
     return page(
         "question.html",
         here="/scores",
         kicker="MLPerf scores",
         title=folder,
         lead=f"{counted(len(found), 'set')} of training logs.",
-        tables=_tables(found),
+        tables=_tables(named),
         notes=[
-            f"{one.name}: {doubt.code}: {doubt.evidence}. {doubt.remedy}"
-            for one in found
+            f"{name}: {doubt.code}: {doubt.evidence}. {doubt.remedy}"
+            for name, one in named
             for doubt in one.doubts
         ],
         command=command_line("score", str(path)),
@@ -58,16 +64,21 @@ def scores(site: Site, folder: str) -> Response[str]:
     )
 
 
-def _tables(found: Scores) -> Sequence[Table]:
+def _short(names: Sequence[str]) -> list[str]:
+    """Paths without the directories that all have: rows would begin alike, and differ where they are cut."""
+    paths = [PurePosixPath(name) for name in names]
+    shared = commonpath([path.parent for path in paths]) if paths else ""
+    return [str(path.relative_to(shared)) for path in paths]
+
+
+def _tables(named: Sequence[tuple[str, ScoredSet]]) -> Sequence[Table]:
     rows = tuple(
-        TableRow(
-            (one.name, one.benchmark or "unknown", one.round or "unknown", one.system or "", verdict(one))
-        )
-        for one in found
+        TableRow((name, one.benchmark or "unknown", one.round or "unknown", one.system or "", verdict(one)))
+        for name, one in named
     )
     columns = ("", "benchmark", "round", "system", "score")
     every = Table("Sets", columns, (TableBody("", rows),), frozenset(range(5)))
-    bodies = tuple(TableBody(one.name, tuple(map(_run, one.runs))) for one in found if one.runs)
+    bodies = tuple(TableBody(name, tuple(map(_run, one.runs))) for name, one in named if one.runs)
     return [every, Table("Runs", _COLUMNS, bodies, frozenset({0, 1}))] if bodies else [every]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
+from litestar.response import Redirect
 
 from assay.api.details import RunDetails, show
 from assay.api.reports import report
@@ -57,6 +58,13 @@ def session(
     )
 
 
+@get("/sessions/{suite:str}", sync_to_thread=True, include_in_schema=False)
+def suite(site: Site, suite: str) -> Redirect:
+    """What is left of a session's address without the session: the list of the suite's sessions."""
+    _must_exist(site.runs, suite)
+    return Redirect(with_query("/runs", suite=suite))
+
+
 def report_values(contents: Contents) -> dict[str, Any]:
     """What the report's template shows, with links to runs' pages in place of copied logs."""
     results = [result for side in contents.sides.values() for result in side]
@@ -84,7 +92,9 @@ def _sweep_values(swept: SweepReport, suite: str) -> dict[str, Any]:
         )
         for one in swept.verdicts.nodes
     ]  # fmt: skip
-    return sweep_page.values(swept) | {"histories": histories}
+    shown = sweep_page.values(swept)
+    sections = [*shown["sections"], *[("histories", "Each node over sweeps")] * bool(histories)]
+    return shown | {"histories": histories, "sections": sections}
 
 
 def command_line(*words: str, **options: str | None) -> str:
@@ -215,4 +225,5 @@ def _must_exist(runs_dir: Path, name: str) -> None:
     if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts) or not (
         runs_dir.joinpath(*parts).is_dir()
     ):
-        raise NotFoundException(f"There is no {'run' if len(parts) > 2 else 'session'} {name} here.")
+        what = ("suite", "session", "run")[len(parts) - 1]
+        raise NotFoundException(f"There is no {what} {name} here.")

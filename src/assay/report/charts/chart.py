@@ -84,7 +84,13 @@ def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]
 
 def _shortened(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with six digits per value, more than a pixel or a tooltip shows: this halves a page's data."""
-    return {name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in row.items()}
+    return {name: _six_digits(value) for name, value in row.items()}
+
+
+def _six_digits(value: Any) -> Any:
+    if isinstance(value, list):  # the points of a line
+        return [_six_digits(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:

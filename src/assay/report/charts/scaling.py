@@ -55,18 +55,20 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     upward = alt.Scale(domain=domain, zero=False, nice=not cut)
     y = alt.Y("value:Q", title=f"speed-up relative to {figures.shape(smallest.shape)}", scale=upward)
     ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1)
+    color = side_colour(names, legend=True)
+    lines = base.mark_line(strokeWidth=1.5).encode(y=y, color=color)
+    intervals = base.mark_rule(strokeWidth=2, clip=True).encode(
+        y=alt.Y("low:Q", scale=upward), y2="high:Q", color=color
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        y=y,
+        color=color,
+        shape=side_shape(names, legend=True),
+        tooltip=tooltip("line", "shape", "value", "low", "high", "efficiency"),
+    )
+    known = any(s.low is not None for s in speedups)  # a layer without any value makes Vega warn
     spec = plain(
-        ideal.encode(x=x, y=y)
-        + base.mark_line(strokeWidth=1.5).encode(y=y, color=side_colour(names, legend=True))
-        + base.mark_rule(strokeWidth=2, clip=True).encode(
-            y=alt.Y("low:Q", scale=upward), y2="high:Q", color=side_colour(names, legend=True)
-        )
-        + base.mark_point(filled=True, size=60, opacity=1).encode(
-            y=y,
-            color=side_colour(names, legend=True),
-            shape=side_shape(names, legend=True),
-            tooltip=tooltip("line", "shape", "value", "low", "high", "efficiency"),
-        ),
+        alt.layer(ideal.encode(x=x, y=y), lines, *[intervals] * known, points),
         rows=rows,
         ideal=[{"ranks": r, "value": v} for r, v in zip(ranks, ideals, strict=True)],
         height=240,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.records import Result, Series
@@ -50,13 +50,20 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     scale = figures.scale_of([y for _, _, s in drawn for y in s.y], series.unit)
     per_unit, unit = scale.per_unit, scale.unit
     sessions = {(result.run.suite, result.run.session) for _, result, _ in drawn}  # each has a trial `…-r01`
-    rows = [
-        {"side": side, "run": _name(result, len(sessions)), "x": x, "value": y * per_unit}
-        for side, result, s in drawn
-        for x, y in _thinned(s)
+    thinned = [(side, _name(result, len(sessions)), _thinned(s)) for side, result, s in drawn]
+    rows = [  # a row per line: names in each point's row would make a page six times as large
+        {
+            "side": side,
+            "run": run,
+            "x": [x for x, _ in points],
+            "value": [y * per_unit for _, y in points],
+        }
+        for side, run, points in thinned
     ]
-    base = alt.Chart(alt.NamedData("rows")).encode(
-        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=_axis(rows)),
+    places = {x for _, _, points in thinned for x, _ in points}
+    base = alt.Chart(alt.NamedData("rows")).transform_flatten(["x", "value"])
+    base = base.encode(
+        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=_axis(places)),
         y=alt.Y("value:Q", title=axis_title(series.name, unit), scale=alt.Scale(zero=False)),
         color=side_colour(sides, legend=True),
         detail="run:N",
@@ -82,11 +89,11 @@ def _name(result: Result, sessions: int) -> str:
     return result.run.trial.id if sessions == 1 else result.run.id
 
 
-def _axis(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _axis(x: Collection[float]) -> Any:
     """Every place if there are few, such as the epochs of evaluations; otherwise round ones."""
     import altair as alt
 
-    places = sorted({row["x"] for row in rows})
+    places = sorted(x)
     return alt.Axis(values=places, format="~g") if len(places) <= _TICKED else alt.Axis(tickMinStep=1)
 
 
