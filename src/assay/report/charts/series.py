@@ -51,7 +51,7 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     per_unit, unit = scale.per_unit, scale.unit
     sessions = {(result.run.suite, result.run.session) for _, result, _ in drawn}  # each has a trial `…-r01`
     thinned = [(side, _name(result, len(sessions)), _thinned(s)) for side, result, s in drawn]
-    rows = [  # a row per line: names in each point's row would make a page six times as large
+    rows = [  # a row per line: repeated in each point's row, names are most of a page
         {
             "side": side,
             "run": run,
