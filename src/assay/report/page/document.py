@@ -138,7 +138,7 @@ def _policy(style: str, scripts: Sequence[str], *, pictures: bool) -> str:
 
 
 def _source_hash(text: str) -> str:
-    # of 48 bytes: in base64 it does not end in `=`, after which a secret may stand and the policy was redacted
+    # of 48 bytes, so that its base64 does not end in `=`: what follows that may be redacted as a secret
     return f"'sha384-{base64.b64encode(hashlib.sha384(text.encode()).digest()).decode()}'"
 
 
