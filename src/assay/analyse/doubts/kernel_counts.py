@@ -211,7 +211,7 @@ def others_cpus(node: NodeCounts) -> float | None:
     if node.busy_cpu_s is None or node.job_cpu_s is None:
         return None
     own = node.job_cpu_s + (node.beside_cpu_s or 0.0)
-    others = min(node.busy_cpu_s, node.cpus * node.elapsed_s) - own - BUSY_ERROR_S * node.cpus
+    others = min(node.busy_cpu_s - BUSY_ERROR_S * node.cpus, node.cpus * node.elapsed_s) - own
     return max(0.0, others) / node.elapsed_s
 
 
