@@ -144,8 +144,8 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
         Part(
             "others",
             "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
-            # some wait, so that three keep two cores busy, next to the tests of services too
-            at_once=3,
+            # some wait; next to the services' tests, more of them would miss their deadlines
+            at_once=3 if alone else 2,
             shown=True,
         ),
         # a training takes a core, which services' tests that time something cannot spare; some use the hosts

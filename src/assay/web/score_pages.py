@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os.path import commonpath
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.scores import score
+from assay.api.scores import Scores, score
 from assay.report import figures
 from assay.report.tables import Table, TableBody, TableRow
 from assay.report.terminal.scores import verdict
@@ -18,9 +18,6 @@ from assay.units import counted
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
-
-if TYPE_CHECKING:
-    from assay.analyse.mlperf.score import ScoredSet
 
 HINT = "Start the server with `--mlperf DIRECTORY` to see the scores of the MLPerf logs below it."
 _COLUMNS = ("", "status", "minutes", "epochs", "samples/s", "batch")
@@ -46,17 +43,17 @@ def scores(site: Site, folder: str) -> Response[str]:
     if path is None:
         raise NotFoundException(f"There is no folder {folder} of MLPerf logs here.")
     found = score(path)
-    named = tuple(zip(_short([one.name for one in found]), found, strict=True))
+    names = _short([one.name for one in found])
     return page(
         "question.html",
         here="/scores",
         kicker="MLPerf scores",
         title=folder,
         lead=f"{counted(len(found), 'set')} of training logs.",
-        tables=_tables(named),
+        tables=_tables(names, found),
         notes=[
             f"{name}: {doubt.code}: {doubt.evidence}. {doubt.remedy}"
-            for name, one in named
+            for name, one in zip(names, found, strict=True)
             for doubt in one.doubts
         ],
         command=command_line("score", str(path)),
@@ -71,7 +68,8 @@ def _short(names: Sequence[str]) -> list[str]:
     return [str(path.relative_to(shared)) for path in paths]
 
 
-def _tables(named: Sequence[tuple[str, ScoredSet]]) -> Sequence[Table]:
+def _tables(names: Sequence[str], found: Scores) -> Sequence[Table]:
+    named = tuple(zip(names, found, strict=True))
     rows = tuple(
         TableRow((name, one.benchmark or "unknown", one.round or "unknown", one.system or "", verdict(one)))
         for name, one in named
