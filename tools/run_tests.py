@@ -36,15 +36,8 @@ SOME_FAILED = 1  # pytest's exit code; higher codes report problems of pytest it
 MAX_UNSTABLE = 2  # tests per run that may fail next to others and pass alone
 CACHE = Path(".pytest_cache")
 HOSTS = ("ssh", "podman")  # services that the tests start on this machine themselves
-PROGRAMS = (
-    "chromium",
-    "prometheus",
-    "perftest",
-    "iperf3",
-    "fio",
-    "mkdocs",
-    "mount-namespaces",
-)  # started many times
+# tests start these many times
+PROGRAMS = ("chromium", "prometheus", "perftest", "iperf3", "fio", "mkdocs", "mount-namespaces")
 SERVICES = ("kubernetes", "slurm", *HOSTS)  # markers of tests that need one of them
 NO_TEST = "(long and not long)"
 

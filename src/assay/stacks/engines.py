@@ -85,8 +85,7 @@ class Podman:
 
     def remove(self, tag: str) -> None:
         """Remove the image of this tag, if it is here; layers that others use stay."""
-        if self.has(tag):
-            _done([self.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
+        _remove(self, tag)
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ class Buildah:
 
     def remove(self, tag: str) -> None:
         """Remove the image of this tag, if it is here; layers that others use stay."""
-        if self.has(tag):
-            _done([self.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
+        _remove(self, tag)
 
 
 ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buildah()}
@@ -158,6 +156,11 @@ def push(
             )
         _need(done, f"{engine.name} can't push to {registry}")
         return digest.read_text().strip()
+
+
+def _remove(engine: BuildEngine, tag: str) -> None:
+    if engine.has(tag):
+        _done([engine.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
 
 
 def _done(argv: Sequence[str], timeout_s: float) -> CompletedCommand:

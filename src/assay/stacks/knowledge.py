@@ -146,8 +146,7 @@ def _observed(runs_dir: Path, source: str) -> SessionObservations:
 
     found = observe(store.find(runs_dir, name), read.metrics, last_line, log_of)
     session = Session(runs_dir / name)
-    header = session.header if session.path.is_dir() else None
-    return found if header is None or header.step_of is None else as_step(found, header)
+    return as_step(found, session.header) if session.path.is_dir() else found
 
 
 def _remove(file: DuckDBPyConnection, sources: Iterable[str]) -> None:

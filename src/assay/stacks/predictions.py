@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from packaging.version import InvalidVersion, Version
@@ -166,7 +167,7 @@ def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
         better = -1 if one.metric is not None and one.metric.better == "lower" else 1
         cell = logs.setdefault((software_of(one.stack), (one.origin, one.session)), [])
         cell += [better * math.log(value) for _, value in one.values]
-    fits = session_fits([(*cell, math.fsum(of) / len(of)) for cell, of in logs.items()])
+    fits = session_fits([(*cell, fmean(of)) for cell, of in logs.items()])
     return {str(stack): (at, level) for at, fit in enumerate(fits) for stack, level in fit.levels.items()}
 
 
@@ -197,12 +198,7 @@ def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
             for at in of.keys() & {place - 1 for place in of}:
                 step = of[at + 1].predicted - of[at].predicted, of[at + 1].measured - of[at].measured
                 found.setdefault((name, at), []).append(step)
-    return [(_mean(x for x, _ in of), _mean(y for _, y in of)) for of in found.values()]
-
-
-def _mean(values: Iterable[float]) -> float:
-    every = list(values)
-    return math.fsum(every) / len(every)
+    return [(fmean(x for x, _ in of), fmean(y for _, y in of)) for of in found.values()]
 
 
 def _in_order(stacks: Sequence[Stack], name: str) -> list[str]:

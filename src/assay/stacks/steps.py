@@ -7,11 +7,11 @@ one another: together they are one session, whose blocks are those of all steps.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from assay.analyse.stacks.effects import lost_by
 from assay.records import Observation, to_compact_json
 from assay.rundir.files import Header
 from assay.stacks.observing import SessionObservations
@@ -24,7 +24,7 @@ def as_step(found: SessionObservations, header: Header) -> SessionObservations:
     step = header.step_of
     if step is None:
         return found
-    first = int(header.created_at) * _MOST_BLOCKS
+    first = int(header.created_at * 1000) * _MOST_BLOCKS
     return SessionObservations(
         tuple(
             replace(
@@ -60,13 +60,11 @@ def steps_together(observed: Iterable[Observation]) -> list[Observation]:
 
 
 def _together(steps: list[Observation], numbers: dict[int, int]) -> Observation:
-    runs = [len(one.values) for one in steps]
-    lost = math.fsum(one.lost_to_others * n for one, n in zip(steps, runs, strict=True)) / sum(runs)
     return replace(
         min(steps, key=lambda one: one.at),
         values=tuple(sorted((numbers[block], value) for one in steps for block, value in one.values)),
         interleaved=all(one.interleaved for one in steps),
         confidence=max(one.confidence for one in steps),
-        lost_to_others=lost,
+        lost_to_others=lost_by(steps),
         doubts=tuple(dict.fromkeys(doubt for one in steps for doubt in one.doubts)),
     )

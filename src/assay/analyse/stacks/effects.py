@@ -52,7 +52,7 @@ def level(observed: Sequence[Observation]) -> Level:
     runs = sum(len(one.values) for one in observed)
     if min(value for one in observed for _, value in one.values) <= 0:
         mean = math.fsum(value for one in observed for _, value in one.values) / runs
-        return Level(Estimate(mean, None, None, runs, metric.unit), len(_bysession_name(observed)), runs)
+        return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
     means = session_means(observed)
     if len(means) > 1:
         return Level(intervals.one_mean(means).estimate(metric.unit), len(means), runs)
@@ -65,7 +65,7 @@ def session_means(observed: Sequence[Observation], unit: str = "") -> list[float
     """Mean logarithm of each session's values, each session with the same weight, sorted by name."""
     return [
         math.fsum(logs) / len(logs)
-        for _, of in sorted(_bysession_name(observed).items())
+        for _, of in sorted(_by_session(observed).items())
         if (logs := [log for one in of for log in _logs(one, unit)])
     ]
 
@@ -150,7 +150,7 @@ def comparison_of(
         smallest_visible=None if above is None else above - 1,
         doubts=_doubts(a, b, method, replication),
         replication=replication,
-        sessions=(len(_bysession_name(a)), len(_bysession_name(b))),
+        sessions=(len(_by_session(a)), len(_by_session(b))),
         error=interval.error,
         degrees=interval.degrees,
         by_margin=surely_beyond(estimate, margin, metric.better, lost),
@@ -209,7 +209,7 @@ def _pair_means(pairs: Sequence[Pair]) -> tuple[float, float]:
     return math.fsum(x for x, _ in means) / len(means), math.fsum(y for _, y in means) / len(means)
 
 
-def _bysession_name(observed: Sequence[Observation]) -> dict[str, list[Observation]]:
+def _by_session(observed: Sequence[Observation]) -> dict[str, list[Observation]]:
     found: dict[str, list[Observation]] = {}
     for one in observed:
         found.setdefault(session_name(one), []).append(one)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from assay.analyse.stacks.effects import (
@@ -23,8 +24,11 @@ from assay.analyse.stacks.effects import (
     positive,
     session_name,
 )
-from assay.analyse.stacks.session_fit import Cell, SessionFit, session_fits
+from assay.analyse.stacks.session_fit import SessionFit, session_fits
 from assay.records import Comparison, Observation
+
+_Run = tuple[str, tuple[str, int | None], float]
+"""The cell of one run: its stack, its session and block, the logarithm of its value."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ class LinkedStacks:
         self._sessions = {
             name: frozenset(session_name(one) for one in of) for name, of in self._observed.items()
         }
-        runs = list(self._runs())
-        inside = [fit for of in _by_session(runs) for fit in session_fits(of)]
+        self._every_run = list(self._runs())
+        inside = [fit for of in _by_session(self._every_run) for fit in session_fits(of)]
         self._scatter = _scatter(inside)
         cells = [
             (stack, session, level)
@@ -59,7 +63,6 @@ class LinkedStacks:
             for stack, level in fit.levels.items()
         ]
         self._by_sessions = session_fits(cells)
-        self._every_run = runs
 
     def compare(self, a: str, b: str, names: tuple[str, str], margin: float) -> LinkedComparison | None:
         """B compared with A; None if either has a value that is not above 0.
@@ -77,7 +80,7 @@ class LinkedStacks:
         confidence = 0.95
         if fit.degrees < 1:
             replication, confidence = "runs", max(one.confidence for side in sides for one in side)
-            fit = _with(session_fits(self._every_run), a, b) or fit
+            fit = _with(self._by_runs, a, b) or fit
         interval = fit.difference(a, b, confidence, self._scatter)
         return LinkedComparison(
             comparison_of(
@@ -86,7 +89,12 @@ class LinkedStacks:
             through,
         )
 
-    def _runs(self) -> Iterator[Cell]:
+    @cached_property
+    def _by_runs(self) -> list[SessionFit]:
+        """The fits in which blocks are the unit: of no use where sessions can be."""
+        return session_fits(self._every_run)
+
+    def _runs(self) -> Iterator[_Run]:
         """Every run, shifted by its block; by its session, if not all of its stacks ran in each block."""
         every = [one for of in self._observed.values() for one in of]
         loose = {session_name(one) for one in every if not one.interleaved}
@@ -127,10 +135,10 @@ def _with(fits: Sequence[SessionFit], a: str, b: str) -> SessionFit | None:
     return next((fit for fit in fits if a in fit.levels and b in fit.levels), None)
 
 
-def _by_session(runs: Sequence[Cell]) -> Iterator[list[Cell]]:
-    found: dict[Hashable, list[Cell]] = {}
-    for cell in runs:
-        found.setdefault(cell[1][0], []).append(cell)  # type: ignore[index]  # session, block
+def _by_session(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
+    found: dict[str, list[_Run]] = {}
+    for run in runs:
+        found.setdefault(run[1][0], []).append(run)
     yield from found.values()
 
 
