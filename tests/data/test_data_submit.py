@@ -29,7 +29,7 @@ from assay.workloads import PARAMS
 from assay_payloads.datasets.manifest import changed
 from assay_payloads.datasets.staging_cache import set_name
 from command_line import assay as typed
-from conftest import ROOT
+from conftest import ROOT, long_but
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 
 COUNT = (
@@ -320,7 +320,7 @@ def test_it_runs_as_a_job_of_lsf(site: Path, lsf: object) -> None:
     assert json.loads((path.parents[1] / "run.json").read_text())["handle"]["launcher"] == "lsf"
 
 
-@pytest.mark.parametrize("system", ["batch", "power", "cloud"])
+@pytest.mark.parametrize("system", long_but(1, ["cloud", "batch", "power"]))
 def test_every_launcher_sends_the_manifest(site: Path, system: str) -> None:
     found = shown(site, "--set", "car=5", "--limit", "1", "--system", system, "--shape", "2x1")
     assert found["suite"]["systems"] == [system]

@@ -190,6 +190,7 @@ def test_in_a_container(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPa
     ends_lost_and_leaves_nothing(launch.make("podman", options, spool=tmp_path), tmp_path)
 
 
+@pytest.mark.long
 @ELSEWHERE
 @pytest.mark.usefixtures("lsf")
 def test_in_a_batch_job(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:

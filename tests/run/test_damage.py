@@ -118,7 +118,7 @@ def accounted(session: Path, words: tuple[str, ...], said: Result) -> None:
         assert "6 runs" in heading or "5 runs, 1 failed" in heading
 
 
-@pytest.mark.parametrize("kind", long_but(4, [*KINDS]))
+@pytest.mark.parametrize("kind", long_but(2, [*KINDS]))
 @pytest.mark.parametrize("file", [name for name in FILES if name.endswith(("run.json", "rank-0.log"))])
 def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, kind: str) -> None:
     KINDS[kind](session / file)

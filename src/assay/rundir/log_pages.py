@@ -151,24 +151,25 @@ def _matches(
         begin, stop = data.rfind(b"\n", 0, hit) + 1, data.find(b"\n", hit)
         stop = len(data) if stop < 0 else stop
         around = max(begin, hit - 2 * _MARGIN_BYTES), min(stop, hit + 2 * _MARGIN_BYTES)
+        raw = data[slice(*around)].decode(errors="replace").removesuffix("\r")
+        text = wanted.clean(raw)
         line = _excerpt(
-            data[slice(*around)], wanted, number,
+            text, wanted, number,
             cut_before=around[0] > begin or (cut_before and begin == 0),
             cut_after=around[1] < stop or (cut_after and stop == len(data)),
         )  # fmt: skip
         if line is not None:
             yield line
-        at = stop if line is not None else min(stop, hit + _MARGIN_BYTES)
+        # what was hidden leaves less of the text away from its cut end
+        judged = max(_MARGIN_BYTES // 8, _MARGIN_BYTES - max(0, len(raw) - len(text)))
+        at = stop if line is not None else min(stop, hit + judged)
 
 
-def _excerpt(
-    around: bytes, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool
-) -> LogLine | None:
+def _excerpt(text: str, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool) -> LogLine | None:
     """What is shown of a line; None if the words are only in what is hidden.
 
     Nothing near a cut counts or is shown: a secret that is cut there would not be known as one.
     """
-    text = wanted.clean(around.decode(errors="replace").removesuffix("\r"))
     first = _MARGIN_BYTES if cut_before else 0
     last = len(text) - _MARGIN_BYTES if cut_after else len(text)
     match = wanted.pattern.search(text, first, last)

@@ -9,7 +9,7 @@ import pytest
 
 from assay.analyse.sweeps.links import Pair, blame
 from assay.cluster import rounds
-from conftest import long_rows_but
+from conftest import long_rows_but, tries
 
 SEED = 20260301
 
@@ -42,7 +42,7 @@ def racks(nodes: int, of: int) -> dict[str, str]:
 def test_in_a_healthy_matrix_nothing_is_blamed_more_often_than_stated(
     law: str, nodes: int, met: int, of: int
 ) -> None:
-    times, named = 200, 0
+    times, named = tries(200), 0
     for seed in range(times):
         seen = blame(matrix(nodes, met, seed, law), "higher", groups=racks(nodes, of) if of else None)
         named += bool(seen.groups or seen.nodes or seen.links)

@@ -51,7 +51,7 @@ PERFORMANCE: Mapping[str, Mapping[str, Any]] = {
     "onnx-offline": {"scenario": "Offline", "backend": "onnxruntime", "batch_size": 8, "min_queries": 100},
     "two": {"scenario": "Offline", "batch_size": 8, "min_queries": 1, "instances": 2, "seeds": "round"},
 }
-FURTHER = {"onnx-single", "onnx-multi", "onnx-server"}  # by `make test-all` only
+FURTHER = {"onnx-single", "onnx-multi", "onnx-server", "sleeping"}  # by `make test-all` only
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long) if name in FURTHER else name for name in PERFORMANCE]
 )
@@ -205,6 +205,7 @@ def test_what_loadgen_calls_invalid_has_its_reason_and_no_figure(ran: Path) -> N
     assert problem.startswith("LoadGen says INVALID: latency above its bound")
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.slow
 def test_the_search_ends_at_a_valid_rate_with_every_try_kept(ran: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_profile_keeps_a_trace_and_names_the_longest_operators(
 ) -> None:
     torch, operators = payload("torch"), payload("assay_payloads.training.operators")
     monkeypatch.chdir(tmp_path)
-    large, steps = torch.randn(400, 400), 2
+    large, steps = torch.randn(1200, 1200), 2  # a product takes far longer than a wait for a CPU
     profile = operators.Profile(rank, steps)
     for _ in range(operators.SKIPPED + steps + 1):
         large @ large + large
