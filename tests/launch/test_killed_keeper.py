@@ -128,7 +128,7 @@ def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed
         assert holding(tmp_path / "runs", secret) == []
 
 
-@pytest.mark.parametrize("point", long_but(2, [*READ]))
+@pytest.mark.parametrize("point", long_but(1, [*READ]))
 def test_no_file_holds_a_variable_any_more_once_the_keeper_has_read_them(
     tmp_path: Path,
     point: str,

@@ -319,6 +319,7 @@ def test_an_index_that_is_damaged_inside_is_made_again_with_one_line_that_says_s
         assert "made again" not in call(*words).stderr
 
 
+@pytest.mark.long
 def test_damage_that_only_a_writer_reads_is_no_traceback(session: Path) -> None:
     index = Path("runs/index.duckdb")
     call("index", "--rebuild")

@@ -26,7 +26,7 @@ from assay.records import Reading, Shape
 from assay.store import find
 from assay.workloads import WORKLOADS
 from assay_payloads.inference.loadgen_search import highest
-from conftest import ROOT, SUPPORT, require
+from conftest import ROOT, SUPPORT, long_but, require
 from payload_processes import Forks, end
 
 RUNS = SUPPORT / "inference_runs.py"
@@ -453,7 +453,7 @@ def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path:
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", ["SingleStream", "Server", "Offline"])
+@pytest.mark.parametrize("scenario", long_but(1, ["Server", "SingleStream", "Offline"]))
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
@@ -509,6 +509,7 @@ def test_a_log_that_is_cut_is_no_result(tmp_path: Path) -> None:
 # The document --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = (ROOT / "docs" / "how-to" / "inference.md").read_text()
     suite, systems = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)

@@ -181,6 +181,7 @@ def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the
     assert 0.05 < min(waits) < 0.07
 
 
+@pytest.mark.long
 def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) -> None:
     with serving(Answers()) as server:
         one, two, other = (
