@@ -105,7 +105,7 @@ def _routes(rules: AccessRules) -> list[Any]:
         *(study_pages.scaling_curves, study_pages.fabric_curves, study_pages.metric_history),
         *(stack_pages.stacks, stack_pages.stack),
         data_pages.data_set,
-        *(score_pages.folders, score_pages.scores),
+        *(score_pages.folders, score_pages.scores, score_pages.scored_set),
         *(manual_pages.manual, manual_pages.manual_page),
         *(live.live, live.events),
         *(json_api.ROUTES, json_questions.ROUTES, command_api.command),
