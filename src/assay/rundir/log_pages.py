@@ -42,6 +42,11 @@ class LogLine:
     cut: bool = False
     cut_before: bool = False
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the line is longer than its text."""
+        return self.cut or self.cut_before
+
 
 @dataclass(frozen=True)
 class LogPage:
@@ -78,8 +83,10 @@ def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:
         return LogPage(lines, total, os.fstat(file.fileno()).st_size)
 
 
-def search(path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str) -> LogMatches:
-    """Lines from `first` on that contain the words, whatever their case.
+def search(
+    path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str, most: int = MOST_MATCHES
+) -> LogMatches:
+    """At most `most` lines from `first` on that contain the words, whatever their case.
 
     clean  hides what must not be shown; what it hides is not found either
 
@@ -97,7 +104,7 @@ def search(path: Path, words: str, first: int = 1, clean: Callable[[str], str] =
         for one in _matching(file, wanted, first):
             if not found or found[-1].number != one.number:
                 found.append(one)
-            if len(found) == MOST_MATCHES:
+            if len(found) == most:
                 return LogMatches(tuple(found), one.number + 1)
         if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
             following = starts.line_at(file, begin + SEARCHED_BYTES)
