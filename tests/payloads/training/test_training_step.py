@@ -158,7 +158,9 @@ def test_a_loss_that_is_not_finite_ends_the_run(payload: Loader, rank: Any) -> N
             loops.mean_losses(rank, [torch.tensor(1.0), torch.tensor(broken)])
 
 
-def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> None:
+def test_failures_become_words(
+    payload: Loader, rank: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch, feed, training = (
         payload("torch"),
         payload("assay_payloads.datasets.feed"),
@@ -190,6 +192,9 @@ def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> No
         assert "--global-batch-size 64 trains the same" in words
     assert "image 7 can't be read: FileNotFoundError" in said(unreadable)
     assert f"{tmp_path / 'list.json'}: No such file" in said((tmp_path / "list.json").read_bytes)
+    with pytest.raises(RuntimeError, match="a mistake of ours"), training.failures(rank, options):
+        raise RuntimeError("a mistake of ours")
+    monkeypatch.delattr(torch, "OutOfMemoryError")  # torch before 2.5 has it in torch.cuda only
     with pytest.raises(RuntimeError, match="a mistake of ours"), training.failures(rank, options):
         raise RuntimeError("a mistake of ours")
 
