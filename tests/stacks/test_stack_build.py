@@ -26,6 +26,7 @@ from assay.shell import CommandTimeoutError
 from command_line import assay as typed
 from conftest import require
 from containers import ULIMITS
+from fake_engine import IMAGE_ID, calls, fake_engine
 from stack_image import BASE
 
 FILE = 'FROM registry.lab/base:1\nUSER 1001:0\nRUN pip check \\\n    && python3 -c "import json, csv"\n'
@@ -101,11 +102,11 @@ def test_kubernetes_gets_a_job_that_builds_tests_and_pushes(file: Path) -> None:
     files, job = objects
     assert files["data"]["Containerfile"] == FILE
     pod = job["spec"]["template"]["spec"]
-    script = pod["containers"][0]["command"][-1]
+    script = pod["containers"][0]["command"][2]
     assert script.index("buildah build") < script.index("buildah run") < script.index("buildah push")
     variables = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
     assert variables["IMAGE"] == "registry.lab/stack:1"
-    assert variables["SMOKE_MODULES"] == "json csv"
+    assert pod["containers"][0]["command"][-2:] == ["json", "csv"], "the file's modules are tested"
     assert {"name": "auth", "secret": {"secretName": SECRET}} in pod["volumes"]
     assert typed(file.parent, *words).stdout == done.stdout
 
@@ -143,6 +144,41 @@ def test_a_file_without_a_base_or_with_a_credential_is_refused(file: Path, text:
     file.write_text(text)
     with pytest.raises(InputError, match=said):
         render_build(file, "openshift", name="stack")
+
+
+# What is tested is what is named --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is first on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def test_what_is_tested_tagged_and_pushed_is_the_image_that_was_built_whoever_else_has_the_tag(
+    file: Path, bin_folder: Path
+) -> None:
+    podman = fake_engine(bin_folder)
+    built = build_stack(file, tag="lab/stack:1", push="registry.lab/stack")
+    assert built.pushed == f"registry.lab/stack@sha256:{'2' * 64}"
+    assert built.image.id == IMAGE_ID
+    for command in ("image", "run", "tag", "push"):
+        (call,) = calls(podman, command)
+        assert IMAGE_ID in call.split(), call
+    assert "lab/stack:1" not in calls(podman, "build")[0]
+    assert f"docker://registry.lab/stack:{IMAGE_ID[:12]}" in calls(podman, "push")[0]
+
+
+def test_an_image_that_fails_the_test_does_not_take_the_tag(file: Path, bin_folder: Path) -> None:
+    says = json.dumps({"modules": ["json"], "failed": [["import json", "no libx"]]})
+    podman = fake_engine(bin_folder, says=f"assay-image-test {says}")
+    done = typed(file.parent, "stack", "build", str(file), "--tag", "lab/stack:1")
+    assert done.returncode == 1
+    assert f"Don't use {IMAGE_ID[:12]}: it does not work as an arbitrary user." in done.stdout
+    assert calls(podman, "tag") == []
 
 
 # For real ------------------------------------------------------------------------------------------------
@@ -214,6 +250,10 @@ def test_an_image_is_built_tested_as_anybody_and_pushed(
             on_line=steps.append,
         )
         assert built.test.passed, built.test.failed
+        inspected = subprocess.run(
+            [engine, "inspect", "--type", "image", tag], capture_output=True, check=True
+        )
+        assert built.image.id.encode() in inspected.stdout, "the tag names it"
         assert any("STEP 3/3" in line for line in steps)
         assert built.pushed is not None
         name, _, digest = built.pushed.partition("@")

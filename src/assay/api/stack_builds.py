@@ -33,6 +33,7 @@ Platform = Literal["openshift", "kubernetes"]
 class BuiltStack:
     """The result of `build_stack`.
 
+    tag      that the image has if it passed the test
     pushed   `registry/name@sha256:…`, for a system's `image`; None if it was not pushed
     built_s  time that the build took
     """
@@ -57,13 +58,15 @@ def build_stack(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     on_line: Callable[[str], None] | None = None,
 ) -> BuiltStack:
-    """Build a container file, run the smoke test in the image, and push it if that passes.
+    """Build a container file, run the smoke test in the image, and tag and push it if that passes.
+
+    What is tested, tagged and pushed is the image that was built, whoever else builds for the same tag.
 
     engine    podman or buildah; it has the credentials of registries
     push      `registry/name[:tag]`; the tag is the beginning of the image's ID by default
     context   a directory that the file may copy from; default: none
-    modules   must be importable; default: those that the file checks, else each package that has a module
-              of its name
+    modules   must be importable; default: those that the file checks, else one of each package that no
+              other package requires
     options   further options of the engine's `build`
     on_line   receives each line of the engine's output
 
@@ -78,27 +81,26 @@ def build_stack(
     if chosen is None:
         raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
     began, say = time.monotonic(), on_line or _silent
-    engines.build(
+    image_id = engines.build(
         chosen,
         path,
-        tag,
         context=None if context is None else Path(context),
         options=options,
         on_line=say,
         timeout_s=timeout_s,
     )
     built_s = time.monotonic() - began
-    image = chosen.image(tag)
-    argv = smoke_test.argv(_modules(text, modules))
-    done = chosen.run(tag, smoke_test.USER, argv, timeout_s)
-    test = smoke_test.outcome(done.exit_code, f"{done.stderr}\n{done.stdout}")
+    image = chosen.image(image_id)
+    test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
     pushed = None
+    if test.passed:
+        engines.name_image(chosen, image_id, tag)
     if push is not None and test.passed:
         match = _REFERENCE.fullmatch(push)
-        reference = (
-            push if match is None or match["tag"] else f"{push}:{image.id.removeprefix('sha256:')[:12]}"
+        reference = push if match is None or match["tag"] else f"{push}:{image_id[:12]}"
+        digest = engines.push(
+            chosen, image_id, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s
         )
-        digest = engines.push(chosen, tag, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s)
         pushed = f"{reference.rpartition(':')[0]}@{digest}"
     return BuiltStack(tag, image, test, pushed, built_s)
 

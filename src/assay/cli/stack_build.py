@@ -47,7 +47,8 @@ _STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
     "modules",
     multiple=True,
     metavar="MODULE",
-    help="Module that must be importable. [default: those that FILE checks]",
+    help="Module that must be importable. [default: those that FILE checks, else one of each package that no "
+    "other package requires]",
 )
 @click.option(
     "--timeout",
@@ -88,8 +89,9 @@ def command(
     """Build the image of a container file, test it, and push it.
 
     The test runs in the image as a user ID that nobody has, with group 0, as OpenShift does: the modules can
-    be imported, and HOME is writable. An image that fails is not pushed. What follows `--` is for the
-    engine's `build`. A build that was stopped continues with the same command, from the engine's layers.
+    be imported, and HOME is writable. An image that fails is neither tagged nor pushed. What follows `--` is
+    for the engine's `build`. A build that was stopped continues with the same command, from the engine's
+    layers.
 
     \b
     Examples:
@@ -154,8 +156,9 @@ def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:
     elif built.test.passed:
         yield f"Use image: {built.tag}"
     else:
-        also = "; it is not pushed" if push else ""
-        yield f"Don't use {built.tag}: it does not work as an arbitrary user{also}."
+        also = ", nor pushed" if push else ""
+        image = built.image.id[:12]
+        yield f"Don't use {image}: it does not work as an arbitrary user. It is not tagged{also}."
     size = "" if built.image.size_bytes is None else f", {human(float(built.image.size_bytes), 'B')}"
     yield f"Built in {human_seconds(built.built_s)}{size}: {built.image.id}"
     yield from (printable(f"  {what}: {why}") for what, why in built.test.failed)

@@ -26,6 +26,7 @@ OnLine = Callable[[str], None]
 class LocalImage:
     """An image that is here.
 
+    id          hexadecimal; unlike a tag, it never names another image
     size_bytes  of its layers; None if the engine does not say
     """
 
@@ -41,12 +42,12 @@ class BuildEngine(Protocol):
         """The program's."""
         ...
 
-    def image(self, tag: str) -> LocalImage:
-        """The image of this tag."""
+    def image(self, name: str) -> LocalImage:
+        """The image of this ID or tag."""
         ...
 
-    def run(self, tag: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
-        """Run a program in a new container without a network, which is removed."""
+    def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
+        """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
         ...
 
     def has(self, tag: str) -> bool:
@@ -64,19 +65,22 @@ class Podman:
 
     name: str = "podman"
 
-    def image(self, tag: str) -> LocalImage:
-        """The image of this tag."""
-        (found,) = json.loads(_done([self.name, "image", "inspect", tag], _QUERY_TIMEOUT_S).stdout)
+    def image(self, name: str) -> LocalImage:
+        """The image of this ID or tag."""
+        (found,) = json.loads(_done([self.name, "image", "inspect", name], _QUERY_TIMEOUT_S).stdout)
         return LocalImage(str(found["Id"]), int(found["Size"]))
 
-    def run(self, tag: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
-        """Run a program in a new container without a network, which is removed."""
-        name = f"assay-{os.getpid()}"
-        words = [self.name, "run", "--rm", f"--name={name}", "--network=none", f"--user={user}", tag, *argv]
+    def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
+        """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
+        container = f"assay-{os.getpid()}"
+        program, *words = argv
+        options = ["--rm", f"--name={container}", "--network=none", f"--user={user}"]
         try:
-            return shell.run(words, timeout_s=timeout_s)
-        except shell.CommandTimeoutError:
-            shell.run([self.name, "rm", "--force", name], timeout_s=_QUERY_TIMEOUT_S)
+            return shell.run(
+                [self.name, "run", *options, f"--entrypoint={program}", name, *words], timeout_s=timeout_s
+            )
+        except (shell.CommandTimeoutError, KeyboardInterrupt):
+            shell.run([self.name, "rm", "--force", container], timeout_s=_QUERY_TIMEOUT_S)
             raise
 
     def has(self, tag: str) -> bool:
@@ -94,14 +98,14 @@ class Buildah:
 
     name: str = "buildah"
 
-    def image(self, tag: str) -> LocalImage:
-        """The image of this tag."""
-        found = json.loads(_done([self.name, "inspect", "--type", "image", tag], _QUERY_TIMEOUT_S).stdout)
+    def image(self, name: str) -> LocalImage:
+        """The image of this ID or tag."""
+        found = json.loads(_done([self.name, "inspect", "--type", "image", name], _QUERY_TIMEOUT_S).stdout)
         return LocalImage(str(found["FromImageID"]), None)
 
-    def run(self, tag: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
-        """Run a program in a new container without a network, which is removed."""
-        container = _done([self.name, "from", "--pull-never", tag], _QUERY_TIMEOUT_S).stdout.strip()
+    def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
+        """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
+        container = _done([self.name, "from", "--pull-never", name], _QUERY_TIMEOUT_S).stdout.strip()
         words = [self.name, "run", "--network=none", f"--user={user}", container, "--", *argv]
         try:
             return shell.run(words, timeout_s=timeout_s)
@@ -123,32 +127,41 @@ ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buil
 def build(
     engine: BuildEngine,
     file: Path,
-    tag: str,
     *,
     context: Path | None,
     options: Sequence[str],
     on_line: OnLine,
     timeout_s: float,
-) -> None:
-    """Build an image. Its layers are kept, so a build that was killed continues where it was.
+) -> str:
+    """Build an image; its ID. Its layers are kept, so a build that was killed continues where it was.
+
+    It gets no tag: another build may give the tag to its own image at any time.
 
     context  what the file may copy; None: nothing
     options  further options of the engine's `build`
     """
-    with tempfile.TemporaryDirectory(prefix="assay-") as empty:
-        words = [engine.name, "build", "--layers", f"--file={file}", f"--tag={tag}", *options]
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+        empty, written = Path(folder) / "empty", Path(folder) / "id"
+        empty.mkdir()
+        words = [engine.name, "build", "--layers", f"--file={file}", f"--iidfile={written}", *options]
         done = shell.follow([*words, str(context or empty)], on_line, timeout_s=timeout_s)
-    _need(done, f"{engine.name} can't build {file}")
+        _need(done, f"{engine.name} can't build {file}")
+        return written.read_text().strip().removeprefix("sha256:")
+
+
+def name_image(engine: BuildEngine, image_id: str, tag: str) -> None:
+    """Give an image a tag, which another image may have had."""
+    _done([engine.name, "tag", image_id, tag], _QUERY_TIMEOUT_S)
 
 
 def push(
-    engine: BuildEngine, tag: str, reference: str, *, verify_tls: bool, on_line: OnLine, timeout_s: float
+    engine: BuildEngine, image_id: str, reference: str, *, verify_tls: bool, on_line: OnLine, timeout_s: float
 ) -> str:
     """Push an image to `registry/name:tag`; its digest, sha256:…. The engine has the credentials."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         digest = Path(folder) / "digest"
         words = [engine.name, "push", f"--digestfile={digest}", f"--tls-verify={str(verify_tls).lower()}"]
-        done = shell.follow([*words, tag, f"docker://{reference}"], on_line, timeout_s=timeout_s)
+        done = shell.follow([*words, image_id, f"docker://{reference}"], on_line, timeout_s=timeout_s)
         registry = reference.partition("/")[0]
         if not done.ok and _UNAUTHORIZED.search(done.stdout):
             raise HostError(

@@ -7,40 +7,24 @@ the IDs of a user namespace, the highest of them is 65535.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from assay import payload_files
+
+if TYPE_CHECKING:
+    from assay.stacks.engines import BuildEngine
 
 USER: Final = "54321:0"
-_MARK: Final = "assay-smoke-test "
-
-PROGRAM: Final = r"""
-import importlib, importlib.metadata, json, os, sys, tempfile
-def installed():
-    for one in importlib.metadata.distributions():
-        name = (one.metadata["Name"] or "").lower().replace("-", "_").replace(".", "_")
-        top = {f.parts[0].partition(".")[0].lower() for f in one.files or ()}
-        if name in top and name not in ("pip", "setuptools", "wheel"):
-            yield name
-failed = []
-def check(what, function):
-    try:
-        function()
-    except BaseException as error:
-        failed.append([what, f"{type(error).__name__}: {error}"])
-def anybody():
-    if os.getuid() == 0 or os.getgid() != 0:
-        raise PermissionError(f"it runs as user {os.getuid()} of group {os.getgid()}")
-def home():
-    tempfile.TemporaryFile(dir=os.environ["HOME"]).close()
-modules = sys.argv[1:] or sorted(set(installed()))
-check("user", anybody)
-check("home", home)
-for module in modules:
-    check(f"import {module}", lambda: importlib.import_module(module))
-print("assay-smoke-test " + json.dumps({"modules": modules, "failed": failed}), flush=True)
-os._exit(1 if failed else 0)
-"""
+MARK: Final = "^assay-image-test "
+"""How the line begins, as a regular expression, that says what worked."""
+PASSED: Final = '"failed": []}'
+"""How it ends if everything did. An exit code of 0 may be that of a module that ended Python."""
+CLUSTER_LIMIT_S: Final = 900.0
+_TO_START_S: Final = 60.0
+_PROGRAM: Final = "assay_payloads/probing/image_test.py"
 
 
 @dataclass(frozen=True)
@@ -49,10 +33,12 @@ class SmokeTest:
 
     modules  that it was asked to import
     failed   what did not work, and why
+    started  whether the program ran at all
     """
 
     modules: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
+    started: bool = True
 
     @property
     def passed(self) -> bool:
@@ -60,16 +46,26 @@ class SmokeTest:
         return not self.failed
 
 
-def argv(modules: Sequence[str]) -> list[str]:
-    """The command in the image. Without modules, it imports each package whose module has its name."""
-    return ["python3", "-I", "-c", PROGRAM, *modules]
+def run(engine: BuildEngine, image: str, modules: Sequence[str], limit_s: float) -> SmokeTest:
+    """Test the image of this ID or tag. Raises HostError if the engine does not answer."""
+    done = engine.run(image, USER, argv(modules, limit_s), limit_s + _TO_START_S)
+    return outcome(done.exit_code, f"{done.stderr}\n{done.stdout}")
+
+
+def argv(modules: Sequence[str], limit_s: float = CLUSTER_LIMIT_S) -> list[str]:
+    """The command in the image.
+
+    modules  must be importable; empty: one of each package that no other package requires
+    limit_s  for all imports
+    """
+    return ["python3", "-I", "-c", payload_files.source(_PROGRAM).decode(), f"{limit_s:g}", *modules]
 
 
 def outcome(exit_code: int, output: str) -> SmokeTest:
     """What the program's output says; a program that says nothing has failed."""
     for line in reversed(output.splitlines()):
-        if line.startswith(_MARK):
-            said = json.loads(line.removeprefix(_MARK))
+        if re.match(MARK, line):
+            said = json.loads(re.sub(MARK, "", line))
             return SmokeTest(tuple(said["modules"]), tuple((what, why) for what, why in said["failed"]))
     last = " ".join(output.split())[-500:]
-    return SmokeTest((), (("start", f"it ended with exit code {exit_code}: {last}"),))
+    return SmokeTest((), (("start", f"it ended with exit code {exit_code}: {last}"),), started=False)

@@ -16,6 +16,7 @@ from assay.stacks.engines import LocalImage
 from assay.stacks.exploring.environments import BuildFailure
 from assay.stacks.exploring.images import ImageRecipe, ImageWorkshop
 from assay.stacks.exploring.spec import load
+from fake_engine import fake_engine
 from package_index import PackageIndex, Release
 
 SPEC = """\
@@ -31,8 +32,8 @@ measure: {workload: matmul}
 class Engine:
     """An engine whose builds are the program `name`, and whose containers print what is wanted."""
 
-    name: str = "true"
-    says: str = 'assay-smoke-test {"modules": ["fastmath"], "failed": []}'
+    name: str
+    says: str = 'assay-image-test {"modules": ["fastmath"], "failed": []}'
     images: set[str] = field(default_factory=set)
 
     def image(self, tag: str) -> LocalImage:
@@ -61,7 +62,7 @@ def workshop(folder: Path, engine: Engine) -> ImageWorkshop:
 
 
 def test_an_image_is_locked_for_its_base_built_once_and_removed(tmp_path: Path, index: PackageIndex) -> None:
-    engine = Engine()
+    engine = Engine(str(fake_engine(tmp_path)))
     shop, recipe = workshop(tmp_path, engine), ImageRecipe("debian12", ("fastmath",), ("fastmath==1.0",))
     image = shop.locked(recipe)
     assert not isinstance(image, BuildFailure)
@@ -82,8 +83,9 @@ def test_what_cannot_be_imported_is_a_finding_and_what_cannot_be_built_or_starte
     tmp_path: Path, index: PackageIndex
 ) -> None:
     recipe = ImageRecipe("debian12", ("fastmath",))
+    program = str(fake_engine(tmp_path))
     broken = Engine(
-        says="assay-smoke-test " + json.dumps({"modules": ["m"], "failed": [["import m", "no libx"]]})
+        program, "assay-image-test " + json.dumps({"modules": ["m"], "failed": [["import m", "no libx"]]})
     )
     shop = workshop(tmp_path, broken)
     image = shop.locked(recipe)
@@ -93,7 +95,7 @@ def test_what_cannot_be_imported_is_a_finding_and_what_cannot_be_built_or_starte
     assert (found.kind, found.why) == ("does not import", "import m: no libx")
     assert not broken.has(image.tag)
     with pytest.raises(HostError, match="can't run a program in"):
-        workshop(tmp_path, Engine(says="OCI permission denied")).build(recipe, image)
+        workshop(tmp_path, Engine(program, "OCI permission denied")).build(recipe, image)
     with pytest.raises(HostError, match="can't build"):
         workshop(tmp_path, Engine(name="false")).build(recipe, image)
 
@@ -101,7 +103,7 @@ def test_what_cannot_be_imported_is_a_finding_and_what_cannot_be_built_or_starte
 def test_requirements_without_a_solution_for_the_base_do_not_install(
     tmp_path: Path, index: PackageIndex
 ) -> None:
-    found = workshop(tmp_path, Engine()).locked(ImageRecipe("debian12", ("fastmath>=3",)))
+    found = workshop(tmp_path, Engine("true")).locked(ImageRecipe("debian12", ("fastmath>=3",)))
     assert isinstance(found, BuildFailure)
     assert found.kind == "does not install"
     assert "No solution found" in found.log.read_text()

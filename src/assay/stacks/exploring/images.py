@@ -103,22 +103,20 @@ class ImageWorkshop:
             file = self.root / "containerfiles" / image.lock.name.replace(".pylock.toml", ".Containerfile")
             make_directory(file.parent)
             write_atomic(file, self._containerfile(image.base, image.lock).encode())
-            engines.build(
+            image_id = engines.build(
                 self.engine,
                 file,
-                image.tag,
                 context=None,
                 options=self.build_options,
                 on_line=lambda _: None,
                 timeout_s=self.timeout_s,
             )
-        argv = smoke_test.argv(recipe.imports)
-        done = self.engine.run(image.tag, smoke_test.USER, argv, self.timeout_s)
-        test = smoke_test.outcome(done.exit_code, f"{done.stderr}\n{done.stdout}")
+            engines.name_image(self.engine, image_id, image.tag)
+        test = smoke_test.run(self.engine, image.tag, recipe.imports, self.timeout_s)
         if test.passed:
             return None
         words = "\n".join(f"{what}: {why}" for what, why in test.failed)
-        if not test.modules:
+        if not test.started:
             raise HostError(f"{words}\n{self.engine.name} can't run a program in {image.tag}: see above")
         self.remove(image)
         return self._failure("does not import", words, image.tag.rpartition(":")[2])
