@@ -302,7 +302,7 @@ class _Bisection:
             line.names,
             search,
             comparison,
-            len([one for one in bench.names if one not in (search.good, search.bad)]),
+            len(bench.names) - len({GOOD, BAD} & set(bench.names.values())),
             tuple((bench.title(stack), why) for stack, why in bench.unbuildable.items()),
         )
 
