@@ -26,6 +26,7 @@ class StackBench:
     """Builds and measures the stacks of one line.
 
     number   of the line in its bisection
+    system   where all run, as systems.yaml has it
     spent_s  time that builds and trials took
     names    of the builds, as their systems in sessions
     failing  stacks that can't import their packages, and how they fail
@@ -35,6 +36,7 @@ class StackBench:
     journal: Journal
     number: int
     line: StackLine
+    system: Mapping[str, Any]
     search: Search
     measuring: Measuring
     say: Callable[[str], None]
@@ -85,8 +87,8 @@ class StackBench:
             if place is None:
                 return BlocksOutcome(unbuildable=(build.stack,))
             if build.stack not in self.failing:
-                env = dict(self.line.variables(build.stack))
-                systems[self.names[build]] = {"launcher": "local", "python": place, "env": env}
+                env = {**self.system.get("env", {}), **self.line.variables(build.stack)}
+                systems[self.names[build]] = {**self.system, "python": place, "env": env}
         before = len(self.measuring.results)
         self.spent_s += self.measuring.run(systems, request.blocks, (self.number, self.step))
         if not done:

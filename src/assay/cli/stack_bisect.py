@@ -92,6 +92,18 @@ _MOST_NAMES = 12
     metavar="MODULE",
     help="A module that a stack must be able to import.",
 )
+@click.option(
+    "--system",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="Where to run: a system of --systems.",
+)
+@click.option(
+    "--systems",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="File with that system. [default: systems.yaml next to the suite]",
+)
 @click.option("--name", help="Name of the bisection, and of the suite that its sessions are of.")
 @click.option("--plan", "plan_only", is_flag=True, help="Show the plan, build nothing.")
 @options.KEEP
@@ -115,6 +127,8 @@ def command(
     wheels: tuple[Path, ...],
     offline: bool,
     imports: tuple[str, ...],
+    system: str,
+    systems: Path | None,
     name: str | None,
     plan_only: bool,
     keep: bool,
@@ -159,6 +173,8 @@ def command(
         wheels,
         offline,
         imports,
+        system,
+        systems,
     )
     width = DEFAULT_MARGIN if margin is None else margin
 
