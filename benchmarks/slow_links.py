@@ -14,7 +14,8 @@ import numpy as np
 from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
-from assay.analyse.sweeps.links import Blame, blame
+from assay.analyse.sweeps.links import blame
+from assay.analyse.sweeps.slow_parts import Blame
 from assay.cluster import rounds
 
 SPREAD = 0.01

@@ -72,25 +72,39 @@ def long_rows_but(first: int, rows: Sequence[tuple[object, ...]]) -> list[object
     return [*rows[:first], *(pytest.param(*row, marks=pytest.mark.long) for row in rows[first:])]
 
 
+def tries(many: int) -> int:
+    """How often a test simulates: a third of it, and all by `make test-all`. Its bound is of this number."""
+    return many if os.environ.get("ASSAY_TEST_EXAMPLES") == "many" else many // 3
+
+
 @pytest.hookimpl(tryfirst=True)  # before any fixture starts a program
 def pytest_runtest_setup() -> None:
     """Heed Ctrl-C: `nohup`, a background job and Assay's own end ignore it, and programs inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection() -> None:
     """Spare the garbage collector what lives to the end: thousands of tests."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """As `pytest_collection`; and it looks less often, which took a twentieth of the time."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """See `brief` of `RanksContract` and of `TrainingContract`."""
+    """See `brief` of `RanksContract` and of `TrainingContract`; files with slow tests come first."""
     for item in items:
         if isinstance(item, pytest.Function) and getattr(item.cls, "brief", False):
             inherited = item.function.__module__ in ("launcher_contract", "training_contract")
             if inherited and item.get_closest_marker("essential") is None:
                 item.add_marker(pytest.mark.long)
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

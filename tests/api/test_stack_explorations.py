@@ -164,3 +164,13 @@ def test_a_changed_specification_is_another_exploration(spec: Path) -> None:
     spec.write_text(SPEC.replace("max_repeats: 3", "max_repeats: 5"))
     with pytest.raises(InputError, match=r"spec\.yaml:1: planted was begun with other contents"):
         _explore(spec, 1)
+
+
+def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
+    spec.write_text(SPEC + "overrides: [\"absent-from-everywhere; sys_platform == 'never'\"]\n")
+    found = _explore(spec)
+    built = {one.choice["pace"] for one in found.candidates if one.failure is None}
+    assert built == {"1.0.0", "1.1.0", "1.3.0"}, "1.3.0 requires what no index has"
+    spec.write_text(SPEC + "overrides: ['nump y']\n")
+    with pytest.raises(InputError, match=r"spec\.yaml:\d+: overrides\[0\]: 'nump y' is not a requirement"):
+        _explore(spec)

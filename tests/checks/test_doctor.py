@@ -444,6 +444,7 @@ def test_an_interpreter_without_torch_is_told_from_one_with_a_broken_torch(tmp_p
     )
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_the_doctor_tells_of_this_machine_and_its_exit_code_follows(tmp_path: Path) -> None:
     done = CliRunner().invoke(assay, ["doctor", "--json", "--runs", str(tmp_path / "not" / "yet")])

@@ -56,7 +56,7 @@ class TestLsfDoctor(BatchDoctorContract):
         (", queue: gpu", 0, ()),
         (", queue: old", 5, ("queue", "test job")),
         (", queue: nope", 5, ("queue", "hosts", "test job")),
-        (", python: /no/python, startup: 5s", 5, ("test job",)),
+        pytest.param(", python: /no/python, startup: 5s", 5, ("test job",), marks=pytest.mark.long),
     )
 
     @pytest.fixture(autouse=True)

@@ -97,8 +97,8 @@ def test_a_size_that_is_not_the_official_one_is_said(
     ("workload", "params", "words"),
     [
         pytest.param("segmentation", {}, "it is not A2D2's directory", marks=pytest.mark.long),
-        ("resnet50", {}, "train is missing: expected train/ and val/"),
-        pytest.param("matmul", {}, "trains on no data set; expected one of resnet50", marks=pytest.mark.long),
+        pytest.param("resnet50", {}, "train is missing: expected train/ and val/", marks=pytest.mark.long),
+        ("matmul", {}, "trains on no data set; expected one of resnet50"),
         ("segmentation", {"camera": 5}, "camera: Input should be a valid string"),
     ],
 )

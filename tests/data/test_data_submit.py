@@ -29,7 +29,7 @@ from assay.workloads import PARAMS
 from assay_payloads.datasets.manifest import changed
 from assay_payloads.datasets.staging_cache import set_name
 from command_line import assay as typed
-from conftest import ROOT
+from conftest import ROOT, long_but
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 
 COUNT = (
@@ -270,6 +270,7 @@ def test_the_frames_are_those_of_the_moment_of_submission_and_kept(site: Path) -
     )
 
 
+@pytest.mark.long
 def test_a_killed_submission_is_taken_over_with_the_manifest_that_was_sent(site: Path) -> None:
     """kill -9 of Assay while the job runs; the catalog changes; the same command brings that job in."""
     wait = f"import os, time\nwhile not os.path.exists({str(site / 'go')!r}): time.sleep(0.02)\n{COUNT}"
@@ -310,6 +311,7 @@ def test_the_suite_that_it_shows_is_the_one_that_runs(site: Path) -> None:
     assert planned["trials"] == [found["first"]["trial"]]
 
 
+@pytest.mark.long
 def test_it_runs_as_a_job_of_lsf(site: Path, lsf: object) -> None:
     done = submit(site, "--set", "car=5", "--limit", "1", "--system", "power", "--json")
     assert done.returncode == 0, done.stderr
@@ -320,7 +322,7 @@ def test_it_runs_as_a_job_of_lsf(site: Path, lsf: object) -> None:
     assert json.loads((path.parents[1] / "run.json").read_text())["handle"]["launcher"] == "lsf"
 
 
-@pytest.mark.parametrize("system", ["batch", "power", "cloud"])
+@pytest.mark.parametrize("system", long_but(1, ["cloud", "batch", "power"]))
 def test_every_launcher_sends_the_manifest(site: Path, system: str) -> None:
     found = shown(site, "--set", "car=5", "--limit", "1", "--system", system, "--shape", "2x1")
     assert found["suite"]["systems"] == [system]
@@ -339,6 +341,7 @@ def test_every_launcher_sends_the_manifest(site: Path, system: str) -> None:
         assert found["frames"]["digest"].encode() in member.read()
 
 
+@pytest.mark.long
 def test_a_secret_among_the_parameters_is_written_nowhere(site: Path) -> None:
     text = (
         (site / "t.yaml")

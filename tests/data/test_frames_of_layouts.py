@@ -58,6 +58,7 @@ def _fail(why: str) -> None:
     raise AssertionError(why)
 
 
+@pytest.mark.long
 def test_frames_of_staged_shards_are_those_of_the_data_set_that_they_were_made_of(
     here: Path, tmp_path: Path
 ) -> None:

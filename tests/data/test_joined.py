@@ -16,6 +16,7 @@ from assay.data.tags import join_tags
 from assay.errors import InputError
 from assay_payloads.datasets.places import place
 from command_line import assay as typed
+from conftest import long_rows_but
 
 FRAMES, BEGIN, STEP = 10, 1_533_646_228_000_000, 500_000  # two frames a second from 2018-08-07 12:50:28 UTC
 CLASSES = of_names(("Car", "Sky"))
@@ -97,7 +98,7 @@ def test_tags_by_time_and_place(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
+    long_rows_but(8, [
         ("", "is empty"),
         ("weather\nrain\n", r":1: has the columns weather; expected label or image"),
         ("label\nx\n", r":1: has no tags"),
@@ -115,7 +116,7 @@ def test_tags_by_time_and_place(
         ("scene,w\n,a\n", r":2: scene is empty"),
         ("from,to,w\n2018-08-08T12:50:28Z,2018-08-08T13:50:28Z,a\n",
          r"no frame was taken in its times, 2018-08-08 12:50:28 UTC to .* 2018-08-07 .*, 86,396 s apart"),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_is_wrong_with_tags_is_said_with_its_line(catalog: Path, text: str, said: str) -> None:
     before = asked(catalog, "FROM frames")

@@ -210,6 +210,7 @@ def test_a_catalog_is_of_one_data_set_and_one_version(a2d2: Path, tmp_path: Path
         api.class_shares(catalog=tmp_path / "none.duckdb")
 
 
+@pytest.mark.long
 def test_a_catalog_of_version_1_is_upgraded_by_a_scan_that_reads_no_frame_again(
     a2d2: Path, tmp_path: Path
 ) -> None:

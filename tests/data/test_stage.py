@@ -126,6 +126,7 @@ def test_a_full_disk_is_named_and_leaves_no_part(manifest: Path, tmp_path: Path)
         subprocess.run(["umount", str(near)], check=True)
 
 
+@pytest.mark.long
 def test_files_of_another_size_than_in_the_manifest_are_counted(
     a2d2: Path, manifest: Path, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
     assert list((tmp_path / "outside").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_source_that_changes_while_it_is_copied_is_named_and_not_kept(
     a2d2: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

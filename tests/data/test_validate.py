@@ -232,6 +232,7 @@ def test_a_ray_cluster_that_runs_already_counts_the_same(made: Path, validated: 
     assert again["matrix"] == validated["matrix"]
 
 
+@pytest.mark.long
 def test_frames_in_a_bucket_are_counted_like_those_of_the_directory(
     made: Path, validated: dict[str, Any], s3: s3_server.S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_the_api_server_takes_every_job_of_the_gpu_cluster(name: str, namespace:
 # The GPU cluster's jobs ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_pods_of_one_gpu_and_of_eight_are_the_same_job_cut_otherwise() -> None:
     """16x1x2 and 2x8: sixteen GPUs on two nodes, in sixteen pods of one or in two of eight."""
     made, systems = planned(GPUS / "pod-sizes.yaml")

@@ -444,6 +444,7 @@ def test_the_table_of_v06_is_whole_but_for_the_cell_that_cannot_be_read(publishe
         assert (math.prod(map(int, row["shape"].split("x"))), float(row["value"])) == (accelerators, minutes)
 
 
+@pytest.mark.long
 def test_v06_scales_and_costs_as_the_page_says(ground: Path) -> None:
     name = "mlperf-v0.6"
     assert codes(play(ground, name)) == [0, 0]

@@ -63,6 +63,7 @@ def test_real_results_become_a_folder_that_mlperfs_checkers_accept(results: Path
     assert (kept / "scaling.json").is_file()
 
 
+@pytest.mark.long
 def test_what_the_checkers_find_comes_with_what_mends_it(results: Path, tmp_path: Path) -> None:
     few = tmp_path / SYSTEM / "resnet"
     few.mkdir(parents=True)

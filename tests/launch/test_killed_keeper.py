@@ -128,7 +128,7 @@ def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed
         assert holding(tmp_path / "runs", secret) == []
 
 
-@pytest.mark.parametrize("point", long_but(2, [*READ]))
+@pytest.mark.parametrize("point", long_but(1, [*READ]))
 def test_no_file_holds_a_variable_any_more_once_the_keeper_has_read_them(
     tmp_path: Path,
     point: str,
@@ -190,6 +190,7 @@ def test_in_a_container(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPa
     ends_lost_and_leaves_nothing(launch.make("podman", options, spool=tmp_path), tmp_path)
 
 
+@pytest.mark.long
 @ELSEWHERE
 @pytest.mark.usefixtures("lsf")
 def test_in_a_batch_job(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from assay.errors import InputError
 from assay.logs import mllog
 from assay.logs.mllog import EventReader, events
+from conftest import long_but
 
 V05 = b':::MLPv0.5.0 ssd 1541711903.588428736 (train.py:333) eval_accuracy: {"epoch": 32, "value": 0.15}'
 V06 = b':::MLL 1558570838.588 run_start: {"value": null, "metadata": {"file": "train.py", "lineno": 610}}'
@@ -156,7 +157,7 @@ def test_compressed_logs_are_told_by_their_content(tmp_path: Path, pack: object)
     assert reader.problem == ""
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("pack", long_but(1, [gzip.compress, lzma.compress]))
 def test_a_compressed_log_cut_short_gives_what_can_be_read_and_says_so(tmp_path: Path, pack: object) -> None:
     assert callable(pack)
     whole = b"".join(V07.replace(b"1050", b"%d" % n) + b"\n" for n in range(50_000))

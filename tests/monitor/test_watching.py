@@ -35,6 +35,7 @@ def test_a_process_is_watched_until_it_ends(tmp_path: Path) -> None:
     assert "cores on average" in last
 
 
+@pytest.mark.long
 def test_json_has_a_document_per_sample_and_the_summary(
     busy: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_provenance import tree as laid_out
 
 from assay.records import NodeCounts
@@ -69,6 +70,7 @@ def test_a_quota_stops_a_job_that_wants_more(a_tenth_of_a_core: Path) -> None:
     assert found.throttled_s > 0.2
 
 
+@pytest.mark.long
 def test_a_neighbour_on_the_same_cpu_is_not_the_jobs_own_time() -> None:
     cpu = min(os.sched_getaffinity(0))
     command = [sys.executable, "-I", "-S", "-c", BUSY.format(seconds=60)]

@@ -25,7 +25,7 @@ from assay.run.request import RunRequest, plan_of
 from assay.run.session_choice import held_session, left_unfinished
 from assay.rundir import session as rundir
 from assay.workloads import WORKLOADS
-from conftest import ROOT
+from conftest import ROOT, long_but
 
 GOLDEN = ROOT / "tests" / "golden" / "sessions_before_assay_payloads"
 MOST_BYTES = 1 << 20  # of a ConfigMap
@@ -46,7 +46,7 @@ def test_the_examples_hold() -> None:
 # What goes with a program --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", WITHOUT_TORCH)
+@pytest.mark.parametrize("program", long_but(4, [*WITHOUT_TORCH]))
 def test_a_program_that_needs_no_library_is_imported_where_only_its_files_are(
     program: str, tmp_path: Path
 ) -> None:

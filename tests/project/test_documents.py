@@ -113,6 +113,7 @@ def test_the_generated_pages_are_what_the_code_says() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_a_generated_page_that_is_stale_is_found_and_written(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tools" / "reference", tmp_path / "tools" / "reference")
     page = tmp_path / "docs" / "reference" / "exit-codes.md"

@@ -197,6 +197,7 @@ def steps(text: str) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_tutorial_leads_to_two_verdicts(tmp_path: Path) -> None:
     typed_lines = []

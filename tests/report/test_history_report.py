@@ -98,6 +98,7 @@ def test_the_page_leads_with_histories_that_fell_and_names_what_changed() -> Non
     assert "assay history throughput</code>" in body
 
 
+@pytest.mark.long
 def test_histories_beyond_those_drawn_stand_in_the_table() -> None:
     many = made(nightly([1.0] * 8)) * (history_page.MOST_CHARTS + 3)
     page = history_page.html(many, "assay history throughput")

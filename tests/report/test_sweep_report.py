@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 import stated_runs
-from assay.analyse.sweeps.links import Blame, SlowPart
+from assay.analyse.sweeps.figures import Pairs
 from assay.analyse.sweeps.nodes import BaselineChange
+from assay.analyse.sweeps.slow_parts import Blame, SlowPart
 from assay.analyse.sweeps.suspects import Suspect
 from assay.api.evidence import RunSet
 from assay.api.sweep_pages import sweep_of
@@ -37,7 +38,7 @@ def terminal(count: int, *, colour: bool, width: int = 80) -> str:
     assert made.verdicts.pairs is not None
     written = io.StringIO()
     console = Console(file=written, width=width, force_terminal=True, no_color=not colour)
-    console.print(sweep_terminal.pairs(made.verdicts.pairs.ratios, made.verdicts.pairs.blame))
+    console.print(sweep_terminal.pairs(made.verdicts.pairs))
     return written.getvalue()
 
 
@@ -45,6 +46,8 @@ def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -
     made = sweep(16)
     assert made.verdicts.pairs is not None
     (link,) = made.verdicts.pairs.blame.links
+    a, b = link.who
+    met = f"{a} is slow with 1 of its 5 partners, {b} with 1 of 5"
     found = {(a["verdict"], a["sentence"]) for a in sweep_page.plain(made)["answers"]}
     assert found == {
         (
@@ -52,10 +55,10 @@ def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -
             f"gpu-2: slow alone (matmul at {made.verdicts.suspects[0].alone['matmul']:.2f}), "
             "but not in its pairs: the network is not the cause",
         ),
-        ("slow link", f"{' – '.join(link.who)}: {link.ratio:.2f} of comparable ones"),
+        ("slow link", f"{a} – {b}: {link.ratio:.2f} of comparable ones; {met}"),
     }
     page = sweep_page.html(made)
-    assert f"gpu-2 is slow. The link {sweep_words.who(link)} is slow." in page
+    assert f"gpu-2 is slow. The link {a} – {b} is slow: {link.ratio:.2f} of comparable ones." in page
     assert "kubectl taint node gpu-2" in page
     assert "Assay ran none of these commands." in page
 
@@ -74,10 +77,10 @@ def test_too_few_nodes_to_judge_are_called_neither_slow_nor_healthy() -> None:
 
 def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too() -> None:
     assert "its connection to the network" in sweep_words.where(
-        Suspect("a", {}, 0.5), alone=True, together=True
+        Suspect("a", {}, 0.5, (5, 5)), alone=True, together=True
     )
     assert "the node itself" in sweep_words.where(
-        Suspect("a", {"matmul": 0.6}, 0.5), alone=True, together=True
+        Suspect("a", {"matmul": 0.6}, 0.5, (5, 5)), alone=True, together=True
     )
 
 
@@ -143,10 +146,34 @@ def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_soun
 
 
 def test_every_kind_of_blame_is_told() -> None:
-    found = Blame(groups=(SlowPart(("rack1",), 0.7),), pairs=(SlowPart(("a", "b"), 0.6),))
-    assert [kind for kind, _ in sweep_words.blamed(found)] == ["group", "pair"]
-    assert sweep_words.lead((), found, (), judged=True) == (
-        "The group rack1 (0.70 of comparable ones) is slow. The pair a – b (0.60 of comparable ones) is slow."
+    open_pair = SlowPart(("a", "b"), 0.6, one_of=("a",))
+    found = Blame(
+        groups=(SlowPart(("rack1",), 0.7), SlowPart(("rack2", "rack3"), 0.8)),
+        together=(SlowPart(("n9", "n10"), 0.5),),
+        pairs=(open_pair,),
+    )
+    pairs = Pairs({("a", "b"): 0.6, ("b", "c"): 1.0, ("b", "d"): 0.7}, found)
+    said = {
+        f"{kind} {sweep_words.name(kind, slow)}: {sweep_words.details(kind, slow, pairs)}"
+        for kind, slow in sweep_words.blamed(found)
+    }
+    assert said == {
+        "group rack1: 0.70 of comparable ones, towards all other groups",
+        "group rack2 – rack3: 0.80 of comparable ones, between the two",
+        "set of nodes n9, n10: 0.50 of comparable ones with all others, but not with each other: "
+        "something that they share",
+        "pair a – b: 0.60 of comparable ones; one of these is slow: a, or the link between a and b; "
+        "a is slow with the only partner, b with 2 of 3",
+    }
+    assert sweep_words.lead((), Blame(pairs=(open_pair,)), (), judged=True) == (
+        "The pair a – b is slow: 0.60 of comparable ones."
+    )
+
+
+def test_a_node_is_said_to_be_slow_with_as_many_partners_as_it_is() -> None:
+    node = Suspect("a", {}, 0.5, (9, 10))
+    assert sweep_words.where(node, alone=True, together=True) == (
+        "slow with 9 of its 10 partners (0.50), but not alone: its connection to the network"
     )
 
 

@@ -118,7 +118,7 @@ def accounted(session: Path, words: tuple[str, ...], said: Result) -> None:
         assert "6 runs" in heading or "5 runs, 1 failed" in heading
 
 
-@pytest.mark.parametrize("kind", long_but(4, [*KINDS]))
+@pytest.mark.parametrize("kind", long_but(2, [*KINDS]))
 @pytest.mark.parametrize("file", [name for name in FILES if name.endswith(("run.json", "rank-0.log"))])
 def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, kind: str) -> None:
     KINDS[kind](session / file)
@@ -319,6 +319,7 @@ def test_an_index_that_is_damaged_inside_is_made_again_with_one_line_that_says_s
         assert "made again" not in call(*words).stderr
 
 
+@pytest.mark.long
 def test_damage_that_only_a_writer_reads_is_no_traceback(session: Path) -> None:
     index = Path("runs/index.duckdb")
     call("index", "--rebuild")

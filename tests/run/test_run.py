@@ -35,7 +35,7 @@ from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA
 from assay.rundir.session import Attempt
 from assay.workloads import PLACES
-from conftest import SUPPORT
+from conftest import SUPPORT, long_but
 
 QUICK = "print('v 2.5')"
 DRIVER = SUPPORT / "script_workload.py"
@@ -317,7 +317,7 @@ def slow_first(site: Site, seconds: float = 60) -> str:
     return SLOW_FIRST.format(flag=str(site.folder / "flag"), seconds=seconds)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", long_but(1, [signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_suite_ends_its_job_and_is_gone_on_with(site: Site, number: signal.Signals) -> None:
     site.suite(slow_first(site))
     process = interrupted(site, number)
@@ -540,7 +540,7 @@ def test_a_repetition_that_was_killed_before_it_began_is_resumed_by_the_plain_co
     assert len(site.attempts()) == 3
 
 
-@pytest.mark.parametrize("again", [[], ["--failed"]])
+@pytest.mark.parametrize("again", long_but(1, [[], ["--failed"]]))
 def test_a_repetition_that_is_killed_while_it_runs_is_adopted(site: Site, again: list[str]) -> None:
     before = one_of_two_failed(site, seconds=2)
     process = site.start("--failed")
@@ -716,7 +716,7 @@ def test_a_damaged_index_is_made_again(site: Site) -> None:
     assert len(store.known(site.runs)) == 2
 
 
-@pytest.mark.parametrize("share", [0.3, 0.7, 0.999])
+@pytest.mark.parametrize("share", long_but(1, [0.7, 0.3, 0.999]))
 def test_an_index_that_was_cut_off_is_made_again(site: Site, share: float) -> None:
     site.run(site.suite())
     update_index(site.runs)

@@ -22,6 +22,10 @@ COMMANDS = re.findall(r"^```\n(.*?)^```", (EXAMPLE / "README.md").read_text(), r
 
 def test_its_specification_is_valid_and_its_readme_has_every_step() -> None:
     assert load(EXAMPLE / "explore.yaml").name == "distinct-values"
+    prediction = load(EXAMPLE / "predict.yaml")
+    assert len(prediction.content.vary.packages["torch"]) == prediction.content.batch, (
+        "all in the same blocks"
+    )
     steps = [line.split()[2] for text in COMMANDS for line in text.splitlines() if "assay stack " in line]
     assert steps == ["explore", "advise", "diff", "indicators", "export"]
 

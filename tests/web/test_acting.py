@@ -129,13 +129,23 @@ def test_a_forged_or_changed_cookie_is_no_cookie(site: ServedSite) -> None:
     assert site.ask("/doubts", Cookie=cookie.replace(end[1], "9999999999")).status == 303
 
 
-def test_who_signs_out_is_signed_out_on_the_server_and_no_other_site_can_do_it(site: ServedSite) -> None:
-    cookie = signed_in(site, "bob")
+def test_who_signs_out_is_signed_out_on_every_server_and_no_other_site_can_do_it(
+    site: ServedSite, place: Path
+) -> None:
+    cookie, stays = signed_in(site, "bob"), signed_in(site, "bob")
     foreign = {"Origin": "http://evil.example", "Sec_Fetch_Site": "cross-site"}
     assert site.ask("/logout", "POST", Cookie=cookie, **foreign).status == 403
     assert site.ask("/doubts", Cookie=cookie).status == 200
     assert site.ask("/logout", "POST", Cookie=cookie).status == 303
     assert site.ask("/doubts", Cookie=cookie).status == 303
+    restarted = start_server(place)
+    try:
+        assert restarted.ask("/doubts", Cookie=cookie).status == 303
+        assert restarted.ask("/doubts", Cookie=stays).status == 200
+        assert restarted.ask("/logout", "POST", Cookie=stays).status == 303
+    finally:
+        restarted.stop()
+    assert site.ask("/doubts", Cookie=stays).status == 303
 
 
 def test_refused_attempts_are_in_the_record(site: ServedSite) -> None:

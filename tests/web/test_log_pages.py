@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.inputs import Log
@@ -101,6 +101,7 @@ def test_a_search_finds_words_wherever_they_are_in_a_long_line(tmp_path: Path, b
 
 
 @given(before=st.integers(0, 400), between=st.integers(0, 400), block=st.sampled_from([16, 64, 1 << 22]))
+@example(before=0, between=5, block=16)
 def test_a_long_line_shows_words_and_never_a_part_of_what_is_hidden(
     tmp_path_factory: pytest.TempPathFactory, before: int, between: int, block: int
 ) -> None:

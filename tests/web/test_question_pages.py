@@ -13,18 +13,15 @@ import pytest
 from click.testing import CliRunner
 from test_report_browser import CONTRASTS, axe_finds
 
-import made_a2d2
 import made_results
-import nightly_runs
-import observed_stacks
+import made_site
 import swept_runs
-from assay import api, store
+from assay import store
 from assay.api.attention import AttentionKind, attention
 from assay.api.browsing import newest_sessions
 from assay.cli import assay
 from assay.cluster.sweep import NODES
 from assay.records import Result
-from assay.run.index import update_index
 from made_results import failed
 from open_site import Served, serving
 
@@ -33,67 +30,12 @@ if TYPE_CHECKING:
 
 pytest.importorskip("litestar")
 
-SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
-    f"cluster,resnet50,throughput,{value},images/s,higher,{shape}-{run},{shape}\n"
-    for shape, values in (("1x8", (800, 805, 796)), ("2x8", (1560, 1555, 1570)), ("4x8", (2990, 3010, 2970)))
-    for run, value in enumerate(values)
-)
-LAYOUTS = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(
-    f"cluster,resnet50,throughput,{value},images/s,higher,{shape}-{run},{shape}\n"
-    for shape, values in (("2x8", (800, 805, 796)), ("16x1", (700, 705, 696)))
-    for run, value in enumerate(values)
-)
-HALF = """
-suite: half
-workload: command
-params:
-  argv: ["sh", -c, 'if [ -n "$BAD" ]; then echo "no <b>luck"; exit 1; fi; echo value: 1']
-  metrics: {value: {pattern: 'value: (?P<value>[0-9]+)', unit: ""}}
-repeats: 1
-retries: 0
-systems: [good, bad]
-"""
-MLLOG = ':::MLLOG {{"namespace": "", "time_ms": {at}, "event_type": "{kind}", "key": "{key}", "value": {value}, "metadata": {{"file": "x", "lineno": 1{more}}}}}\n'  # noqa: E501 - one line of a log
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server of sizes of a cluster, a history with a step, swept nodes, stacks, frames and MLPerf logs."""
-    directory = tmp_path_factory.mktemp("pages")
-    runs, logs = directory / "runs", directory / "v3.1"
-    for name, table in (("sizes", SIZES), ("layouts", LAYOUTS)):
-        (directory / f"{name}.csv").write_text(table)
-        done = CliRunner().invoke(assay, ["import", str(directory / f"{name}.csv"), "--runs", str(runs)])
-        assert done.exit_code == 0, done.output
-    (directory / "suite.yaml").write_text(HALF)
-    (directory / "systems.yaml").write_text(
-        "good: {launcher: local}\nbad: {launcher: local, env: {BAD: '1'}}\n"
-    )
-    api.run(directory / "suite.yaml", runs=runs)
-    for suite in ("nightly", NODES):
-        nightly_runs.write(runs, suite)
-    swept_runs.write(runs)
-    assert update_index(runs) == ()
-    store.update(runs, observed_stacks.results())  # without directories: nothing but the index has them
-    catalog = directory / "catalog.duckdb"
-    api.scan_data(made_a2d2.make(directory / "a2d2", frames=6), catalog=catalog, processes=1)
-    for system in ("small", "large"):
-        (logs / "results" / system).mkdir(parents=True)
-        (logs / "results" / system / "result_0.txt").write_text(_mlperf_log())
-    with serving(runs, "--catalog", str(catalog), "--mlperf", str(logs)) as served:
+    runs, options = made_site.make(tmp_path_factory.mktemp("pages"))
+    with serving(runs, *options) as served:
         yield served
-
-
-def _mlperf_log() -> str:
-    lines = [
-        ("POINT_IN_TIME", "submission_benchmark", '"resnet"', ""),
-        ("INTERVAL_START", "run_start", "null", ""),
-        ("INTERVAL_END", "run_stop", "null", ', "status": "success"'),
-    ]
-    return "".join(
-        MLLOG.format(at=1_600_000_000_000 + 60_000 * at, kind=kind, key=key, value=value, more=more)
-        for at, (kind, key, value, more) in enumerate(lines)
-    )
 
 
 PAGES = {
@@ -110,7 +52,9 @@ PAGES = {
     "/data": "6 frames",
     "/data?where=width+%3E+10": "data:image/jpeg",
     "/scores": "v3.1",
-    "/scores/v3.1": '<th scope="row">large</th>',
+    "/scores/v3.1": 'href="/scores/v3.1/v3.1/results/large"',
+    "/scores/v3.1?q=LARGE": "1 set of training logs",
+    "/scores/v3.1/v3.1/results/large": "result_0.txt",
     "/docs": "How-to",
     "/docs/how-to/serve.md": "Who can read it",
     "/attention": "regression",
@@ -136,6 +80,7 @@ def test_a_page_shows_what_its_address_asks(site: Served, path: str) -> None:
         ("/stacks?package=%3D%3D", 422, "not a requirement"),
         ("/stacks/ffff", 404, "ffff"),
         ("/scores/v9.9", 404, "no folder v9.9"),
+        ("/scores/v3.1/v3.1/results/none", 404, "no set v3.1/results/none"),
         ("/runs?state=fail", 422, "expected one of submitting, running, finished, failed"),
         ("/api/v1/runs?state=fail", 422, "expected one of submitting, running, finished, failed"),
         ("/api/v1/compare?a=sizes&margn=1%25", 422, "margn: there is no such parameter; choose from a, b"),

@@ -49,6 +49,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileSite]:
     lines = [f"step {at}" for at in range(1, 1201)]
     lines[700] = f"{EVIL} \x1b[2J\u202e token={SECRET}"
     (attempt / "logs" / "rank-0.log").write_text("\n".join(lines))
+    (attempt / "logs" / "wide.log").write_text(f"first\n{'x' * 9000} needle {'y' * 9000}\nlast needle\n")
     with serving(runs) as site:
         yield HostileSite(site.url, site.port, runs, f"table/1/{attempt.parent.name}")
 
@@ -174,6 +175,15 @@ def test_a_log_is_read_in_pages_searched_and_shows_no_secret(served: HostileSite
     found = as_json(served.ask(f"/api/v1/log/search?{log}&q=STEP%2012"))
     assert [line["number"] for line in found["lines"]] == [12, *range(120, 130), 1200]
     assert as_json(served.ask(f"/api/v1/log/search?{log}&q={SECRET[:12]}"))["lines"] == []
+
+
+def test_the_line_of_a_search_in_a_long_line_opens_around_the_words(served: HostileSite) -> None:
+    here = f"/sessions/{served.run}/logs/wide.log"
+    hit, short = re.findall(r'href="([^"]+)#L[23]"', served.ask(f"{here}?q=needle").text)
+    assert "around" not in short
+    opened = served.ask(hit.replace("&amp;", "&")).text
+    assert ("<mark>needle</mark>" in opened, opened.count('class="line"')) == (True, 3)
+    assert opened.count("needle") == 2, "other lines are as they are, without marks"
 
 
 def test_the_description_of_the_api_names_every_question(served: HostileSite) -> None:

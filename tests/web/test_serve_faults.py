@@ -265,3 +265,23 @@ def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser
     finally:
         page.close()
         second.stop()
+
+
+def test_pages_are_read_where_no_index_can_be_written_and_none_is_left(tmp_path: Path) -> None:
+    runs, own = tmp_path / "runs", Path("/dev/shm")
+    import_table(runs, "keep")
+    before = {*own.glob("assay-index-*")}
+    (runs / "index.duckdb").unlink()
+    (runs / ".index.lock").unlink()
+    (runs / ".index.lock").mkdir()  # fails whatever would write the index, also for root
+    site = serving(runs)
+    try:
+        assert statuses(site) == [200] * len(PAGES)
+        import_table(tmp_path / "other" / "runs", "more")
+        (tmp_path / "other" / "runs" / "more").rename(runs / "more")
+        assert site.ask("/sessions/more/1").status == 200
+        assert "more/1" in site.ask("/runs").text
+        assert not (runs / "index.duckdb").exists()
+    finally:
+        site.stop()
+    assert {*own.glob("assay-index-*")} == before

@@ -57,6 +57,8 @@ def each(*given: Names) -> list[str]:
 def ready(runs_dir: Path) -> None:
     """Make sure that the index can be read; if it can't, rebuild it and log that.
 
+    Where it can't be written, as on a full disk, this process has its own one, so that runs can be read.
+
     Raises InputError if there are no runs; nothing is written there then.
     """
     from assay import store
@@ -74,7 +76,15 @@ def ready(runs_dir: Path) -> None:
     from assay.run.index import update_index
 
     _log.info("%s: %s; reading the run directories again", store.index_path(runs_dir), why)
-    for problem in update_index(runs_dir):
+    try:
+        problems = update_index(runs_dir)
+    except HostError as error:
+        if not store.use_own_index(runs_dir):
+            raise
+        _log.warning("%s", error)
+        _log.warning("until then, this process reads the runs into its own index, which takes longer")
+        problems = update_index(runs_dir)
+    for problem in problems:
         _log.warning("%s", problem)
 
 

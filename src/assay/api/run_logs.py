@@ -96,10 +96,11 @@ def search_log(
     words: str,
     *,
     first: int = 1,
+    most: int = 100,
     attempt: int | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> LogMatches:
-    """At most 100 lines that contain the words, from line `first` on; what a secret contains is not found.
+    """At most `most` lines that contain the words, from line `first` on; what a secret contains is not found.
 
     Of a long line, the part around the words.
 
@@ -116,7 +117,7 @@ def search_log(
 
     if not 1 <= len(words) <= LONGEST_WORDS:
         raise InputError(f"a search needs 1 to {LONGEST_WORDS} characters; found {len(words)}")
-    return search(_log(runs_directory(runs), run, attempt, log), words, first, redact.text)
+    return search(_log(runs_directory(runs), run, attempt, log), words, first, redact.text, most)
 
 
 def _without_secrets(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:

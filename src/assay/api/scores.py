@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ def scored_sets(
     for at, found in enumerate(sets):
         if progress is not None:
             progress(at, len(sets))
-        scored = _scored(found, round_)
+        scored = score_result_set(found, round_)
         made.append(_checked(found, scored) if rules else scored)
     return made
 
@@ -179,11 +180,39 @@ def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
     return replace(scored, rules=rules, checks=checks)
 
 
-def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
+def score_result_set(found: ResultSet, round_: str | None = None) -> ScoredSet:
+    """A set with its score; its logs are read again only when one of them has changed.
+
+    round_  for logs that don't state it
+    """
+    around = repr((found.name, found.system_facts, found.scaling_factor, found.problems))
+    return _scored(_StampedSet(around, tuple(map(_stamp, found.files)), found), round_)
+
+
+@dataclass(frozen=True)
+class _StampedSet:
+    """A set that is equal to itself only while its logs and what is around them stay as they are."""
+
+    around: str
+    logs: tuple[tuple[str, int, int, int], ...]
+    found: ResultSet = field(compare=False)
+
+
+def _stamp(log: Path) -> tuple[str, int, int, int]:
+    try:
+        status = log.stat()
+    except OSError:  # reading it says why
+        return str(log), 0, 0, 0
+    return str(log), status.st_ino, status.st_size, status.st_ctime_ns
+
+
+@lru_cache(maxsize=1024)  # more than a round has
+def _scored(stamped: _StampedSet, round_: str | None) -> ScoredSet:
     from assay.analyse.doubts.result_sets import UNREADABLE_FILE, doubts_of_set
     from assay.analyse.mlperf.score import ScoredSet, score
     from assay.logs.mlperf import training_runs
 
+    found = stamped.found
     runs = tuple(training_runs(found, round_=round_))
     benchmark = _most_common(run.benchmark for run in runs) or found.benchmark
     of_round = _most_common(run.round for run in runs) or found.round or round_

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -128,6 +130,7 @@ def command(
     )
     _check(rules, listen)
     certificate = Certificate(tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that what it keeps in memory is removed
     serve(
         listen,
         Site(runs_dir, catalog=catalog, folders=folders),

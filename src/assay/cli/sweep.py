@@ -204,7 +204,7 @@ def _show(found: SweepResult, *, beside: bool) -> None:
     if verdicts.pairs is not None:
         if verdicts.pairs.changes:
             console.print(sweep_terminal.changes(verdicts.pairs.changes, margin))
-        console.print(sweep_terminal.pairs(verdicts.pairs.ratios, verdicts.pairs.blame))
+        console.print(sweep_terminal.pairs(verdicts.pairs))
     if verdicts.rings:
         console.print(sweep_rings.rings(verdicts.rings))
     told = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)

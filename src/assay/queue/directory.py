@@ -5,6 +5,7 @@
   worker.lock                  held by the process that takes requests in their order
   worker.log                   what that process printed
   audit.jsonl                  who did what, when, from where; only appended to
+  signed-out.json              digests of cookies whose holders signed out, and when they end
   <id>/request.json            what is to run
        lock                    held by the process that runs it
        starts                  a line per start of that process: seconds since the epoch

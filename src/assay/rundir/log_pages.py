@@ -42,6 +42,11 @@ class LogLine:
     cut: bool = False
     cut_before: bool = False
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the line is longer than its text."""
+        return self.cut or self.cut_before
+
 
 @dataclass(frozen=True)
 class LogPage:
@@ -78,8 +83,10 @@ def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:
         return LogPage(lines, total, os.fstat(file.fileno()).st_size)
 
 
-def search(path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str) -> LogMatches:
-    """Lines from `first` on that contain the words, whatever their case.
+def search(
+    path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str, most: int = MOST_MATCHES
+) -> LogMatches:
+    """At most `most` lines from `first` on that contain the words, whatever their case.
 
     clean  hides what must not be shown; what it hides is not found either
 
@@ -97,7 +104,7 @@ def search(path: Path, words: str, first: int = 1, clean: Callable[[str], str] =
         for one in _matching(file, wanted, first):
             if not found or found[-1].number != one.number:
                 found.append(one)
-            if len(found) == MOST_MATCHES:
+            if len(found) == most:
                 return LogMatches(tuple(found), one.number + 1)
         if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
             following = starts.line_at(file, begin + SEARCHED_BYTES)
@@ -151,24 +158,25 @@ def _matches(
         begin, stop = data.rfind(b"\n", 0, hit) + 1, data.find(b"\n", hit)
         stop = len(data) if stop < 0 else stop
         around = max(begin, hit - 2 * _MARGIN_BYTES), min(stop, hit + 2 * _MARGIN_BYTES)
+        raw = data[slice(*around)].decode(errors="replace").removesuffix("\r")
+        text = wanted.clean(raw)
         line = _excerpt(
-            data[slice(*around)], wanted, number,
+            text, wanted, number,
             cut_before=around[0] > begin or (cut_before and begin == 0),
             cut_after=around[1] < stop or (cut_after and stop == len(data)),
         )  # fmt: skip
         if line is not None:
             yield line
-        at = stop if line is not None else min(stop, hit + _MARGIN_BYTES)
+        # what was hidden leaves less of the text away from its cut end
+        judged = max(_MARGIN_BYTES // 8, _MARGIN_BYTES - max(0, len(raw) - len(text)))
+        at = stop if line is not None else min(stop, hit + judged)
 
 
-def _excerpt(
-    around: bytes, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool
-) -> LogLine | None:
+def _excerpt(text: str, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool) -> LogLine | None:
     """What is shown of a line; None if the words are only in what is hidden.
 
     Nothing near a cut counts or is shown: a secret that is cut there would not be known as one.
     """
-    text = wanted.clean(around.decode(errors="replace").removesuffix("\r"))
     first = _MARGIN_BYTES if cut_before else 0
     last = len(text) - _MARGIN_BYTES if cut_after else len(text)
     match = wanted.pattern.search(text, first, last)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,7 @@ def resolve(
     *,
     dependencies: bool = True,
     hashes: bool = True,
+    overrides: Sequence[str] = (),
     exclude_newer: str | None = None,
     find_links: Sequence[Path] = (),
     offline: bool = False,
@@ -109,6 +111,7 @@ def resolve(
 ) -> str:
     """A requirements.txt with exact versions. Raises UvError with uv's reason.
 
+    overrides  requirements that replace those of other packages: `triton; sys_platform == 'never'`
     preferred  a requirements.txt whose versions are taken where nothing else is required; it is overwritten
     """
     argv = [
@@ -127,7 +130,12 @@ def resolve(
     argv += [] if preferred is None else ["--output-file", str(preferred)]
     argv += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
     argv += _places(find_links, offline)
-    return _run(argv, _RESOLVE_TIMEOUT_S, stdin="\n".join(requirements) + "\n").stdout
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+        if overrides:
+            file = Path(folder) / "overrides.txt"
+            file.write_text("".join(f"{line}\n" for line in overrides))
+            argv += ["--overrides", str(file)]
+        return _run(argv, _RESOLVE_TIMEOUT_S, stdin="\n".join(requirements) + "\n").stdout
 
 
 def create(environment: Path, python: str, timeout_s: float) -> None:

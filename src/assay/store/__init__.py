@@ -7,7 +7,14 @@ data of its own. DuckDB and the records are imported where they are used, so tha
 
 from __future__ import annotations
 
-from assay.store.layout import DamagedIndexError, index_path, reading_at, trouble, writing_at
+from assay.store.layout import (
+    DamagedIndexError,
+    index_path,
+    reading_at,
+    trouble,
+    use_own_index,
+    writing_at,
+)
 from assay.store.query import (
     DeclaredMetric,
     Filter,
@@ -49,5 +56,6 @@ __all__ = [
     "session_stamps",
     "trouble",
     "update",
+    "use_own_index",
     "writing_at",
 ]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from assay.errors import HostError
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from duckdb import DuckDBPyConnection
 
 SCHEMA = 2
@@ -45,7 +47,32 @@ class DamagedIndexError(HostError):
 
 def index_path(root: Path) -> Path:
     """Where the index of a runs directory is."""
-    return root / "index.duckdb"
+    return index_directory(root) / "index.duckdb"
+
+
+def index_directory(root: Path) -> Path:
+    """The runs directory, or where this process keeps its own index of it."""
+    own = _own_indexes.get(root.absolute())
+    return root if own is None else Path(own.name)
+
+
+def use_own_index(root: Path) -> bool:
+    """Keep an index for this process only, because none can be written in the runs directory.
+
+    It is in memory where the system has files in memory, and is removed with the process. Returns False if
+    the process has its own index already.
+    """
+    from tempfile import TemporaryDirectory
+
+    if root.absolute() in _own_indexes:
+        return False
+    in_memory = str(_IN_MEMORY) if os.access(_IN_MEMORY, os.W_OK) else None
+    _own_indexes[root.absolute()] = TemporaryDirectory(prefix="assay-index-", dir=in_memory)
+    return True
+
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory in it is this process's own
+_own_indexes: dict[Path, TemporaryDirectory[str]] = {}
 
 
 def trouble(root: Path) -> str | None:

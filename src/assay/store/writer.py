@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay import __version__
 from assay.durable import locked, make_directory, sync, writing
-from assay.store.layout import SCHEMA, index_path, reading, trouble, writing_at
+from assay.store.layout import SCHEMA, index_directory, index_path, reading, trouble, writing_at
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -84,8 +84,9 @@ def update(
     another writer does not finish, DamagedIndexError if the old index has damaged content.
     """
     make_directory(root)
-    path, made = index_path(root), root / ".index.duckdb.new"
-    with locked(root / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
+    path, directory = index_path(root), index_directory(root)
+    made = directory / ".index.duckdb.new"
+    with locked(directory / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
         rebuilt = "requested" if rebuild else trouble(root) or ""
         first, results = _peeked(results)
         dropped = list(gone)

@@ -20,6 +20,7 @@ from litestar.types import ASGIApp, Message, Receive, Send
 
 from assay.web.audit import Audit
 from assay.web.refusals import API, refusal
+from assay.web.sign_outs import SignOuts
 from assay.web.tokens import RIGHTS, Right, Role, Token, holder
 
 SIGNED_IN_S = 12 * 3600
@@ -88,11 +89,11 @@ ASKING: ContextVar[Identity | None] = ContextVar("asking", default=None)
 class Access:
     """The application behind the rules: finds who asks, and refuses what they may not do."""
 
-    def __init__(self, app: ASGIApp, rules: AccessRules, audit: Audit) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules, audit: Audit, sign_outs: SignOuts) -> None:
         self._app, self._rules, self._audit = app, rules, audit
         self._proxy_key = secrets.token_bytes(32)
         self._failures, self._refusals = _LastMinute(), _LastMinute()
-        self._signed_out: dict[str, float] = {}  # cookie → when it would have ended
+        self._sign_outs = sign_outs
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer, or refuse with 401, 403, 413 or 429."""
@@ -123,7 +124,7 @@ class Access:
         if scheme.lower() == "bearer" and (token := holder(rules.tokens, given.strip())) is not None:
             return self._identity(token.name, token.role, token.digest, is_page=False)
         cookie = _cookie_of(rules, headers.get("cookie", ""))
-        if cookie not in self._signed_out and (found := signed_in(rules, cookie)) is not None:
+        if (found := signed_in(rules, cookie)) is not None and cookie not in self._sign_outs:
             return self._identity(found.name, found.role, found.digest, is_page=True)
         user = headers.get(rules.user_header.lower(), "") if rules.user_header else ""
         if user:
@@ -157,12 +158,10 @@ class Access:
             self._audit.note("" if who is None else who.name, client, scope["path"], f"refused: {why}")
 
     def sign_out(self, cookies: str) -> None:
-        """End what the cookie in a header allows, here until the server is restarted."""
-        now = time.time()
-        self._signed_out = {one: until for one, until in self._signed_out.items() if until > now}
+        """End what the cookie in a header allows, on every server of this directory."""
         cookie = _cookie_of(self._rules, cookies)
         if signed_in(self._rules, cookie) is not None:
-            self._signed_out[cookie] = now + SIGNED_IN_S
+            self._sign_outs.add(cookie, time.time() + SIGNED_IN_S)
 
     def _unknown(self, scope: Any, headers: dict[str, str]) -> Any:
         if "authorization" in headers and not self.may_try(_client(scope)):

@@ -47,6 +47,7 @@ from assay.web.handler_threads import HandlerThreads
 from assay.web.queries import list_question
 from assay.web.refusals import API, PROBLEM_TYPE, problem
 from assay.web.rendering import CACHED_S, page, static_file
+from assay.web.sign_outs import SignOuts
 from assay.web.site import Site
 
 _log = logging.getLogger("assay")
@@ -85,17 +86,17 @@ def make_app(
         "commands": lambda: commands,
     }
     app = Litestar(
-        route_handlers=_routes(rules),
+        route_handlers=routes(rules),
         dependencies={name: Provide(value, sync_to_thread=False) for name, value in shared.items()},
         exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
         openapi_config=_description(rules),
         logging_config=None,
     )
-    gate.append(Access(ETags(app), rules, audit))
+    gate.append(Access(ETags(app), rules, audit, SignOuts(site.runs / QUEUE)))
     return Guard(gate[0], own_names(host, names), ACTING if rules.are_asked else READING)
 
 
-def _routes(rules: AccessRules) -> list[Any]:
+def routes(rules: AccessRules) -> list[Any]:
     """What answers: always what reads, and of what signs in and acts, what the rules grant."""
     return [
         *(list_pages.home, list_pages.attention_part, list_pages.runs),
@@ -105,7 +106,7 @@ def _routes(rules: AccessRules) -> list[Any]:
         *(study_pages.scaling_curves, study_pages.fabric_curves, study_pages.metric_history),
         *(stack_pages.stacks, stack_pages.stack),
         data_pages.data_set,
-        *(score_pages.folders, score_pages.scores),
+        *(score_pages.folders, score_pages.scores, score_pages.scored_set),
         *(manual_pages.manual, manual_pages.manual_page),
         *(live.live, live.events),
         *(json_api.ROUTES, json_questions.ROUTES, command_api.command),

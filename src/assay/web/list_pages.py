@@ -9,7 +9,7 @@ from litestar import Response, get
 
 from assay.api.attention import attention
 from assay.api.browsing import filters, newest_sessions
-from assay.web.queries import ListQuestion
+from assay.web.queries import ListQuestion, page_links
 from assay.web.rendering import page, with_query
 from assay.web.site import Site
 
@@ -77,16 +77,7 @@ def runs(site: Site, question: ListQuestion) -> Response[str]:
             _head(column, words, asked, by.column, descending=by.descending)
             for column, words in _heads(trials=question.trials)
         ],
-        pages=[
-            (words, question.at("/runs", at))
-            for words, at, shown in (
-                ("First", 1, found.number > 1),
-                ("Previous", found.number - 1, found.number > 1),
-                ("Next", found.number + 1, found.number < found.pages),
-                ("Last", found.pages, found.number < found.pages),
-            )
-            if shown
-        ],
+        pages=page_links(found.number, found.pages, lambda at: question.at("/runs", at)),
         trouble=site.trouble,
     )
 

@@ -42,7 +42,7 @@ async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: A
 @post("/logout", include_in_schema=False, status_code=200)
 async def sign_out(request: AnyRequest, rules: AccessRules, gate: Access) -> Response[Any]:
     """Without the cookie, which is worth nothing from now on, to the first page."""
-    gate.sign_out(request.headers.get("cookie", ""))
+    await sync_to_thread(gate.sign_out, request.headers.get("cookie", ""))
     return _redirect("/", [_cookie(rules, "", 0)] if rules.tokens else [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import struct
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -101,7 +102,8 @@ def _rendered(name: str) -> tuple[str, str]:
             if child.type == "link_open":
                 child.attrSet("href", _target(name, str(child.attrGet("href") or "")))
             elif child.type == "image":
-                child.attrSet("src", _target(name, str(child.attrGet("src") or "")))
+                target = _target(name, str(child.attrGet("src") or ""))
+                child.attrs |= {"src": target, **_size_of(target)}
     html: str = parser.renderer.render(tokens, parser.options, {})
     html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
     numbers = count(1)
@@ -112,6 +114,15 @@ def _rendered(name: str) -> tuple[str, str]:
         ),
         html,
     )
+
+
+def _size_of(target: str) -> dict[str, str | int | float]:
+    """Width and height of a PNG picture of the documentation, so that nothing moves when it arrives."""
+    if not target.startswith("/docs/") or not target.endswith(".png"):
+        return {}
+    head = _file(target.removeprefix("/docs/")).read_bytes()[:24]  # signature, then the header's sizes
+    width, height = struct.unpack(">II", head[16:24])
+    return {"width": width, "height": height}
 
 
 def _target(page_name: str, link: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -44,6 +44,13 @@ def some(value: str | None) -> str | None:
 def listed(values: Sequence[str] | None) -> tuple[str, ...]:
     """References from an address: each value may hold several, separated by spaces, as in a form."""
     return tuple(word for value in values or () for word in value.split())
+
+
+def page_links(number: int, pages: int, at: Callable[[int], str]) -> list[tuple[str, str]]:
+    """Words and address of the other pages of a list, from page `number` of `pages`."""
+    before = [("First", at(1)), ("Previous", at(number - 1))] if number > 1 else []
+    after = [("Next", at(number + 1)), ("Last", at(pages))] if number < pages else []
+    return before + after
 
 
 @dataclass(frozen=True)

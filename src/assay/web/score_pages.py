@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os.path import commonpath
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.scores import Scores, score
+from assay.api.score_pages import score_page, score_set
+from assay.errors import InputError
 from assay.report import figures
 from assay.report.tables import Table, TableBody, TableRow
 from assay.report.terminal.scores import verdict
 from assay.units import counted
+from assay.web.queries import Name, PageNumber, page_links, some
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
@@ -37,28 +40,57 @@ def folders(site: Site) -> Response[str]:
 
 
 @get("/scores/{folder:str}", sync_to_thread=True, include_in_schema=False)
-def scores(site: Site, folder: str) -> Response[str]:
-    """Each set of a folder with its score, its runs and its doubts, like `assay score`."""
-    path = site.folder(folder)
-    if path is None:
-        raise NotFoundException(f"There is no folder {folder} of MLPerf logs here.")
-    found = score(path)
-    names = _short([one.name for one in found])
+def scores(site: Site, folder: str, q: Name = None, number: PageNumber = 1) -> Response[str]:
+    """The sets of a folder with their scores, a page at a time, like `assay score`."""
+    path, words = _folder(site, folder), some(q)
+    found = score_page(path, words=words or "", number=number)
+    here = _url(folder)
+    short = dict(zip(found.names, _short(found.names), strict=True))
     return page(
-        "question.html",
+        "scores.html",
         here="/scores",
         kicker="MLPerf scores",
         title=folder,
-        lead=f"{counted(len(found), 'set')} of training logs.",
-        tables=_tables(names, found),
-        notes=[
-            f"{name}: {doubt.code}: {doubt.evidence}. {doubt.remedy}"
-            for name, one in zip(names, found, strict=True)
-            for doubt in one.doubts
-        ],
+        form_here=here,
+        q=words or "",
+        found=found,
+        rows=[_row(_url(folder, one.name), short[one.name], one) for one in found.sets],
+        pages=page_links(found.number, found.pages, lambda at: with_query(here, q=words, number=at)),
         command=command_line("score", str(path)),
         actions=[("All folders", "/scores"), ("As JSON", with_query("/api/v1/scores", folder=folder))],
     )
+
+
+@get("/scores/{folder:str}/{name:path}", sync_to_thread=True, include_in_schema=False)
+def scored_set(site: Site, folder: str, name: str) -> Response[str]:
+    """A set with its score, its runs and its doubts."""
+    path, name = _folder(site, folder), name.removeprefix("/")
+    try:
+        one, directory = score_set(path, name)
+    except InputError as error:
+        raise NotFoundException(str(error)) from error
+    return page(
+        "question.html",
+        here="/scores",
+        kicker=" · ".join(filter(None, (one.benchmark, one.round, one.system))),
+        title=name,
+        lead=f"{verdict(one).capitalize()}.",
+        tables=[Table("Runs", _COLUMNS, (TableBody("", tuple(map(_run, one.runs))),), frozenset({0, 1}))],
+        notes=[f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in one.doubts],
+        command=command_line("score", str(directory)),
+        actions=[("All sets", _url(folder))],
+    )
+
+
+def _folder(site: Site, name: str) -> Path:
+    path = site.folder(name)
+    if path is None:
+        raise NotFoundException(f"There is no folder {name} of MLPerf logs here.")
+    return path
+
+
+def _url(folder: str, name: str = "") -> str:
+    return f"/scores/{quote(folder)}" + (f"/{quote(name)}" if name else "")
 
 
 def _short(names: Sequence[str]) -> list[str]:
@@ -68,16 +100,19 @@ def _short(names: Sequence[str]) -> list[str]:
     return [str(path.relative_to(shared)) for path in paths]
 
 
-def _tables(names: Sequence[str], found: Scores) -> Sequence[Table]:
-    named = tuple(zip(names, found, strict=True))
-    rows = tuple(
-        TableRow((name, one.benchmark or "unknown", one.round or "unknown", one.system or "", verdict(one)))
-        for name, one in named
-    )
-    columns = ("", "benchmark", "round", "system", "score")
-    every = Table("Sets", columns, (TableBody("", rows),), frozenset(range(5)))
-    bodies = tuple(TableBody(name, tuple(map(_run, one.runs))) for name, one in named if one.runs)
-    return [every, Table("Runs", _COLUMNS, bodies, frozenset({0, 1}))] if bodies else [every]
+def _row(url: str, name: str, one: Any) -> dict[str, Any]:
+    score = one.score
+    return {
+        "url": url,
+        "name": name,
+        "score": _figure(score.minutes, ".3f"),
+        "scaled": _figure(score.scaled if one.scaling_factor != 1 else None, ".3f"),
+        "mean": _figure(score.mean, ".3f"),
+        "converged": f"{score.converged} of {score.runs}",
+        "benchmark": one.benchmark or "unknown",
+        "round": one.round or "unknown",
+        "doubts": tuple(dict.fromkeys(doubt.code for doubt in one.doubts)),
+    }
 
 
 def _run(run: Any) -> TableRow:

@@ -28,6 +28,8 @@ from assay.web.site import Site
 
 MOST_LINKED = 200  # runs, those that failed first; the list of runs has all
 MOST_NODES = 200  # with a link to their history, the slowest
+ShownLine = tuple[LogLine, list[tuple[str, bool]]]
+"""A line, and its text in parts; whether a part was searched for."""
 LINES_BEFORE = 10  # a linked line, so that it is not the first on its page
 
 
@@ -169,8 +171,9 @@ def log(
     attempt: Attempt = None,
     line: Line = 1,
     q: Name = None,
+    around: Name = None,
 ) -> Response[str]:
-    """Lines of a log, or those that contain the words."""
+    """Lines of a log, or those that contain the words; a long line that was searched, around its words."""
     name, words = f"{suite}/{session}/{trial}", some(q)
     _must_exist(site.runs, name)
     here = session_url(f"{name}/logs/{log}")
@@ -195,9 +198,16 @@ def log(
         pages = [] if found.next_line is None else [("Search on", at(found.next_line, q=words))]
         return page(
             "log.html", **shown, actions=actions, pages=pages, found=found,
-            lines=[(one, f"{at(one.number)}#L{one.number}", _parts(one, words)) for one in found.lines],
+            lines=[
+                (one, f"{at(one.number, around=words * one.is_part)}#L{one.number}", _parts(one, words))
+                for one in found.lines
+            ],
         )  # fmt: skip
     part = read_log(name, log, first=first, attempt=attempt, runs=site.runs)
+    opened: dict[int, ShownLine] = {}
+    if (hit := some(around)) is not None:
+        hits = search_log(name, log, hit, first=line, most=1, attempt=attempt, runs=site.runs)
+        opened = {one.number: (one, _parts(one, hit)) for one in hits.lines}
     last = part.lines[-1].number if part.lines else 0
     begin = part.lines[0].number if part.lines else 1
     ends = (
@@ -209,7 +219,10 @@ def log(
     return page(
         "log.html", **shown, actions=actions, part=part,
         pages=[(words, at(number)) for words, number, is_there in ends if is_there],
-        lines=[(one, f"{at(one.number)}#L{one.number}", ((one.text, False),)) for one in part.lines],
+        lines=[
+            (text, f"{at(text.number)}#L{text.number}", parts)
+            for text, parts in (opened.get(one.number, (one, [(one.text, False)])) for one in part.lines)
+        ],
     )  # fmt: skip
 
 

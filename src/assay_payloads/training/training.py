@@ -264,7 +264,7 @@ def failures(rank: Rank, options: argparse.Namespace) -> Iterator[None]:
         rank.fail(str(error).rstrip().rpartition("UnreadableSampleError: ")[2])
     except FileNotFoundError as error:
         rank.fail(f"{error.filename or error}: {error.strerror or 'not found'}")
-    except (torch.OutOfMemoryError, MemoryError) as error:
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:
         rank.fail(_out_of_memory(rank, options, error))
     except RuntimeError as error:
         if "can't allocate memory" in str(error):

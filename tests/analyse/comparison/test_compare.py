@@ -20,7 +20,7 @@ from assay.analyse.statistics import intervals
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
-from conftest import long_but
+from conftest import long_but, tries
 from stated_runs import metrics, result, side
 
 MARGIN = 0.02
@@ -304,7 +304,7 @@ def test_the_interval_covers_the_true_ratio_in_94_to_985_of_1000(sample: Sampler
 def test_unequal_numbers_keep_94_per_cent_whichever_side_is_noisier(
     few: int, many: int, spread: float
 ) -> None:
-    rng, sets = np.random.default_rng(7), 3000
+    rng, sets = np.random.default_rng(7), tries(3000)
     a, b = spread * rng.normal(size=(sets, few)), 0.01 * rng.normal(size=(sets, many))
     covered = np.mean(
         [_inside(intervals.welch(x, y), 0.0) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
@@ -326,7 +326,7 @@ def test_of_unequal_numbers_degrees_are_welchs_where_the_few_are_noisier() -> No
 )
 def test_no_difference_is_called_faster_or_slower_in_at_most_55_of_1000(n: int) -> None:
     """Through the whole comparison; a margin of nearly nothing, so that only the interval protects."""
-    rng, sets, called = np.random.default_rng(n), 1500, 0
+    rng, sets, called = np.random.default_rng(n), tries(1500), 0
     for values in np.exp(rng.normal(0, 0.02, (sets, 2, n))).tolist():
         found = verdict(side(values[0]), side(values[1], system="b", session="s2"), margin=1e-6)
         called += found.verdict in ("faster", "slower")

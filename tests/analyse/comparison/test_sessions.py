@@ -10,6 +10,7 @@ import pytest
 from assay.analyse.comparison.compare import compare
 from assay.analyse.statistics import intervals
 from assay.records import Comparison, Result
+from conftest import tries
 from stated_runs import metrics, side
 
 
@@ -83,7 +84,7 @@ def test_what_would_decide_is_counted_in_sessions_where_they_are_replicated() ->
 @pytest.mark.long
 def test_luck_of_sessions_fools_runs_and_not_sessions() -> None:
     """Sessions spread by 0.5 % and runs within one by 0.05 %; no difference between the systems."""
-    rng, sets, fooled_runs, fooled_sessions = np.random.default_rng(2), 300, 0, 0
+    rng, sets, fooled_runs, fooled_sessions = np.random.default_rng(2), tries(300), 0, 0
     for _ in range(sets):
         rows = rng.normal(0, 0.0005, (8, 4)) + rng.normal(0, 0.005, (8, 1))
         a, b = rows[:4].tolist(), rows[4:].tolist()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from assay.analyse.comparison.why import Explanation, why
@@ -135,6 +136,7 @@ def report(pods_value: float) -> str:
     return markdown.text(contents)
 
 
+@pytest.mark.long
 def test_a_report_tells_why_beside_the_verdict_of_what_is_slower_and_of_nothing_else() -> None:
     assert "  - Its 2 ranks run in 2 pods on node1, node2" in report(90.0)
     assert "Not higher than on metal: stops by a CPU quota, other processes" in report(90.0)

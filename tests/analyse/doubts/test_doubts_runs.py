@@ -16,7 +16,7 @@ from assay.analyse.doubts.detection import POWER
 from assay.analyse.doubts.sequence import FALSE_ALARM, two_modes
 from assay.analyse.statistics import rounding, trouble
 from assay.records import Doubt, Estimate, Result, Series, TrainingRun
-from conftest import ROOT
+from conftest import ROOT, long_but, long_rows_but
 from stated_runs import metrics, result, side
 
 sys.path.insert(0, str(ROOT / "benchmarks"))  # its files know each other by their bare names, as scripts
@@ -332,7 +332,9 @@ def test_a_count_of_epochs_takes_few_values_by_its_nature(epochs: list[float]) -
     assert not {"identical-values", "two-modes", "one-far-off"} & set(of_side(counted))
 
 
-@pytest.mark.parametrize(("runs", "spread"), [(3, 0.3), (3, 1.0), (5, 0.5), (5, 2.0), (10, 0.3), (10, 1.0)])
+@pytest.mark.parametrize(
+    ("runs", "spread"), long_rows_but(2, [(3, 0.3), (10, 1.0), (3, 1.0), (5, 0.5), (5, 2.0), (10, 0.3)])
+)
 def test_values_printed_with_few_digits_raise_neither_more_often_than_whole_ones(
     runs: int, spread: float
 ) -> None:
@@ -410,7 +412,7 @@ def test_a_log_of_whole_milliseconds_needs_runs_that_are_long_for_the_margin() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 10, 40])
+@pytest.mark.parametrize("n", long_but(2, [3, 40, 5, 10]))
 def test_clean_runs_raise_any_of_the_four_in_at_most_five_per_cent(n: int) -> None:
     assert any_alarm(n, sets=2000, seed=9) <= FALSE_ALARM
 

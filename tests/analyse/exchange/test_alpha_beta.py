@@ -11,7 +11,7 @@ import pytest
 
 from assay.analyse.exchange.alpha_beta import Line, fit, misfit
 from assay.analyse.statistics.intervals import one_mean
-from conftest import long_rows_but
+from conftest import long_rows_but, tries
 
 SIZES = [2**k for k in range(3, 27)]
 ALPHA, BETA = 2e-5, 1e-9 / 10  # 20 µs, 10 GB/s; half of it at 200 kB
@@ -71,7 +71,7 @@ def test_intervals_over_the_runs_hold_the_truth_in_95_percent_of_cases(
     runs: int, own: float, common: float, tail: int
 ) -> None:
     """A spread of each size, one that a run's sizes share, uneven over the sizes, or with t3's tails."""
-    dice, replicates = np.random.default_rng(2), 250
+    dice, replicates = np.random.default_rng(2), tries(250)
     truth = {"alpha_s": ALPHA, "beta_s": BETA, "half_bytes": ALPHA / BETA}
     hits = dict.fromkeys(truth, 0)
     for _ in range(replicates):
@@ -95,7 +95,7 @@ def test_intervals_over_the_runs_hold_the_truth_in_95_percent_of_cases(
 @pytest.mark.long
 def test_true_lines_are_said_to_miss_in_few_cases_and_bent_ones_in_nearly_all() -> None:
     """Of 3 runs that scatter by 3 %. Half of the sizes take a protocol with 25 % more: that is no line."""
-    dice, replicates = np.random.default_rng(4), 300
+    dice, replicates = np.random.default_rng(4), tries(300)
     wrong = found = 0
     bend = np.where(np.array(SIZES) > 2**14, 0.25, 0.0) * np.where(np.array(SIZES) < 2**20, 1, 0)
     for _ in range(replicates):

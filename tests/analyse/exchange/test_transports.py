@@ -16,6 +16,7 @@ from assay.logs.nccl_debug import transports
 from assay.readers import exchange
 from assay.records import Links, Result
 from assay.report.sentences import transports as transport_words
+from conftest import long_rows_but
 from stated_runs import result
 
 INFO = "{host}:1:1 [{gpu}] NCCL INFO "
@@ -109,7 +110,7 @@ def test_only_the_last_run_of_a_point_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("via", "told"),
-    [("NET/Socket/0", True), ("NET/IB/0", True), ("NET/IB/0/GDRDMA", False)],
+    long_rows_but(1, [("NET/Socket/0", True), ("NET/IB/0", True), ("NET/IB/0/GDRDMA", False)]),
     ids=["sockets", "through the hosts' memory", "as asked"],
 )
 def test_a_trial_that_was_to_use_gpudirect_and_did_not_says_so_first_and_beside_its_figures(

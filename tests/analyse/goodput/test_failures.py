@@ -12,7 +12,7 @@ import pytest
 from assay.analyse.goodput.checkpoints import checkpoint_interval, daly_s, waste, young_s
 from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, by_size, failure_rate, of_nodes
 from assay.analyse.goodput.shares import goodput
-from conftest import long_rows_but
+from conftest import long_rows_but, tries
 
 HOUR_S = 3600.0
 
@@ -28,7 +28,7 @@ def attempt(
 )
 def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: float, jobs: int) -> None:
     """Jobs of random length, cut by the end of a week: 95 % of intervals have the truth, at least."""
-    rng, runs, hits = np.random.default_rng(5), 1000, 0
+    rng, runs, hits = np.random.default_rng(5), tries(1000), 0
     for _ in range(runs):
         begins = rng.uniform(0, 168, jobs)
         lengths, fails = rng.uniform(1, 60, jobs), rng.exponential(mean_h, jobs)
@@ -45,7 +45,7 @@ def test_intervals_cover_the_true_mean_with_jobs_that_end_or_still_run(mean_h: f
 
 @pytest.mark.long
 def test_healthy_nodes_are_named_in_at_most_5_of_100_clusters_and_a_bad_one_in_most() -> None:
-    rng, runs = np.random.default_rng(6), 300
+    rng, runs = np.random.default_rng(6), tries(300)
     named = found = 0
     for _ in range(runs):
         for bad in (False, True):
@@ -115,7 +115,7 @@ def days_of(jobs_on_a_node: int, nodes: int, mean_h: float, rng: np.random.Gener
 
 def test_jobs_that_a_node_takes_along_are_one_incident() -> None:
     """Eight jobs a node: intervals of both rates cover the truth as they do with one job a node."""
-    rng, runs, hits = np.random.default_rng(8), 400, np.zeros(2)
+    rng, runs, hits = np.random.default_rng(8), tries(400), np.zeros(2)
     for _ in range(runs):
         attempts = days_of(8, 16, 500, rng)
         rates = by_size(attempts)[0][1], of_nodes(attempts)
@@ -145,7 +145,7 @@ def programs_on(node: str, times: int, name: str) -> list[JobAttempt]:
     "what", ["jobs on one node and larger ones", "a program that always fails", "five users"]
 )
 def test_what_programs_and_sizes_of_jobs_explain_is_no_nodes_fault(what: str) -> None:
-    rng, runs = np.random.default_rng(9), 300
+    rng, runs = np.random.default_rng(9), tries(300)
     named = 0
     for _ in range(runs):
         attempts = days_of(1, 16, 200, rng)

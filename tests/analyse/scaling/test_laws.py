@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from assay.analyse.scaling.laws import Name, Size, fit, held_out, typical_error
+from conftest import tries
 
 
 def ideal(n: float, sigma: float, kappa: float = 0.0, speed: float = 100.0) -> float:
@@ -83,7 +84,7 @@ CASES = {
 def test_intervals_cover_the_truth_and_no_true_point_is_doubted(case: str) -> None:
     """At a spread of 1 %; bounds are 3 standard errors from the promise, on the side that breaks it."""
     name, ranks, sigma, kappa, runs, block_spread = CASES[case]
-    replicates = 40 if name == "usl" else 200
+    replicates = 40 if name == "usl" else tries(200)
     rng = np.random.default_rng(1)
     beyond = 2 * ranks[-1]
     truth = math.log(ideal(beyond, sigma, kappa))

@@ -15,7 +15,7 @@ from assay.analyse.comparison.compare import compare
 from assay.analyse.statistics.bands import along
 from assay.analyse.statistics.families import corrected
 from assay.records import Comparison
-from conftest import long_but
+from conftest import long_but, tries
 from made_results import all_reduce, by_system, metrics
 
 Draw = Callable[[Any, int, int], Any]
@@ -69,7 +69,7 @@ def test_where_nothing_differs_a_band_shows_a_difference_in_5_percent_of_cases_a
     draw: Draw, paired: bool
 ) -> None:
     """Of 16 sizes in 5 runs a side; the bound is 3 standard errors above the promise."""
-    dice, replicates, wrong = np.random.default_rng(3), 600, 0
+    dice, replicates, wrong = np.random.default_rng(3), tries(600), 0
     for _ in range(replicates):
         a, b = draw(dice, 5, 16), draw(dice, 5, 16)
         worth = along([(a[:, size], b[:, size]) for size in range(16)], paired=paired)

@@ -16,7 +16,7 @@ from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
 from assay.report import figures, tables
 from assay.report.terminal.verdicts import plain, verdicts
-from conftest import long_but
+from conftest import long_but, tries
 
 MARGIN = 0.02
 POINT = Point("train", "1x1", "throughput", "images/s", "higher", {})
@@ -57,7 +57,7 @@ def test_equivalent_rests_on_its_own_interval_whatever_is_claimed_beside_it() ->
 @pytest.mark.long
 def test_intervals_of_equivalent_claims_hold_together_too() -> None:
     """Uncorrected, all of 30 intervals hold in about 21 % of families."""
-    rng, sets, claims, n = np.random.default_rng(5), 150, 30, 10
+    rng, sets, claims, n = np.random.default_rng(5), tries(150), 30, 10
     missed = 0
     for rows in (0.002 * rng.normal(size=(sets, claims, n))).tolist():
         family = corrected([claim(paired([(0.0, d) for d in row])) for row in rows])
@@ -138,7 +138,7 @@ def test_differences_without_any_spread_stay_certain() -> None:
     ids=["none differs", "one differs", "all differ", "some differ"],
 )
 def test_in_95_of_100_families_all_intervals_hold_and_no_claim_is_wrong(truth: tuple[float, ...]) -> None:
-    rng, sets, n = np.random.default_rng(3), 400, 6
+    rng, sets, n = np.random.default_rng(3), tries(400), 6
     missed, wrong = 0, 0
     for rows in (0.02 * rng.normal(size=(sets, len(truth), n)) + np.array(truth)[None, :, None]).tolist():
         family = corrected([claim(paired([(0.0, d) for d in row]), margin=1e-6) for row in rows])

@@ -10,8 +10,9 @@ import pytest
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import LogInterval
 from assay.analyse.statistics.sequential import ALPHA, LOOKS, looks, nominal_p
+from conftest import tries
 
-SETS = 4000
+SETS = tries(4000)
 THREE_ERRORS = 3 * math.sqrt(0.05 * 0.95 / SETS)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, MOST, constant, too_low
 from assay.analyse.sweeps.nodes import Crowd, slow_nodes, slower_than_before
+from conftest import tries
 
 SEED = 20260301
 
@@ -37,7 +38,7 @@ def only(crowds: tuple[Crowd, ...]) -> Crowd:
     [(8, 1), (15, 3), (64, 3), *(pytest.param(1_000, runs, marks=pytest.mark.long) for runs in (1, 3))],
 )
 def test_of_healthy_sweeps_at_most_as_many_name_a_node_as_is_stated(law: str, nodes: int, runs: int) -> None:
-    sweeps = 300
+    sweeps = tries(300)
     named = sum(
         bool(only(slow_nodes(sweep(nodes, runs, seed=seed, law=law), "higher")).slow)
         for seed in range(sweeps)

@@ -32,7 +32,7 @@ from assay.launch.kubernetes.payload import MOST_PARTS, PART_BYTES
 from assay.records import Job, Shape, Task, TaskFile
 from assay.suite.findings import read_strictly
 from assay_payloads.keeping import relay
-from conftest import ROOT
+from conftest import ROOT, long_but
 from pytorchjob_schema import PYTORCHJOB
 
 TOKEN = "0f3a6b0c9d8e4f52a1b2c3d4e5f60718"
@@ -137,7 +137,7 @@ def test_the_manifest_with_every_option_is_the_one_on_file() -> None:
     assert stable(text) == (GOLDEN / "every_option.yaml").read_text()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_but(2, [*KINDS]))
 def test_the_yaml_is_what_is_sent(kind: str) -> None:
     manifests = render(job("1x2" if kind == "pod" else "2x2"), system(), KINDS[kind])
     assert list(YAML(typ="safe", pure=True).load_all(manifests.yaml())) == list(manifests.objects)

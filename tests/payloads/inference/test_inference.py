@@ -26,7 +26,7 @@ from assay.records import Reading, Shape
 from assay.store import find
 from assay.workloads import WORKLOADS
 from assay_payloads.inference.loadgen_search import highest
-from conftest import ROOT, SUPPORT, require
+from conftest import ROOT, SUPPORT, long_but, require
 from payload_processes import Forks, end
 
 RUNS = SUPPORT / "inference_runs.py"
@@ -51,7 +51,7 @@ PERFORMANCE: Mapping[str, Mapping[str, Any]] = {
     "onnx-offline": {"scenario": "Offline", "backend": "onnxruntime", "batch_size": 8, "min_queries": 100},
     "two": {"scenario": "Offline", "batch_size": 8, "min_queries": 1, "instances": 2, "seeds": "round"},
 }
-FURTHER = {"onnx-single", "onnx-multi", "onnx-server"}  # by `make test-all` only
+FURTHER = {"onnx-single", "onnx-multi", "onnx-server", "sleeping"}  # by `make test-all` only
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long) if name in FURTHER else name for name in PERFORMANCE]
 )
@@ -205,6 +205,7 @@ def test_what_loadgen_calls_invalid_has_its_reason_and_no_figure(ran: Path) -> N
     assert problem.startswith("LoadGen says INVALID: latency above its bound")
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.slow
 def test_the_search_ends_at_a_valid_rate_with_every_try_kept(ran: Path) -> None:
@@ -452,7 +453,7 @@ def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path:
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", ["SingleStream", "Server", "Offline"])
+@pytest.mark.parametrize("scenario", long_but(1, ["Server", "SingleStream", "Offline"]))
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
@@ -508,6 +509,7 @@ def test_a_log_that_is_cut_is_no_result(tmp_path: Path) -> None:
 # The document --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = (ROOT / "docs" / "how-to" / "inference.md").read_text()
     suite, systems = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)

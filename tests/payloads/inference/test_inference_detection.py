@@ -22,7 +22,7 @@ import made_coco
 from assay.analyse.mlperf.inference_rules import asked_accuracy
 from assay.records import Shape
 from assay.workloads import WORKLOADS
-from conftest import require
+from conftest import long_but, require
 from payload_processes import Forks
 
 SIDE = 48
@@ -199,7 +199,7 @@ def test_a_broken_model_has_the_accuracy_of_one(ran: Path) -> None:
 @pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ssd-mobilenet", "ssd-resnet34", "retinanet"])
+@pytest.mark.parametrize("name", long_but(1, ["retinanet", "ssd-mobilenet", "ssd-resnet34"]))
 def test_what_is_found_in_an_image_is_what_torchvision_finds(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -40,7 +40,7 @@ from assay.workloads import WORKLOADS
 from assay_payloads.measuring import service_level
 from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth, fewest, percentile, proves
 from assay_payloads.serving import completion, llm_client, llm_load
-from conftest import ROOT, SUPPORT, require
+from conftest import ROOT, SUPPORT, long_but, require
 from llm_server import Answers, serving
 
 sys.path.insert(0, str(ROOT / "benchmarks"))  # its files know each other by their bare names, as scripts
@@ -104,7 +104,7 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
 # Figures are true ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+@pytest.mark.parametrize("endpoint", long_but(1, ["chat", "completions"]))
 @pytest.mark.parametrize("how", [Answers(0.05, 0.04), Answers(0.05, 0.04, chunked=False, done=False)])
 def test_times_are_those_at_which_the_server_sent_its_tokens(
     tmp_path: Path, endpoint: str, how: Answers
@@ -127,7 +127,7 @@ def test_times_are_those_at_which_the_server_sent_its_tokens(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [Answers(), Answers(chunked=False)])
+@pytest.mark.parametrize("how", long_but(1, [Answers(), Answers(chunked=False)]))
 def test_openais_own_client_reads_the_server_of_these_tests_as_ours_does(
     tmp_path: Path, how: Answers
 ) -> None:
@@ -181,6 +181,7 @@ def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the
     assert 0.05 < min(waits) < 0.07
 
 
+@pytest.mark.long
 def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) -> None:
     with serving(Answers()) as server:
         one, two, other = (

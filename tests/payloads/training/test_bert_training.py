@@ -82,6 +82,7 @@ def benchmark(bert: Any, **options: Any) -> Any:
 # Its FLOPs -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_its_flops_are_those_that_torch_counts(bert: Any) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 

@@ -83,6 +83,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     assert 3 * counter.get_total_flops() == pytest.approx(MASKRCNN.reader.flops(params), rel=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch_here")
 def test_what_a_given_backbone_freezes_is_less_to_compute(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from assay.logs.mlperf import training_run
 from assay.workloads import WORKLOADS
+from conftest import long_but
 from training_contract import TrainingContract, findings, run_by_command
 
 COLOURS = {"blue": (40, 60, 200), "green": (60, 200, 40), "red": (200, 60, 40)}
@@ -213,7 +214,7 @@ def test_every_sample_is_on_one_rank_once_an_epoch(size: int, accumulation: int)
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("model", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize("model", long_but(1, ["resnet50", "resnet18", "resnet34"]))
 def test_flops_are_those_that_torch_counts(payload: Callable[[str], Any], model: str) -> None:
     torch, counter = payload("torch"), payload("torch.utils.flop_counter")
     with torch.device("meta"):

@@ -44,6 +44,7 @@ class TestUNet3DTraining(TrainingContract):
         return str(victim)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch_here")

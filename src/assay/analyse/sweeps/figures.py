@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from assay.analyse.comparison.groups import group
-from assay.analyse.sweeps.links import Blame, Pair, blame
+from assay.analyse.sweeps.links import blame
 from assay.analyse.sweeps.nodes import BaselineChange, Crowd, slow_nodes, slower_than_before
 from assay.analyse.sweeps.pair_baselines import pairs_before
 from assay.analyse.sweeps.rings import Ring, slow_rings
+from assay.analyse.sweeps.slow_parts import Blame, Pair, called
 from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run
 from assay.units import all_of
@@ -110,8 +111,9 @@ def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, li
 
 @dataclass(frozen=True)
 class Pairs:
-    """The all-reduce between nodes: each pair's share of the median pair, and what is slow.
+    """The all-reduce between nodes, and what is slow.
 
+    ratios   each pair's speed relative to the median of those that nothing slow affects
     groups   node → what it shares with others, if requested
     changes  each pair compared with itself in a baseline, if there are too few nodes to compare
     """
@@ -120,6 +122,14 @@ class Pairs:
     blame: Blame
     groups: Mapping[str, str] = field(default_factory=dict)
     changes: Sequence[BaselineChange] = ()
+
+    @property
+    def relative(self) -> Mapping[Pair, float]:
+        """Pair → its speed as it was judged: relative to the baseline if there are too few nodes."""
+        changes = {change.node: change.ratio.value for change in self.changes}
+        if not changes:
+            return self.ratios
+        return {pair: changes[name] for pair in self.ratios if (name := called(pair)) in changes}
 
 
 def judged_pairs(
@@ -136,15 +146,20 @@ def judged_pairs(
     """
     for benchmark, figure in together.figures.items():
         met = _met(together, figure.values)
-        middle = median(median(values) for values in met.values())
-        ratios = {pair: median(values) / middle for pair, values in met.items()}
         found = blame(met, figure.better, groups=groups)
+        ratios = _ratios(met, found.affected(met, groups or {}), figure.better)
         if before is None or benchmark not in before or found.node_loss is not None:
             return Pairs(ratios, found, groups or {})
         old = _met(together, _of_these(before, benchmark, figure))
         changes, found = pairs_before({pair: met[pair] for pair in old}, old, figure.better, margin)
         return Pairs(ratios, found, groups or {}, changes)
     return None
+
+
+def _ratios(met: Mapping[Pair, Sequence[float]], slow: Collection[Pair], better: Better) -> dict[Pair, float]:
+    middles = {pair: median(values) for pair, values in met.items()}
+    middle = median([value for pair, value in middles.items() if pair not in slow] or middles.values())
+    return {pair: value / middle if better == "higher" else middle / value for pair, value in middles.items()}
 
 
 def _met(together: SweepSession, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.analyse.sweeps.figures import Nodes, Pairs
+from assay.analyse.sweeps.slow_parts import slow_with
 
 
 @dataclass(frozen=True)
@@ -13,12 +14,14 @@ class Suspect:
     """One node that is slow in some measurement.
 
     alone     measurement of the node by itself → its speed relative to comparable nodes, or to its baseline
-    together  the same for its pairs with other nodes, on which all of them agree; None if they are healthy
+    together  the same for its pairs with other nodes; None if they don't show it as slow
+    partners  with how many partners it is then slow, and how many it has
     """
 
     node: str
     alone: Mapping[str, float] = field(default_factory=dict)
     together: float | None = None
+    partners: tuple[int, int] = (0, 0)
 
     @property
     def losses(self) -> dict[str, float]:
@@ -37,9 +40,11 @@ def suspects(
     for one in nodes:
         for system, ratio in _slow(one).items():
             alone.setdefault(hosts[system][0], {})[one.point.benchmark] = ratio
-    together = {slow.who[0]: slow.ratio for slow in pairs.blame.nodes} if pairs is not None else {}
+    together = {} if pairs is None else {slow.who[0]: slow.ratio for slow in pairs.blame.nodes}
+    partners = {} if pairs is None else {n: slow_with(pairs.relative, n, r) for n, r in together.items()}
     found = [
-        Suspect(node, alone.get(node, {}), together.get(node)) for node in dict.fromkeys([*alone, *together])
+        Suspect(node, alone.get(node, {}), together.get(node), partners.get(node, (0, 0)))
+        for node in dict.fromkeys([*alone, *together])
     ]
     return tuple(sorted(found, key=lambda suspect: min(suspect.losses.values())))
 

@@ -37,7 +37,7 @@ class SweepVerdicts:
     def slow(self) -> bool:
         """Whether anything is reported as slow."""
         blame = None if self.pairs is None else self.pairs.blame
-        blamed = blame is not None and (blame.groups or blame.nodes or blame.links or blame.pairs)
+        blamed = blame is not None and blame.parts
         return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.sweeps.links import Blame, Pair, called
+from assay.analyse.sweeps.slow_parts import Blame, Pair, called
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
 from assay.report.sentences.sweep import in_order

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ def document(
     return made
 
 
+@lru_cache(maxsize=8)  # to compile the templates takes as long as to fill them
 def environment(hide: Callable[[str], str] = str, first: str | None = None) -> Environment:
     """The templates of pages; whatever is put into them is escaped, without secrets and without names.
 

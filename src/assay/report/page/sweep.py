@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.analyse.sweeps.figures import Nodes, Pairs
-from assay.analyse.sweeps.links import Pair, called
+from assay.analyse.sweeps.figures import Nodes
+from assay.analyse.sweeps.slow_parts import called
 from assay.analyse.sweeps.verdicts import SweepVerdicts
 from assay.report import figures
 from assay.report.charts import sweep as charts
@@ -20,6 +20,7 @@ from assay.report.tables import Table, TableBody, TableRow
 TEMPLATE = "sweep.html"
 MOST_ROWS = 2_000  # of a table; the slowest come first
 _BASELINE = "its own baseline"
+_OTHERS = "the median healthy pair"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _answers(swept: SweepReport) -> list[tuple[str, str, str]]:
     said = [("node", node, words) for node, words in told]
     if swept.verdicts.pairs is not None:
         said += [
-            (kind, called(slow.who), f"{slow.ratio:.2f} of comparable ones")
+            (kind, sweep_words.name(kind, slow), sweep_words.details(kind, slow, swept.verdicts.pairs))
             for kind, slow in sweep_words.blamed(swept.verdicts.pairs.blame)
             if kind != "node"
         ]
@@ -137,8 +138,8 @@ def _charts(swept: SweepReport) -> list[Chart]:
         against = _BASELINE if any(one.changes for one in swept.verdicts.nodes) else "the median node"
         made.append(charts.by_figure(ratios, sweep_words.names(swept.verdicts.suspects), against))
     if swept.verdicts.pairs is not None:
-        against = _BASELINE if swept.verdicts.pairs.changes else "the median pair"
-        made += charts.pairs(_pair_ratios(swept.verdicts.pairs), swept.verdicts.pairs.blame, against)
+        against = _BASELINE if swept.verdicts.pairs.changes else _OTHERS
+        made += charts.pairs(swept.verdicts.pairs.relative, swept.verdicts.pairs.blame, against)
     return made
 
 
@@ -147,14 +148,6 @@ def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
     if one.changes:
         return {hosts[change.node][0]: change.ratio.value for change in one.changes}
     return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
-
-
-def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
-    """Pair → its speed relative to the median pair, or to its baseline if there are too few nodes."""
-    changes = {change.node: change.ratio.value for change in pairs.changes}
-    if not changes:
-        return pairs.ratios
-    return {pair: changes[name] for pair in pairs.ratios if (name := called(pair)) in changes}
 
 
 def _tables(swept: SweepReport) -> list[Table]:
@@ -168,8 +161,8 @@ def _tables(swept: SweepReport) -> list[Table]:
             Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
         )
     if swept.verdicts.pairs is not None:
-        slowest = sorted(_pair_ratios(swept.verdicts.pairs).items(), key=lambda at: at[1])
-        against = "of its baseline" if swept.verdicts.pairs.changes else "of the median pair"
+        slowest = sorted(swept.verdicts.pairs.relative.items(), key=lambda at: at[1])
+        against = "of its baseline" if swept.verdicts.pairs.changes else f"of {_OTHERS}"
         rows = tuple(TableRow((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
         made.append(Table(f"Pairs, slowest first{more}", ("", against), (TableBody("", rows),)))

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.analyse.sweeps.figures import Nodes, Pairs
-from assay.analyse.sweeps.links import Blame, SlowPart, called
 from assay.analyse.sweeps.nodes import Crowd
 from assay.analyse.sweeps.rings import Ring
+from assay.analyse.sweeps.slow_parts import Blame, SlowPart, called, slow_with
 from assay.analyse.sweeps.suspects import Suspect, suspects
 from assay.report import figures
+from assay.units import all_of
+
+TOGETHER = "set of nodes"  # the kind of nodes that share something slow
 
 
 def in_order(nodes: Iterable[str]) -> list[str]:
@@ -45,14 +48,49 @@ def slower_than_before(margin: float) -> str:
     return f"slower: by more than {figures.percent(margin)}; all intervals hold together with 95 % confidence"
 
 
-def who(slow: SlowPart) -> str:
-    """Who is slow, and at what speed: `a – b (0.52 of comparable ones)`."""
-    return f"{called(slow.who)} ({slow.ratio:.2f} of comparable ones)"
+def name(kind: str, slow: SlowPart) -> str:
+    """Who is slow: a node, `a – b` of a pair, `a, b` of nodes that share something."""
+    return ", ".join(in_order(slow.who)) if kind == TOGETHER else called(slow.who)
+
+
+def details(kind: str, slow: SlowPart, pairs: Pairs) -> str:
+    """How slow it is, and what the pairs of its nodes show.
+
+    `0.52 of comparable ones; a is slow with 1 of its 5 partners, b with 2 of 5`
+    """
+    said = _speed(slow)
+    if kind == "group":
+        return f"{said}, towards all other groups" if len(slow.who) == 1 else f"{said}, between the two"
+    if kind == TOGETHER:
+        return f"{said} with all others, but not with each other: something that they share"
+    if kind == "node":
+        return f"{said}; {_partners(*slow_with(pairs.relative, slow.who[0], slow.ratio))}"
+    (a, b), (first, second) = slow.who, (slow_with(pairs.relative, node, slow.ratio) for node in slow.who)
+    met = f"{a} is {_partners(*first)}, {b} with {second[0]} of {second[1]}"
+    if kind == "pair":
+        one_of = f"{', '.join(slow.one_of)}, or the link between {a} and {b}"
+        return f"{said}; one of these is slow: {one_of}; {met}"
+    return f"{said}; {met}"
+
+
+def _speed(slow: SlowPart) -> str:
+    return f"{slow.ratio:.2f} of comparable ones"
+
+
+def _partners(slow: int, of: int) -> str:
+    """`slow with all 5 partners`, or with how many of them."""
+    return f"slow with {all_of(of, 'partner')}" if slow == of else f"slow with {slow} of its {of} partners"
 
 
 def blamed(found: Blame) -> list[tuple[str, SlowPart]]:
     """What the pairs identify as slow, each with its kind."""
-    kinds = (("group", found.groups), ("node", found.nodes), ("link", found.links), ("pair", found.pairs))
+    kinds = (
+        ("group", found.groups),
+        (TOGETHER, found.together),
+        ("node", found.nodes),
+        ("link", found.links),
+        ("pair", found.pairs),
+    )
     return [(kind, slow) for kind, slows in kinds for slow in slows]
 
 
@@ -68,10 +106,10 @@ def told_apart(
 
 
 def _paired(node: str, pairs: Pairs | None) -> bool:
-    """Whether the pairs could have identified a slow node, and no pair of this node is unexplained."""
+    """Whether the pairs could have identified a slow node, and this one is in nothing else that is slow."""
     if pairs is None or not (pairs.changes or pairs.blame.node_loss is not None):
         return False
-    return all(node not in slow.who for slow in pairs.blame.pairs)
+    return all(node not in slow.who for slow in pairs.blame.parts)
 
 
 def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
@@ -83,7 +121,7 @@ def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     if suspect.together is None:
         said = f"slow alone ({', '.join(slow)})"
         return f"{said}, but not in its pairs: the network is not the cause" if together else said
-    said = f"slow with every partner ({suspect.together:.2f})"
+    said = f"{_partners(*suspect.partners)} ({suspect.together:.2f})"
     if slow:
         return (
             f"{said}, and alone ({', '.join(slow)}): the node itself; its network can't be judged separately"
@@ -98,7 +136,7 @@ def lead(slow_nodes: Sequence[Suspect], found: Blame | None, rings: Sequence[Rin
         nodes = ", ".join(suspect.node for suspect in slow_nodes)
         parts.append(f"Slow: {nodes}." if len(slow_nodes) > 1 else f"{nodes} is slow.")
     others = [] if found is None else [at for at in blamed(found) if at[0] != "node"]
-    parts += [f"The {kind} {who(slow)} is slow." for kind, slow in others]
+    parts += [f"The {kind} {name(kind, slow)} is slow: {_speed(slow)}." for kind, slow in others]
     parts += [f"The ring of {ring.name} is slow." for ring in rings if ring.slower]
     if parts:
         return " ".join(parts)

@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.sweeps.links import Blame, Pair
+from assay.analyse.sweeps.figures import Pairs
 from assay.analyse.sweeps.nodes import BaselineChange, Crowd
+from assay.analyse.sweeps.slow_parts import Pair
 from assay.report import figures
 from assay.report.sentences import sweep as sweep_words
 from assay.report.sentences.sweep import in_order
@@ -38,19 +39,26 @@ def changes(found: Sequence[BaselineChange], margin: float) -> RenderableType:
     return Group(table, Text(said), Text())
 
 
-def pairs(ratios: Mapping[Pair, float], found: Blame) -> RenderableType:
+def pairs(judged: Pairs) -> RenderableType:
     """The matrix as far as it fits, then what is slow in it and what remains unknown."""
+    ratios, found = judged.ratios, judged.blame
     nodes = in_order({node for pair in ratios for node in pair})
     parts: list[RenderableType] = []
     if len(nodes) <= _MOST_COLUMNS:
-        parts += [Text("all-reduce, relative to the median pair", style="bold"), _matrix(nodes, ratios)]
+        parts += [
+            Text("all-reduce, relative to the median healthy pair", style="bold"),
+            _matrix(nodes, ratios),
+        ]
     elif len(nodes) <= _MOST_ROWS:
         parts += [
-            Text("all-reduce, percent of the median pair, at most 99", style="bold"),
+            Text("all-reduce, percent of the median healthy pair, at most 99", style="bold"),
             *_triangle(nodes, ratios),
         ]
     parts += [
-        Text(f"slow {kind}: {sweep_words.who(slow)}", style="bold red")
+        Text(
+            f"slow {kind}: {sweep_words.name(kind, slow)}: {sweep_words.details(kind, slow, judged)}",
+            style="bold red",
+        )
         for kind, slow in sweep_words.blamed(found)
     ]
     return Group(*parts, *(Text(f"unknown: {line}") for line in found.untold), Text())

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from assay.analyse.comparison.groups import Metrics, group
-from assay.analyse.comparison.sides import primary_metrics
 from assay.records import Result, Run, Stack
 from assay.stacks.bisecting.search import Value
-from assay.stacks.exploring.measuring import block_mean, by_block
+from assay.stacks.exploring.measuring import block_mean, by_block, ranking_metrics
 from assay.stacks.failures import failure_of
 from assay.stacks.stack import stack_of
 
@@ -25,7 +24,7 @@ def block_values(
     A run that failed for a reason that may not be the software has no value. A system whose first run could
     not import its packages failed in every block: the others were not started.
     """
-    primary = primary_metrics(results, metrics, stated)
+    primary = ranking_metrics(results, metrics, stated)
     blocks = sorted({one.run.trial.block for one in results})
     found: dict[int, dict[str, Value]] = {block: {} for block in blocks}
     for system in dict.fromkeys(one.run.trial.system for one in results):

@@ -111,6 +111,7 @@ def recipe_of(spec: Spec, space: Space, choice: StackChoice) -> EnvironmentRecip
         tuple(spec.content.imports),
         spec.wheels,
         spec.content.offline,
+        overrides=tuple(spec.content.overrides),
     )
 
 

@@ -44,7 +44,8 @@ for module in [m for m in given if m] or [m for name in names if name for m in m
 class EnvironmentRecipe:
     """What an environment is made of.
 
-    pins  requirements that this stack adds to those of all: `numpy==2.1.3`
+    pins       requirements that this stack adds to those of all: `numpy==2.1.3`
+    overrides  requirements that replace those of other packages
     """
 
     interpreter: Interpreter
@@ -54,6 +55,7 @@ class EnvironmentRecipe:
     find_links: tuple[Path, ...] = ()
     offline: bool = False
     exclude_newer: str | None = None
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,15 +117,15 @@ class Workshop:
 
     def locked(self, recipe: EnvironmentRecipe) -> Environment | BuildFailure:
         """The environment's place, with the lock that uv resolved; resolving again gives the first lock."""
-        name = digest_of([recipe.interpreter.path, recipe.requirements, recipe.pins, recipe.exclude_newer])[
-            :12
-        ]
+        wanted = [recipe.requirements, recipe.pins, recipe.exclude_newer, recipe.overrides]
+        name = digest_of([recipe.interpreter.path, *wanted])[:12]
         resolved = self.root / "locks" / f"{name}.txt"
         try:
             if not resolved.exists():
                 text = uv.resolve(
                     [*recipe.requirements, *recipe.pins],
                     recipe.interpreter.path,
+                    overrides=recipe.overrides,
                     exclude_newer=recipe.exclude_newer,
                     find_links=recipe.find_links,
                     offline=recipe.offline,

@@ -10,7 +10,7 @@ from typing import Any
 
 from assay import launch, plan, read, suite
 from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.groups import Group, group
+from assay.analyse.comparison.groups import Group, Metrics, group
 from assay.analyse.comparison.sides import led_by, primary_metrics
 from assay.analyse.doubts.design import NOT_INTERLEAVED
 from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
@@ -25,6 +25,7 @@ from assay.rundir import session as rundir
 from assay.rundir.files import StepOf
 from assay.rundir.session import Attempt, Session
 from assay.stacks.exploring.rungs import CandidateBlocks, comparison
+from assay.stacks.predictions import INDICATORS
 from assay.suite import Suite, Systems, document
 from assay.workloads import PARAMS
 
@@ -149,7 +150,7 @@ class Measuring:
             one for one in self.results if one.run.trial.system == incumbent and _block(one) in together
         ]
         metrics = led_by(self.stated, read.metrics)
-        primary = primary_metrics([*own, *theirs], metrics, self.stated)
+        primary = ranking_metrics([*own, *theirs], metrics, self.stated)
         outcome = hold_against(theirs, own, margin=self.work.margin, names=(incumbent, name), metrics=metrics)
         leading = [c for c in outcome.comparisons if primary.get(c.point.benchmark) == c.point.metric]
         directions = {c.point.better for c in leading}
@@ -184,6 +185,16 @@ def _applies(doubt: Doubt) -> bool:
     Nor that their software differs, which is the question.
     """
     return doubt.code not in (NOT_INTERLEAVED.code, DIFFERENT_SOFTWARE.code)
+
+
+def ranking_metrics(runs: Sequence[Result], metrics: Metrics, stated: Mapping[str, str]) -> dict[str, str]:
+    """Benchmark → the metric that ranks stacks, as `primary_metrics` has it.
+
+    Indicators rank only if nothing else is measured: next to a workload, they are there to predict it.
+    """
+    primary = primary_metrics(runs, metrics, stated)
+    indicators = {one.run.trial.benchmark for one in runs if one.run.trial.workload == INDICATORS}
+    return {name: metric for name, metric in primary.items() if name not in indicators} or primary
 
 
 def _block(result: Result) -> Block:

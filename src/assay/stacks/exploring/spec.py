@@ -45,6 +45,16 @@ def _version(text: str) -> str:
         raise ValueError(f"{text!r} is not a version; write it as '2.1.3', in quotation marks") from error
 
 
+def _requirement(text: str) -> str:
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{text!r} is not a requirement ({reason}); write it as 'numpy>=1.26,<3'") from error
+    return text
+
+
+RequirementText = Annotated[str, AfterValidator(_requirement)]
 Range = Annotated[str, AfterValidator(_range)]
 VersionText = Annotated[str, AfterValidator(_version)]
 Python = Annotated[
@@ -135,6 +145,9 @@ class SpecFile(BaseModel):
     explore: Name = Field(description="Name of the exploration, and of the suite that its sessions are of.")
     requirements: list[str] | str = Field(
         description="What every stack needs: a list, or the path of a requirements.txt or pyproject.toml."
+    )
+    overrides: list[RequirementText] = Field(
+        [], description="Requirements that replace those of other packages: uv's overrides."
     )
     vary: Vary = Field(description="What differs between candidates.")
     incumbent: Incumbent = Field(
@@ -246,12 +259,9 @@ def _requirements(content: SpecFile, directory: Path, source: Document) -> tuple
     problems = []
     for where, line in placed:
         try:
-            Requirement(line)
-        except InvalidRequirement as error:
-            what = (
-                f"{line!r} is not a requirement ({str(error).splitlines()[0]}); write it as 'numpy>=1.26,<3'"
-            )
-            problems.append(Problem(where, what))
+            _requirement(line)
+        except ValueError as error:
+            problems.append(Problem(where, str(error)))
     if not placed:
         problems.append(
             Problem(source.where("requirements"), "there is no requirement, so no stack to build")
@@ -302,12 +312,13 @@ def _not_with_images(content: SpecFile, source: Document) -> Iterator[Problem]:
     used = {
         ("vary", "python"): content.vary.python,
         ("incumbent", "python"): content.incumbent.python,
+        ("overrides",): content.overrides,
         ("wheels",): content.wheels,
         ("offline",): content.offline,
     }
     for path, value in used.items():
         if value:
-            what = "images have the Python of their base, and packages of the index only; remove it"
+            what = "images have the Python of their base and what uv resolves from the index; remove it"
             yield Problem(source.where(*path), f"{'.'.join(path)}: {what}")
     if content.launcher in SYSTEM_MODELS and image_option(content.launcher) is None:
         what = f"options: the launcher {content.launcher} runs no images; choose podman or kubernetes"
