@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import made_results
+import swept_runs
+from assay import cli
 from assay.analyse.history import LevelShift, SessionValue, histories
+from assay.api.histories import history as node_histories
+from assay.api.reports import report
+from assay.cluster.sweep import NODES
 from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
 from assay.report.page import history as history_page
@@ -25,7 +32,7 @@ def made(results: Sequence[Result], changes: Sequence[FactChange] = ()) -> list[
     def changed(_old: SessionValue, _new: SessionValue) -> Sequence[FactChange]:
         return changes
 
-    return [told(one, changed) for one in histories(results, "throughput", metrics=made_results.metrics)]
+    return [told(one, changed, {}) for one in histories(results, "throughput", metrics=made_results.metrics)]
 
 
 def step(value: float, low: float | None, high: float | None) -> LevelShift:
@@ -115,3 +122,18 @@ def test_a_step_names_its_session_with_the_time_only_if_the_name_does_not_have_t
     for results, said in ((by_night, "at session night-07 of 2026-03-08 10:15 UTC"), (by_day, "T101500Z")):
         [one] = made(results)
         assert history.at(one.history, one.history.steps[0]).endswith(said)
+
+
+def test_the_history_of_a_node_says_what_the_page_of_the_sweep_says_of_it(tmp_path: Path) -> None:
+    swept_runs.write(tmp_path)
+    answer = report(f"{NODES}/{swept_runs.NEWEST}", runs=tmp_path).plain()["answers"]
+    every = {one.history.system: one for one in node_histories("rate", suite=NODES, runs=tmp_path)}
+    slow = every.pop(swept_runs.SLOW)
+    assert [f"{swept_runs.SLOW}: {words}" for words in slow.slow_in.values()] == [answer[0]["sentence"]]
+    assert [*slow.slow_in] == [swept_runs.NEWEST]
+    assert not any(one.slow_in for one in every.values())
+    page = history_page.values([slow])
+    assert page["lead"].endswith(f"{swept_runs.SLOW} is slow in 1 sweep, such as {swept_runs.NEWEST}.")
+    words = ["history", "rate", "--system", swept_runs.SLOW, "--runs", str(tmp_path)]
+    shown = CliRunner().invoke(cli.assay, words)
+    assert f"the sweep {swept_runs.NEWEST} says of this node: slow alone (matmul at 0.7" in shown.output

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.analyse.history import SessionValue
+    from assay.analyse.history import History, SessionValue
     from assay.records import Result, Run
     from assay.report.sentences.history import AnnotatedHistory, FactChange
+
+
+MOST_SWEPT = 5_000  # runs of sweeps that are judged for a history of nodes
 
 
 def history(
@@ -59,7 +62,9 @@ def history(
     if earliest is not None:
         results = _begun_since(results, earliest)
     changes = partial(_changes, directory)
-    found = tuple(told(one, changes) for one in histories(results, metric, metrics=metrics))
+    counted = histories(results, metric, metrics=metrics)
+    slow = _slow_in_sweeps(directory, counted)
+    found = tuple(told(one, changes, slow.get(one.system, {})) for one in counted)
     if not found:
         raise InputError(
             f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
@@ -90,6 +95,26 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
             f"{when(max(begun.values()))}"
         )
     return kept
+
+
+def _slow_in_sweeps(runs_dir: Path, found: Sequence[History]) -> dict[str, dict[str, str]]:
+    """System → session of a sweep that names its node as slow → what the page of that session says.
+
+    As many of the newest sessions are judged as have `MOST_SWEPT` runs, at least one.
+    """
+    from assay.api.sweep_pages import slow_systems
+    from assay.cluster.sweep import NODES
+
+    begun = {entry.session: entry.at for one in found if one.suite == NODES for entry in one.entries}
+    slow: dict[str, dict[str, str]] = {}
+    runs = 0
+    for session in sorted(begun, key=begun.__getitem__, reverse=True):
+        if runs > MOST_SWEPT:
+            break
+        runs += sum(len(entry.results) for one in found for entry in one.entries if entry.session == session)
+        for system, words in slow_systems(f"{NODES}/{session}", runs_dir).items():
+            slow.setdefault(system, {})[session] = words
+    return slow
 
 
 def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactChange]:
