@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import made_results
+import nightly_runs
 import swept_runs
 from assay import cli
 from assay.analyse.history import LevelShift, SessionValue, histories
@@ -137,3 +138,25 @@ def test_the_history_of_a_node_says_what_the_page_of_the_sweep_says_of_it(tmp_pa
     words = ["history", "rate", "--system", swept_runs.SLOW, "--runs", str(tmp_path)]
     shown = CliRunner().invoke(cli.assay, words)
     assert f"the sweep {swept_runs.NEWEST} says of this node: slow alone (matmul at 0.7" in shown.output
+
+
+def test_a_damaged_sweep_takes_neither_its_history_nor_the_verdicts_of_others_away(tmp_path: Path) -> None:
+    swept_runs.write(tmp_path)
+    assert node_histories("rate", runs=tmp_path)  # indexed before the damage
+    (tmp_path / NODES / "2026-04-02T100000Z" / "plan.json").write_text("{")
+    (slow,) = node_histories("rate", system=swept_runs.SLOW, runs=tmp_path)
+    assert [*slow.slow_in] == [swept_runs.NEWEST]
+    (damaged,) = (line for line in history.swept(slow) if "can't be judged" in line)
+    assert damaged.startswith("the sweep 2026-04-02T100000Z can't be judged: ")
+    assert "plan.json:1: not JSON" in damaged
+
+
+def test_a_damaged_plan_at_a_step_is_said_and_the_step_stays(tmp_path: Path) -> None:
+    nightly_runs.write(tmp_path)
+    (one,) = node_histories("flop_rate", suite="nightly", runs=tmp_path)
+    _, new = history.around(one.history, one.history.steps[0])
+    (tmp_path / "nightly" / new.session / "plan.json").write_text("{")
+    (again,) = node_histories("flop_rate", suite="nightly", runs=tmp_path)
+    assert again.history.steps == one.history.steps
+    (change,) = (change for change in again.changes[0] if change.name == "programs")
+    assert "plan.json" in change.new

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from assay.analyse.history import FALSE_ALARM, History, LevelShift, SessionValue
+from assay.errors import InputError
 from assay.report import figures
 from assay.units import significant
 
@@ -31,12 +32,14 @@ class FactChange:
 class AnnotatedHistory:
     """A history with what else changed at each of its steps, in the same order.
 
-    slow_in  session of a sweep that names this node as slow → what its page says of it, newest first
+    slow_in   session of a sweep that names this node as slow → what its page says of it, newest first
+    unjudged  session of a sweep that can't be judged → why
     """
 
     history: History
     changes: tuple[tuple[FactChange, ...], ...]
     slow_in: Mapping[str, str] = field(default_factory=dict)
+    unjudged: Mapping[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -47,16 +50,22 @@ class AnnotatedHistory:
 def told(
     history: History,
     changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]],
-    slow_in: Mapping[str, str],
+    sweeps: Mapping[str, str | InputError],
 ) -> AnnotatedHistory:
-    """The history, with the sessions on both sides of each step compared by `changed`."""
+    """The history, with the sessions on both sides of each step compared by `changed`.
+
+    sweeps  session of a sweep → what its page says of this node, if it is slow, or why it can't be judged
+    """
     changes = tuple(tuple(changed(*around(history, step))) for step in history.steps)
-    return AnnotatedHistory(history, changes, slow_in)
+    slow_in = {session: words for session, words in sweeps.items() if isinstance(words, str)}
+    unjudged = {session: str(words) for session, words in sweeps.items() if session not in slow_in}
+    return AnnotatedHistory(history, changes, slow_in, unjudged)
 
 
 def swept(one: AnnotatedHistory) -> list[str]:
     """What sweeps say of this node, if they name it as slow: one line for each, the newest first."""
-    return [f"the sweep {session} says of this node: {words}" for session, words in one.slow_in.items()]
+    slow = [f"the sweep {session} says of this node: {words}" for session, words in one.slow_in.items()]
+    return slow + [f"the sweep {session} can't be judged: {why}" for session, why in one.unjudged.items()]
 
 
 def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
