@@ -36,9 +36,9 @@ def look(tree: FileTree | None = None) -> Look:
     tree = tree or FileTree()
     allowed = os.sched_getaffinity(0)
     return {
-        "elapsed_s": time.monotonic(),
-        **job_use(),
         **cpu_times(tree, allowed),
+        "elapsed_s": time.monotonic(),  # right after the CPUs' times: a delay between would look like use
+        **job_use(),
         **pressures(tree),
         **queues(tree, allowed),
         **swapping(tree),
