@@ -35,19 +35,13 @@ from assay.telemetry.gpu_use import gpu_uses
 from assay.telemetry.recorded import FOLDERS
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
+from assay.workloads.every_run import PEAK_RSS
 from assay_payloads.datasets.manifest import ManifestError, header
 
 # Increased when a log would be read differently although its reader stayed the same.
 READ_VERSION = 6
 
 
-PEAK_RSS = Metric(
-    "peak_rss",
-    "B",
-    "lower",
-    "Resident memory of the largest of the run's processes, at its peak, as the kernel counts it",
-    scales=False,
-)
 GPU_ENERGY = Metric(
     "gpu_energy",
     "J",

@@ -19,7 +19,6 @@ from assay import cli, store
 from assay.api import stack_hardware
 from assay.api.stack_advice import advise_stack
 from assay.errors import HostError, InputError
-from assay.read import PEAK_RSS
 from assay.records import (
     HardwareClass,
     Measurement,
@@ -33,6 +32,7 @@ from assay.stacks.advice import Evidence, front, gather
 from assay.stacks.advisories import AdvisoryDatabase
 from assay.stacks.predictions import series_of
 from assay.stacks.resolving import requirements_of
+from assay.workloads.every_run import PEAK_RSS
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release
 

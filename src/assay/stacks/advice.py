@@ -23,7 +23,6 @@ from assay.analyse.comparison.lost_time import MOST_LOST
 from assay.analyse.stacks.effects import Level, level
 from assay.analyse.stacks.linked import LinkedStacks
 from assay.analyse.statistics.families import corrected
-from assay.read import PEAK_RSS
 from assay.records import DEFAULT_MARGIN, Comparison, HardwareClass, Observation, Stack
 from assay.stacks.predictions import (
     INDICATORS,
@@ -33,6 +32,7 @@ from assay.stacks.predictions import (
     series_of,
     software_of,
 )
+from assay.workloads.every_run import PEAK_RSS
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")

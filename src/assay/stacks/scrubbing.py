@@ -18,11 +18,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from assay.analyse.doubts import KINDS
-from assay.read import PEAK_RSS
 from assay.records import Observation, Scalar, Stack, StackMetric, StackWorkload
 from assay.stacks.parts import OF_WHEEL
 from assay.stacks.pins import pins
 from assay.workloads import WORKLOADS
+from assay.workloads.every_run import PEAK_RSS
 
 DAY_S: Final = 86400
 LEFT_OUT: Final = "left_out"  # the setting that stands for everything that is left out
