@@ -83,6 +83,12 @@ def job_use() -> dict[str, float]:
     }
 
 
+def resident_bytes(tree: FileTree) -> int:
+    """Resident memory of this process now; 0 if the kernel does not report it."""
+    fields = (tree.text("/proc/self/statm") or "").split()
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
+
+
 def cpu_set(tree: FileTree) -> dict[str, str]:
     """Which CPUs of which booted kernel: parts of a job that report the same use the same CPUs."""
     boot = tree.text("/proc/sys/kernel/random/boot_id")
