@@ -7,8 +7,9 @@ Two stacks differ in N changes. One of them, drawn at random, makes the stack sl
 of its own (2 %), and each run has noise. Plain bisection, as people script it, compares the middle stack with
 both ends in the same blocks, takes the nearer of the two, and never comes back. It runs with 3 blocks a
 stack, and with as many as the search used. `pair` plants two changes that are slow only together, `sum` two
-that each take half. `heavy` makes one run of twenty 5 to 30 % slower, and `offsets` gives each stack a shift
-of its own. Of the builds, up to two check the change that was found.
+that each take half. `heavy` makes one run of twenty 5 to 30 % slower. Where builds differ, each has a lasting
+shift of its own. An effect of 0 plants nothing: right is then to name nothing. Of the builds of a slowdown,
+up to eight confirm and check the change that was found; more if builds differ.
 """
 
 from __future__ import annotations
@@ -21,20 +22,25 @@ from dataclasses import dataclass
 
 from options import parse
 
-from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Settings, Stack
+from assay.stacks.bisecting.search import BlocksOutcome, Build, Measure, Search, Settings, Stack
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is planted: a number of changes, an effect and noise on the log scale, and a kind."""
+    """What is planted: a number of changes, an effect and noise on the log scale, and a kind.
+
+    builds  standard deviation between builds of one stack, on the log scale
+    """
 
     size: int
     effect: float
     noise: float
     kind: str = "one"
+    builds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.size} changes, effect {self.effect:.0%}, noise {self.noise:.1%}, {self.kind}"
+        planted = f"{self.size} changes, effect {self.effect:.0%}, noise {self.noise:.1%}, {self.kind}"
+        return f"{planted}, builds differ by {self.builds:.1%}" if self.builds else planted
 
 
 CASES = (
@@ -44,7 +50,11 @@ CASES = (
     Case(100, 0.05, 0.01),
     Case(32, 0.05, 0.05),
     Case(32, 0.10, 0.02, "heavy"),
-    Case(32, 0.10, 0.01, "offsets"),
+    *(
+        Case(16, effect, 0.01, builds=builds)
+        for builds in (0.003, 0.015, 0.03)
+        for effect in (0, 0.05, 0.1, 0.3)
+    ),
     Case(16, 0.10, 0.01, "pair"),
     Case(16, 0.12, 0.01, "sum"),
     Case(32, 1.0, 0.0, "crash"),
@@ -57,37 +67,38 @@ class World:
 
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.random = case, random.Random(f"{case} {seed}")
-        count = 2 if case.kind in ("pair", "sum") else 1
+        count = 0 if case.effect == 0 else 2 if case.kind in ("pair", "sum") else 1
         self.planted = frozenset(self.random.sample(range(case.size), count))
-        self.offsets: dict[Stack, float] = {}
-        self.built: set[Stack] = set()
+        self.shifts: dict[Build, float] = {}
+        self.built: set[Build] = set()
         self.runs = 0
 
     def log_speed(self, stack: Stack) -> float:
         """Without noise."""
-        share = len(self.planted & stack) / len(self.planted)
+        share = len(self.planted & stack) / max(len(self.planted), 1)
         share = float(share == 1) if self.case.kind == "pair" else share
         return share * math.log1p(-self.case.effect) if self.case.kind != "crash" else share
 
-    def value(self, stack: Stack, shift: float) -> float | str:
+    def value(self, build: Build, shift: float) -> float | str:
         """Of one run."""
         self.runs += 1
-        self.built.add(stack)
+        self.built.add(build)
+        stack = build.stack
         if self.case.kind == "crash":
             failed = self.log_speed(stack) == 1 and self.random.random() < self.case.effect
             return "crashes" if failed else 0.0
         noise = self.random.gauss(0, self.case.noise)
         if self.case.kind == "heavy" and self.random.random() < 0.05:
             noise -= self.random.uniform(0.05, 0.3)
-        if self.case.kind == "offsets":
-            noise += self.offsets.setdefault(stack, self.random.gauss(0, 0.003))
+        if self.case.builds:
+            noise += self.shifts.setdefault(build, self.random.gauss(0, self.case.builds))
         return self.log_speed(stack) + shift + noise
 
     def answer(self, request: Measure) -> BlocksOutcome:
         """The blocks that were requested."""
         shifts = [self.random.gauss(0, 0.02) for _ in range(request.blocks)]
         return BlocksOutcome(
-            tuple({one: self.value(one, shift) for one in request.stacks} for shift in shifts)
+            tuple({one: self.value(one, shift) for one in request.builds} for shift in shifts)
         )
 
 
@@ -109,12 +120,12 @@ def plain(world: World, blocks: int) -> int:
     low, high = 0, world.case.size
     while high - low > 1:
         middle = (low + high) // 2
-        request = Measure((frozenset(), every, frozenset(range(middle))), blocks)
+        request = Measure((Build(frozenset()), Build(every), Build(frozenset(range(middle)))), blocks)
         found = world.answer(request).blocks
         if world.case.kind == "crash":
-            bad = any(block[request.stacks[2]] == "crashes" for block in found)
+            bad = any(block[request.builds[2]] == "crashes" for block in found)
         else:
-            means = [sum(float(block[one]) for block in found) / blocks for one in request.stacks]
+            means = [sum(float(block[one]) for block in found) / blocks for one in request.builds]
             bad = means[2] < (means[0] + means[1]) / 2
         low, high = (low, middle) if bad else (middle, high)
     return low
@@ -122,7 +133,8 @@ def plain(world: World, blocks: int) -> int:
 
 def right(search: Search, planted: Stack) -> bool:
     """Whether it named all that is planted and nothing else."""
-    return frozenset(change for one in search.culprits for change in one.changes) == planted
+    culprits = search.culprits if search.ended == "found" else []
+    return frozenset(change for one in culprits for change in one.changes) == planted
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
@@ -149,7 +161,7 @@ def measured(case: Case, number: int) -> None:
     worlds = [World(case, seed) for seed in range(number)]
     found = [searched(world) for world in worlds]
     named = [(one, world) for one, world in zip(found, worlds, strict=True) if one.ended == "found"]
-    good = sum(right(one, world.planted) for one, world in named)
+    good = sum(right(one, world.planted) for one, world in zip(found, worlds, strict=True))
     wrong: Callable[[Search, World], int] = lambda one, world: sum(  # noqa: E731
         not frozenset(culprit.changes) & world.planted for culprit in one.culprits
     )

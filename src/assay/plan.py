@@ -18,12 +18,13 @@ from typing import Any
 
 from assay.digests import Place, named_files, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
-from assay.records import Job, Plan, Shape, Task, Trial, digest_of
+from assay.records import Job, Metric, Plan, Shape, Task, Trial, digest_of
 from assay.redact import NumberedMarks, redacted
 from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
 from assay.workloads import WORKLOADS, Workload
+from assay.workloads.every_run import PEAK_RSS
 from assay.workloads.staged_data import with_data
 
 MAX_TRIALS = 100_000
@@ -131,7 +132,11 @@ def job_of(trial: Trial, token: str) -> Job:
 
 def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
     """The `metrics` argument of `suite.load`: a workload's name and parameters → what it reports."""
-    return lambda name, params: workloads[name].reader.metrics(workloads[name].params(**params))
+
+    def reported(name: str, params: Mapping[str, Any]) -> tuple[Metric, ...]:
+        return (*workloads[name].reader.metrics(workloads[name].params(**params)), PEAK_RSS)
+
+    return reported
 
 
 def _chosen(suite: Suite, only: Sequence[str]) -> tuple[str, ...]:

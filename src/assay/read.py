@@ -35,10 +35,11 @@ from assay.telemetry.gpu_use import gpu_uses
 from assay.telemetry.recorded import FOLDERS
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
+from assay.workloads.every_run import PEAK_RSS
 from assay_payloads.datasets.manifest import ManifestError, header
 
 # Increased when a log would be read differently although its reader stayed the same.
-READ_VERSION = 5
+READ_VERSION = 6
 
 
 GPU_ENERGY = Metric(
@@ -83,7 +84,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     if known is not None:
         return known
     made = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
-    made = _with_staging(made, attempt.logs())
+    made = _with_memory(_with_staging(made, attempt.logs()), run)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(made)
     secrets = secrets_in_text(written)
@@ -148,6 +149,7 @@ def metrics(run: Run) -> Mapping[str, Metric]:
         *([per_work] if work else []),
         GPU_ENERGY,
         GPU_POWER,
+        PEAK_RSS,
         *(staging.METRICS if run.trial.data else ()),
     )
     return own | {metric.name: metric for metric in beside if metric.name not in own}
@@ -202,6 +204,16 @@ def _with_staging(made: Reading, logs: Mapping[str, Path]) -> Reading:
     except InputError as error:
         return replace(made, problems=(*made.problems, str(error)))
     return replace(made, measurements=(*made.measurements, *measured), facts={**made.facts, **facts})
+
+
+def _with_memory(made: Reading, run: Run) -> Reading:
+    """The reading with the memory of the run's largest process, if all of its nodes counted it."""
+    peaks = [node.peak_rss_bytes for node in run.nodes]
+    known = [peak for peak in peaks if peak is not None]
+    if made.problems or not made.measurements or not known or len(known) < len(peaks):
+        return made
+    measured = Measurement(PEAK_RSS.name, float(max(known)), PEAK_RSS.unit, {}, "run.json", 0)
+    return replace(made, measurements=(*made.measurements, measured))
 
 
 def _disagreements(directory: Path) -> Iterator[str]:

@@ -174,3 +174,19 @@ def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
     spec.write_text(SPEC + "overrides: ['nump y']\n")
     with pytest.raises(InputError, match=r"spec\.yaml:\d+: overrides\[0\]: 'nump y' is not a requirement"):
         _explore(spec)
+
+
+def test_the_memory_of_a_run_can_be_what_stacks_are_ranked_by(tmp_path: Path) -> None:
+    for version, size in {"1.0.0": 300, "1.1.0": 100}.items():
+        make_wheel(tmp_path / "wheels", "pace", version, f"SPEED = {size}; TEXT = b'x' * {size}_000_000")
+    (tmp_path / "measure.py").write_text(MEASURE)
+    text = SPEC.replace('{PACE: ["1", "2"]}', '{PACE: ["1"]}').replace(
+        "measure:\n", "measure:\n  primary: peak_rss\n"
+    )
+    (tmp_path / "spec.yaml").write_text(text)
+    found = _explore(tmp_path / "spec.yaml")
+    (candidate,) = found.candidates
+    assert candidate.comparison is not None, candidate
+    assert candidate.comparison.point.metric == "peak_rss"
+    assert 0.3 < candidate.comparison.ratio.value < 0.5
+    assert found.best is candidate or _neighbors_were_busy(candidate)

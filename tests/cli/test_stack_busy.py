@@ -9,7 +9,8 @@ from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
 from assay.api.stack_explorations import ExplorationResult, ExploredStack
 from assay.cli import stack_bisect, stack_explore
 from assay.records import Comparison, Doubt, Point
-from assay.stacks.bisecting.search import Culprit, Search, Settings, SpeedEffect
+from assay.stacks.bisecting.confirmation import SpeedEffect
+from assay.stacks.bisecting.search import Culprit, Search, Settings
 from assay.stacks.exploring.rungs import CandidateBlocks, comparison, verdicts
 from assay.stacks.exploring.space import StackChoice
 

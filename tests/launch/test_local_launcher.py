@@ -306,6 +306,14 @@ def test_a_job_tells_what_its_node_counted_while_it_ran(launcher: LocalLauncher)
     assert node.elapsed_s >= status.ended_at - status.started_at
 
 
+def test_memory_of_a_program_that_is_smaller_than_its_keeper_is_unknown_and_not_the_keepers(
+    launcher: LocalLauncher,
+) -> None:
+    status, _ = run(launcher, job(("sleep", "0")))
+    [node] = status.nodes
+    assert node.peak_rss_bytes is None
+
+
 def test_a_job_whose_ranks_never_started_counts_nothing(tmp_path: Path) -> None:
     pinned = LocalLauncher(LocalSystem(pin_cpus=True), tmp_path / "jobs")
     status, _ = run(pinned, job(python("pass"), 1000))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,19 @@ def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
     told = counters.between(found, counters.look(FileTree(str(tmp_path))))
     assert set(told) == {"elapsed_s", "job_cpu_s", "job_major_faults", "cpus"}
     assert NodeCounts(**told).throttled_s is None
+
+
+def test_the_clock_is_read_after_the_times_of_the_cpus_so_that_a_delay_before_them_is_no_use() -> None:
+    class Delayed(FileTree):
+        read_at = math.inf
+
+        def text(self, name: str, size: int = 1 << 20) -> str | None:
+            if name == "/proc/stat":
+                self.read_at = time.monotonic()
+            return super().text(name, size)
+
+    tree = Delayed()
+    assert counters.look(tree)["elapsed_s"] >= tree.read_at
 
 
 def test_only_the_cpus_that_the_job_may_use_are_counted(tmp_path: Path) -> None:

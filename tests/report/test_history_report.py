@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import made_results
+import nightly_runs
+import swept_runs
+from assay import cli
 from assay.analyse.history import LevelShift, SessionValue, histories
+from assay.api.histories import history as node_histories
+from assay.api.reports import report
+from assay.cluster.sweep import NODES
 from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
 from assay.report.page import history as history_page
@@ -25,7 +33,7 @@ def made(results: Sequence[Result], changes: Sequence[FactChange] = ()) -> list[
     def changed(_old: SessionValue, _new: SessionValue) -> Sequence[FactChange]:
         return changes
 
-    return [told(one, changed) for one in histories(results, "throughput", metrics=made_results.metrics)]
+    return [told(one, changed, {}) for one in histories(results, "throughput", metrics=made_results.metrics)]
 
 
 def step(value: float, low: float | None, high: float | None) -> LevelShift:
@@ -116,3 +124,40 @@ def test_a_step_names_its_session_with_the_time_only_if_the_name_does_not_have_t
     for results, said in ((by_night, "at session night-07 of 2026-03-08 10:15 UTC"), (by_day, "T101500Z")):
         [one] = made(results)
         assert history.at(one.history, one.history.steps[0]).endswith(said)
+
+
+def test_the_history_of_a_node_says_what_the_page_of_the_sweep_says_of_it(tmp_path: Path) -> None:
+    swept_runs.write(tmp_path)
+    answer = report(f"{NODES}/{swept_runs.NEWEST}", runs=tmp_path).plain()["answers"]
+    every = {one.history.system: one for one in node_histories("rate", suite=NODES, runs=tmp_path)}
+    slow = every.pop(swept_runs.SLOW)
+    assert [f"{swept_runs.SLOW}: {words}" for words in slow.slow_in.values()] == [answer[0]["sentence"]]
+    assert [*slow.slow_in] == [swept_runs.NEWEST]
+    assert not any(one.slow_in for one in every.values())
+    page = history_page.values([slow])
+    assert page["lead"].endswith(f"{swept_runs.SLOW} is slow in 1 sweep, such as {swept_runs.NEWEST}.")
+    words = ["history", "rate", "--system", swept_runs.SLOW, "--runs", str(tmp_path)]
+    shown = CliRunner().invoke(cli.assay, words)
+    assert f"the sweep {swept_runs.NEWEST} says of this node: slow alone (matmul at 0.7" in shown.output
+
+
+def test_a_damaged_sweep_takes_neither_its_history_nor_the_verdicts_of_others_away(tmp_path: Path) -> None:
+    swept_runs.write(tmp_path)
+    assert node_histories("rate", runs=tmp_path)  # indexed before the damage
+    (tmp_path / NODES / "2026-04-02T100000Z" / "plan.json").write_text("{")
+    (slow,) = node_histories("rate", system=swept_runs.SLOW, runs=tmp_path)
+    assert [*slow.slow_in] == [swept_runs.NEWEST]
+    (damaged,) = (line for line in history.swept(slow) if "can't be judged" in line)
+    assert damaged.startswith("the sweep 2026-04-02T100000Z can't be judged: ")
+    assert "plan.json:1: not JSON" in damaged
+
+
+def test_a_damaged_plan_at_a_step_is_said_and_the_step_stays(tmp_path: Path) -> None:
+    nightly_runs.write(tmp_path)
+    (one,) = node_histories("flop_rate", suite="nightly", runs=tmp_path)
+    _, new = history.around(one.history, one.history.steps[0])
+    (tmp_path / "nightly" / new.session / "plan.json").write_text("{")
+    (again,) = node_histories("flop_rate", suite="nightly", runs=tmp_path)
+    assert again.history.steps == one.history.steps
+    (change,) = (change for change in again.changes[0] if change.name == "programs")
+    assert "plan.json" in change.new

@@ -39,9 +39,34 @@ def test_means_are_over_the_nodes_that_counted() -> None:
     assert line.endswith("12 pages read from disk")
 
 
+def test_the_memory_is_that_of_the_largest_process_of_all_runs() -> None:
+    nodes = [NodeCounts(elapsed_s=10.0, cpus=2, peak_rss_bytes=size) for size in (300_000_000, 1_234_000_000)]
+    line = words([with_nodes(one) for one in nodes])
+    assert line == "while the runs ran (mean): the largest process had up to 1.234 GB"
+
+
 def test_runs_that_nobody_counted_have_no_words() -> None:
     assert words([with_nodes()]) is None
     assert words([with_nodes(NodeCounts(elapsed_s=1.0, cpus=1))]) is None
+
+
+def test_memory_is_a_figure_of_a_run_if_all_of_its_nodes_counted_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLACES, "script", "script_workload:SCRIPT")
+    monkeypatch.chdir(tmp_path)
+    code = "text = b'x' * 300_000_000; print('v', 100)"
+    suite = {"suite": "demo", "workload": "script", "params": {"code": code}, "repeats": 1}
+    Path("suite.yaml").write_text(json.dumps({**suite, "systems": ["local"], "shapes": ["2x1"]}))
+    command = CliRunner()
+    ran = command.invoke(assay, ["run", "suite.yaml"])
+    assert ran.exit_code == 0, ran.output
+    [run] = json.loads(command.invoke(assay, ["show", "demo", "--json"]).stdout)["runs"]
+    figures = {one["metric"]: one["value"] for one in run["measurements"]}
+    assert 300e6 <= figures["peak_rss"] < 330e6
+    assert "the largest process had up to 3" in " ".join(
+        command.invoke(assay, ["show", "demo"]).stdout.split()
+    )
 
 
 def test_show_tells_what_a_real_run_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

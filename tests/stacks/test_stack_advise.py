@@ -19,11 +19,20 @@ from assay import cli, store
 from assay.api import stack_hardware
 from assay.api.stack_advice import advise_stack
 from assay.errors import HostError, InputError
-from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
-from assay.stacks.advice import Evidence, gather
+from assay.records import (
+    HardwareClass,
+    Measurement,
+    Observation,
+    Reading,
+    Stack,
+    StackMetric,
+    StackWorkload,
+)
+from assay.stacks.advice import Evidence, front, gather
 from assay.stacks.advisories import AdvisoryDatabase
 from assay.stacks.predictions import series_of
 from assay.stacks.resolving import requirements_of
+from assay.workloads.every_run import PEAK_RSS
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release
 
@@ -74,6 +83,50 @@ def test_the_older_version_is_advised_if_it_is_shown_to_be_faster(
     assert "base==1.0" in requirements  # as it was measured, although 1.1 is out
     assert "--hash=sha256:" in requirements
     assert 'name = "fastmath"' in (tmp_path / "out" / "pylock.toml").read_text()
+
+
+def with_memory(runs: Path, **needed_bytes: float) -> None:
+    """Equally fast stacks, each of whose runs had this much memory."""
+    made = results(
+        {"new": SLOW, "old": FAST}, sessions=4, spread=1e-4, session_spread=0, stack_session_spread=0
+    )
+    store.update(
+        runs,
+        [
+            replace(
+                one,
+                reading=Reading(
+                    (
+                        *one.reading.measurements,
+                        Measurement(
+                            PEAK_RSS.name, needed_bytes[one.run.trial.system], "B", {}, "run.json", 0
+                        ),
+                    )
+                ),
+            )
+            for one in made
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "on_front"),
+    [(5e8, {"1.0"}), (2e9, {"2.0"}), (1.51e9, {"1.0", "2.0"})],
+    ids=["less", "more", "as much"],
+)
+def test_a_stack_that_needs_more_memory_and_is_otherwise_equal_is_not_on_the_front(
+    tmp_path: Path, index: PackageIndex, old: float, on_front: set[str]
+) -> None:
+    with_memory(tmp_path / "runs", new=1.5e9, old=old)
+    found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs").evidence
+    assert [one.verdict for one in found.candidates] == ["reference", "equivalent"]
+    memory = [one.memory.estimate.value for one in found.candidates if one.memory is not None]
+    assert memory == pytest.approx([1.5e9, old])
+    equal = {one.stack.digest: 1 for one in found.candidates}
+    best = front(found, equal, equal)
+    assert {o.stack.packages["fastmath"] for o in found.candidates if o.stack.digest in best} == on_front
+    done = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
+    assert "; largest process 1.5 GB" in done.stderr
 
 
 def explored(runs: Path, *, fast: float) -> None:

@@ -52,6 +52,15 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(0.3)
 """
+# The last rank starts a process that starts another, which needs the memory
+GRANDCHILD_WITH_300_MB = """
+import os, subprocess, sys
+code = "text = b'x' * 300_000_000"
+for _ in range(2):
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {code!r}], check=True)"
+if os.environ["RANK"] == "1":
+    exec(code)
+"""
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -445,6 +454,12 @@ time.sleep(60)
         follow_to_end(launcher, handle)
         launcher.cancel(handle)
         assert launcher.status(handle).state is JobState.SUCCEEDED
+
+    def test_the_memory_of_the_largest_process_is_counted(self, launcher: Launcher) -> None:
+        status, streams = run(launcher, job(python(GRANDCHILD_WITH_300_MB), 2))
+        assert status.state is JobState.SUCCEEDED, (status, streams)
+        assert status.nodes
+        assert 300e6 <= max(node.peak_rss_bytes or 0 for node in status.nodes) < 330e6
 
     def test_a_daemon_that_a_rank_left_behind_is_ended_with_the_job(self, launcher: Launcher) -> None:
         asked = job(python(DAEMONISE))

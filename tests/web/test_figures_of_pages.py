@@ -130,8 +130,8 @@ def test_scores_have_the_figures_of_the_command(site: Served) -> None:
     listed = rows(site, "/scores/v3.1", "Sets")
     for row, one in zip(listed, sets, strict=True):
         assert (row["benchmark"], row["round"]) == (one["benchmark"], one["round"])
-        score = one["score_minutes"]
-        assert row["score"].startswith("no score") if score is None else agrees(row["score"], score)
+        for column, figure in (("score, min", "score_minutes"), ("mean, min", "mean_minutes")):
+            assert row[column] == "–" if one[figure] is None else agrees(row[column], one[figure])
         table = rows(site, f"/scores/v3.1/{one['set']}", "Runs")
         for run_row, run in zip(table, one["runs"], strict=True):
             assert run_row["status"].startswith(run["status"])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import click
@@ -20,6 +24,7 @@ from assay.intake import pushed
 from assay.intake.pushed import manifest_of, parts_of, text_of
 from assay.remote import AssayServer
 from assay.rundir.session import Session
+from conftest import long_but
 from served_site import TOKENS, ServedSite, serving, tokens_file
 
 pytest.importorskip("litestar")
@@ -92,6 +97,54 @@ def test_a_push_continues_where_it_was_stopped(site: ServedSite, place: Path) ->
     [one] = json.loads(push(site, place, "second").output)["sessions"]
     assert (one["added"], one["bytes"]) == (True, len(content) - half)
     assert list((site.runs / ".push").iterdir()) == []
+
+
+@contextmanager
+def cut_after(port: int, most_bytes: int) -> Iterator[int]:
+    """A port that leads to the server, until so many bytes were sent to it: then every connection breaks."""
+    left = most_bytes
+
+    def answers(server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 16):
+                client.sendall(data)
+
+    def relay(client: socket.socket) -> None:
+        nonlocal left
+        with client, socket.create_connection(("127.0.0.1", port)) as server, suppress(OSError):
+            Thread(target=answers, args=[server, client], daemon=True).start()
+            while left > 0 and (data := client.recv(512)):
+                server.sendall(data[:left])
+                left -= len(data)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                relay(listening.accept()[0])
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("percent", long_but(1, [70, 10, 40, 90]))
+def test_a_push_that_is_cut_anywhere_is_completed_by_the_same_command(
+    site: ServedSite, place: Path, monkeypatch: pytest.MonkeyPatch, percent: int
+) -> None:
+    name = f"cut-{percent}"
+    (place / f"{name}.csv").write_text(TABLE)
+    words = ["import", str(place / f"{name}.csv"), "--runs", str(place / "here")]
+    assert CliRunner().invoke(assay, words).exit_code == 0
+    size = manifest_of(session(place, name)).bytes
+    monkeypatch.setattr(pushes, "PAUSE_S", 0.0)
+    with cut_after(site.port, size * percent // 100) as port:
+        broken = push(replace(site, port=port), place, name)
+    assert isinstance(broken.exception, HostError), broken.output
+    assert not (site.runs / name).exists()
+    [one] = json.loads(push(site, place, name).output)["sessions"]
+    assert (one["added"], one["bytes"] <= size) == (True, True)
+    assert site.ask(f"/api/v1/compare?a={name}", who="bob").json["comparisons"]
 
 
 def test_a_session_that_somebody_else_sent_meanwhile_is_there(

@@ -24,6 +24,7 @@ from assay.cluster.sweep import NODES
 from assay.records import Result
 from made_results import failed
 from open_site import Served, serving
+from swept_runs import NEWEST
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -45,8 +46,8 @@ PAGES = {
     "/history": "flop_rate",
     "/history?metric=flop_rate&suite=nightly": "▼",
     f"/history?metric=flop_rate&suite={NODES}&system=here": "Every history",
-    f"/sessions/{NODES}/{swept_runs.NEWEST}": "Each node over sweeps",
-    f"/history?metric=rate&suite={NODES}&system={swept_runs.SLOW}": "3 sessions",
+    f"/sessions/{NODES}/{NEWEST}": "Each node over sweeps",
+    f"/history?metric=rate&suite={NODES}&system={swept_runs.SLOW}": f"is slow in 1 sweep, such as {NEWEST}.",
     f"/runs?suite={NODES}&trials=true": f"-{swept_runs.SLOW}-r03",
     "/stacks": "torch 2.9.0",
     "/data": "6 frames",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assay.records import Result
+from assay.records import Result, Run
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,15 @@ Waits = tuple[float | None, float | None]
 """Seconds in the queue and for the image, the longest over the nodes."""
 
 
-def times(result: Result, of_provenance: dict[int, Waits] | None = None) -> Times | None:
-    """The run's times; None for an imported run, or one that another Assay process took over.
+def times(result: Result) -> Times | None:
+    """The run's times; None for an imported run, or one that another Assay process took over."""
+    return _times(result.run, _waits(result))
 
-    of_provenance  cache shared by results that live as long, by identity: many have the same provenance
-    """
-    run, known = result.run, {} if of_provenance is None else of_provenance
+
+def _times(run: Run, waits: Waits) -> Times | None:
     if run.source is not None or run.adopted or run.started_at is None or run.ended_at is None:
         return None
-    key = id(result.provenance)
-    if key not in known:
-        known[key] = _longest(result, ".queue_s"), _longest(result, ".pull_s")
-    queue, pull = known[key]
+    queue, pull = waits
     before = run.started_at - run.created_at - (queue or 0.0) - (pull or 0.0)
     collect = None if run.collected_at is None else max(0.0, run.collected_at - run.ended_at)
     return Times(queue, pull, max(0.0, before), run.ended_at - run.started_at, collect)
@@ -57,8 +54,12 @@ def times(result: Result, of_provenance: dict[int, Waits] | None = None) -> Time
 
 def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
     """Means, each over the runs that have it, and the number of runs; None if no run has times."""
-    cache: dict[int, Waits] = {}
-    known = [found for result in tuple(results) if (found := times(result, cache)) is not None]
+    results = tuple(results)
+    one_of_each = {id(result.provenance): result for result in results}  # many have the same provenance
+    waits = {key: _waits(result) for key, result in one_of_each.items()}
+    known = [
+        found for result in results if (found := _times(result.run, waits[id(result.provenance)])) is not None
+    ]
     if not known:
         return None
     start, run = (
@@ -74,6 +75,10 @@ def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
+
+
+def _waits(result: Result) -> Waits:
+    return _longest(result, ".queue_s"), _longest(result, ".pull_s")
 
 
 def _longest(result: Result, ending: str) -> float | None:

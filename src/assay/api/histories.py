@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.analyse.history import SessionValue
+    from assay.analyse.history import History, SessionValue
     from assay.records import Result, Run
     from assay.report.sentences.history import AnnotatedHistory, FactChange
+
+
+MOST_SWEPT = 5_000  # runs of sweeps that are judged for a history of nodes
 
 
 def history(
@@ -59,7 +62,9 @@ def history(
     if earliest is not None:
         results = _begun_since(results, earliest)
     changes = partial(_changes, directory)
-    found = tuple(told(one, changes) for one in histories(results, metric, metrics=metrics))
+    counted = histories(results, metric, metrics=metrics)
+    sweeps = _slow_in_sweeps(directory, counted)
+    found = tuple(told(one, changes, sweeps(one)) for one in counted)
     if not found:
         raise InputError(
             f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
@@ -92,6 +97,40 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     return kept
 
 
+def _slow_in_sweeps(
+    runs_dir: Path, found: Sequence[History]
+) -> Callable[[History], dict[str, str | InputError]]:
+    """What gives, for a history of a node: session of a sweep → what its page says of the slow node.
+
+    As many of the newest sessions are judged as have `MOST_SWEPT` runs, at least one. A session that can't be
+    judged has the reason.
+    """
+    from assay.api.sweep_pages import slow_systems
+    from assay.cluster.sweep import NODES
+
+    begun = {entry.session: entry.at for one in found if one.suite == NODES for entry in one.entries}
+    slow: dict[str, Mapping[str, str] | InputError] = {}
+    runs = 0
+    for session in sorted(begun, key=begun.__getitem__, reverse=True):
+        if runs > MOST_SWEPT:
+            break
+        runs += sum(len(entry.results) for one in found for entry in one.entries if entry.session == session)
+        try:
+            slow[session] = slow_systems(f"{NODES}/{session}", runs_dir)
+        except InputError as error:  # of this session; the history has others
+            slow[session] = error
+
+    def of(one: History) -> dict[str, str | InputError]:
+        own = {entry.session for entry in one.entries if one.suite == NODES}
+        return {
+            session: words if isinstance(words, InputError) else words[one.system]
+            for session, words in slow.items()
+            if session in own and (isinstance(words, InputError) or one.system in words)
+        }
+
+    return of
+
+
 def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactChange]:
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
@@ -103,9 +142,12 @@ def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactC
         a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
         if a != b:
             made.append(FactChange(name, "/".join(sorted(a)), "/".join(sorted(b))))
-    content = (programs(runs_dir, entry.results) for entry in (old, new))
-    edited = (fact for fact in provenance.settings_side_by_side("programs", *content) if fact.differs)
-    made += [FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in edited]
+    try:
+        content = [programs(runs_dir, entry.results) for entry in (old, new)]
+        edited = (fact for fact in provenance.settings_side_by_side("programs", *content) if fact.differs)
+        made += [FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in edited]
+    except InputError as error:  # of one session; the rest of the history is known
+        made.append(FactChange("programs", "not compared", f"unknown: {error}"))
     sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
     differing = (fact for fact in provenance.differences(*sides) if fact.matters)
     return [*made, *(FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]

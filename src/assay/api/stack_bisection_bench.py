@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.stacks.bisecting.lines import StackLine
-    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search, Stack
+    from assay.stacks.bisecting.search import BlocksOutcome, Build, Measure, Search, Stack
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
@@ -25,8 +26,9 @@ class StackBench:
     """Builds and measures the stacks of one line.
 
     number   of the line in its bisection
+    system   where all run, as systems.yaml has it
     spent_s  time that builds and trials took
-    names    of the stacks that were built, as their systems in sessions
+    names    of the builds, as their systems in sessions
     failing  stacks that can't import their packages, and how they fail
     """
 
@@ -34,11 +36,12 @@ class StackBench:
     journal: Journal
     number: int
     line: StackLine
+    system: Mapping[str, Any]
     search: Search
     measuring: Measuring
     say: Callable[[str], None]
     spent_s: float = 0.0
-    names: dict[Stack, str] = field(default_factory=dict)
+    names: dict[Build, str] = field(default_factory=dict)
     failing: dict[Stack, str] = field(default_factory=dict)
     unbuildable: dict[Stack, str] = field(default_factory=dict)
     step: int = 0
@@ -62,7 +65,11 @@ class StackBench:
         ] * len(self.line.names)
         whole = math.fsum(chances)
         bits = -math.fsum(p / whole * math.log2(p / whole) for p in chances)
-        what = " and ".join(self.title(one) for one in request.stacks)
+        stacks = dict.fromkeys(build.stack for build in request.builds if build.number == 0)
+        again = Counter(build.stack for build in request.builds if build.number)
+        titles = [self.title(one) for one in stacks]
+        titles += [f"{self.title(one)} (built again {count} x)" for one, count in again.items()]
+        what = " and ".join(titles)
         left = math.ceil(bits) + 1
         return f"{self.line.what}, step {self.step + 1}, about {left} left: {request.blocks} blocks of {what}"
 
@@ -75,20 +82,20 @@ class StackBench:
             one["line"] == self.number and one["step"] == self.step for one in self.journal.of("measured")
         )
         systems = {}
-        for stack in request.stacks:
-            place = self._made(stack, build=not done)
+        for build in request.builds:
+            place = self._made(build, new=not done)
             if place is None:
-                return BlocksOutcome(unbuildable=(stack,))
-            if stack not in self.failing:
-                env = dict(self.line.variables(stack))
-                systems[self.names[stack]] = {"launcher": "local", "python": place, "env": env}
+                return BlocksOutcome(unbuildable=(build.stack,))
+            if build.stack not in self.failing:
+                env = {**self.system.get("env", {}), **self.line.variables(build.stack)}
+                systems[self.names[build]] = {**self.system, "python": place, "env": env}
         before = len(self.measuring.results)
         self.spent_s += self.measuring.run(systems, request.blocks, (self.number, self.step))
         if not done:
             self.journal.add("measured", line=self.number, step=self.step)
         return BlocksOutcome(tuple(self._blocks(request, self.measuring.results[before:])))
 
-    def _blocks(self, request: Measure, results: Sequence[Any]) -> Iterator[dict[Stack, Any]]:
+    def _blocks(self, request: Measure, results: Sequence[Any]) -> Iterator[dict[Build, Any]]:
         from assay import read
         from assay.analyse.comparison.sides import led_by
         from assay.stacks.bisecting.values import block_values
@@ -96,24 +103,28 @@ class StackBench:
         stated = self.measuring.stated
         values = block_values(results, led_by(stated, read.metrics), stated, self.measuring.last_line)
         for block in values or [{} for _ in range(request.blocks)]:
-            found: dict[Stack, Any] = {
-                stack: block[self.names[stack]] for stack in request.stacks if self.names.get(stack) in block
+            found: dict[Build, Any] = {
+                build: block[self.names[build]] for build in request.builds if self.names.get(build) in block
             }
-            yield found | {stack: self.failing[stack] for stack in request.stacks if stack in self.failing}
+            failing = (build for build in request.builds if build.stack in self.failing)
+            yield found | {build: self.failing[build.stack] for build in failing}
 
-    def _made(self, stack: Stack, *, build: bool) -> str | None:
-        """The interpreter of a stack, which is built if need be; None if it can't be."""
+    def _made(self, build: Build, *, new: bool) -> str | None:
+        """The interpreter of a build, which is made if need be; None if it can't be."""
         from assay.stacks.exploring.environments import BuildFailure
 
+        stack = build.stack
         if stack in self.unbuildable:
             return None
         recipe = self.line.recipe(stack)
         began = time.monotonic()
         place = self.workshop.locked(recipe)
         failure = place if isinstance(place, BuildFailure) else None
-        if not isinstance(place, BuildFailure) and build and stack not in self.failing:
-            failure = self.workshop.build(recipe, place)
-        key = {"line": self.number, "stack": sorted(stack)}
+        if not isinstance(place, BuildFailure):
+            place = place.again(build.number)
+            if new and stack not in self.failing:
+                failure = self.workshop.build(recipe, place)
+        key = {"line": self.number, "stack": sorted(stack), "build": build.number}
         kept = next((one for one in self.journal.of("made") if key.items() <= one.items()), None)
         if kept is None:
             self.journal.add(
@@ -124,20 +135,21 @@ class StackBench:
                 why="" if failure is None else failure.why,
             )
             kept = self.journal.lines[-1]
-        if stack not in self.names:
+        if build not in self.names:
             self.spent_s += kept["seconds"]
-            self.names[stack] = self._name(stack)
-        return self._failed(stack, kept) if kept["failure"] else str(getattr(place, "python", ""))
+            self.names[build] = self._name(build)
+        return self._failed(build, kept) if kept["failure"] else str(getattr(place, "python", ""))
 
-    def _failed(self, stack: Stack, kept: Mapping[str, Any]) -> str | None:
+    def _failed(self, build: Build, kept: Mapping[str, Any]) -> str | None:
         """Note a failed build: failing to import is an outcome, failing to install is none."""
+        stack = build.stack
         if kept["failure"] == "does not install":
             if stack in (self.search.good, self.search.bad):
                 raise InputError(
                     f"{kept['why']}\n{self.title(stack)}: the stack can't be installed: see above"
                 )
             self.unbuildable[stack] = kept["why"]
-            self.names.pop(stack, None)
+            self.names.pop(build, None)
             self.say(f"{self.title(stack)}: can't be installed: {kept['why'][:200]}")
             return None
         if stack == self.search.good:
@@ -145,16 +157,16 @@ class StackBench:
         self.failing[stack] = kept["failure"]
         return ""
 
-    def _name(self, stack: Stack) -> str:
-        if stack in (self.search.good, self.search.bad):
-            return self.title(stack)
+    def _name(self, build: Build) -> str:
+        if build.number == 0 and build.stack in (self.search.good, self.search.bad):
+            return self.title(build.stack)
         return f"m{len(self.names) + len(self.unbuildable) + 1:02d}"
 
     def clear(self) -> None:
         """Remove the environments; their locks are kept."""
         from assay.stacks.exploring.environments import Environment
 
-        for stack in self.names:
-            place = self.workshop.locked(self.line.recipe(stack))
+        for build in self.names:
+            place = self.workshop.locked(self.line.recipe(build.stack))
             if isinstance(place, Environment):
-                self.workshop.remove(place)
+                self.workshop.remove(place.again(build.number))

@@ -23,7 +23,29 @@ if TYPE_CHECKING:
 SEED = 1
 
 
-def digest_of_request(request: BisectRequest, limits: BisectLimits) -> str:
+def system_of(request: BisectRequest) -> Mapping[str, Any]:
+    """Where the stacks run, as systems.yaml has it.
+
+    Raises InputError if there is no such system, or it is wrong.
+    """
+    from assay import launch
+    from assay.suite import systems_of
+    from assay.suite.findings import unknown
+    from assay.suite.systems import THIS_MACHINE, read_file
+
+    file = read_file(request.measure, request.systems)
+    if request.system == THIS_MACHINE and request.systems is None:
+        return {"launcher": THIS_MACHINE}
+    usable, problems = systems_of(file, launch.SYSTEM_MODELS)
+    own = [one for one in problems if request.system not in usable]
+    if own:
+        raise InputError(own)
+    if request.system not in usable:
+        raise InputError([Problem(file.where(), unknown("system", request.system, usable))])
+    return dict(file.data.get(request.system) or {"launcher": THIS_MACHINE})
+
+
+def digest_of_request(request: BisectRequest, limits: BisectLimits, system: Mapping[str, Any]) -> str:
     """What a bisection is resumed by: all that changes what would be measured, budgets left out."""
     from assay.records import digest_of
 
@@ -37,6 +59,7 @@ def digest_of_request(request: BisectRequest, limits: BisectLimits) -> str:
             [str(one) for one in request.wheels],
             request.offline,
             list(request.imports),
+            dict(system),
             [limits.error, limits.margin, limits.max_repeats],
         ]
     )

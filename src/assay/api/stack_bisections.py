@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.api.evidence import reindex, runs_directory
 from assay.errors import InputError
@@ -38,6 +38,8 @@ class BisectRequest:
     env        variables of the good and the bad one, besides a stack's own
     wheels     directories with wheels; `offline`: nothing else
     imports    modules that a stack must be able to import
+    system     where stacks run: its launcher and options; the Python is each stack's
+    systems    the file with that system; None: systems.yaml next to the suite
     """
 
     good: str
@@ -50,6 +52,8 @@ class BisectRequest:
     wheels: tuple[Path, ...] = ()
     offline: bool = False
     imports: tuple[str, ...] = ()
+    system: str = "local"
+    systems: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def bisect_stacks(
     Raises InputError for what can't be bisected as requested (with uv's reason), BusyError if another Assay
     process works on it, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
     """
-    from assay.api.stack_bisection_input import digest_of_request, work_of
+    from assay.api.stack_bisection_input import digest_of_request, system_of, work_of
     from assay.durable import locked, make_directory
     from assay.run.progress import Silence
     from assay.stacks import places
@@ -167,7 +171,8 @@ def bisect_stacks(
 
     limits = limits or BisectLimits()
     runs_dir = runs_directory(runs).resolve()
-    digest = digest_of_request(request, limits)
+    system = system_of(request)
+    digest = digest_of_request(request, limits, system)
     name = request.name or f"bisect-{digest[:8]}"
     if not re.fullmatch(NAME_PATTERN, name):
         raise InputError(f"--name: {name!r} must match {NAME_PATTERN}")
@@ -182,6 +187,7 @@ def bisect_stacks(
             limits,
             runs_dir,
             work,
+            system,
             journal,
             Workshop(folder, 600.0),
             keep,
@@ -213,6 +219,7 @@ class _Bisection:
     limits: BisectLimits
     runs_dir: Path
     work: MeasuredWork
+    system: Mapping[str, Any]
     journal: Journal
     workshop: Workshop
     keep: bool
@@ -286,7 +293,10 @@ class _Bisection:
         measuring = Measuring(
             self.work, self.runs_dir, self.progress, self.command_line, self.limits.max_repeats
         )
-        bench = StackBench(self.workshop, self.journal, number, line, search, measuring, self.say)
+        measuring.check(self.system)
+        bench = StackBench(
+            self.workshop, self.journal, number, line, self.system, search, measuring, self.say
+        )
         self.benches.append(bench)
         for request in _driven(search, bench.answer):
             if self._over:
@@ -302,7 +312,7 @@ class _Bisection:
             line.names,
             search,
             comparison,
-            len([one for one in bench.names if one not in (search.good, search.bad)]),
+            len(bench.names) - len({GOOD, BAD} & set(bench.names.values())),
             tuple((bench.title(stack), why) for stack, why in bench.unbuildable.items()),
         )
 

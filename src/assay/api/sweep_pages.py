@@ -82,6 +82,22 @@ def sweep_of(
     )
 
 
+def slow_systems(session: str, runs_dir: Path) -> Mapping[str, str]:
+    """System of a node → what the page of this sweep's session says of it, if it says that the node is slow.
+
+    session  `<suite>/<session>`; empty if it is no sweep. Raises InputError if it can't be judged.
+    """
+    from assay.api.evidence import run_set
+    from assay.report.sentences.sweep import told_apart
+
+    found = [run_set(runs_dir, session)]
+    if not is_sweep(found, runs_dir):
+        return {}
+    verdicts = sweep_of(found, runs_dir, None, ()).verdicts
+    told = dict(told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts))
+    return {name: told[hosts[0]] for name, hosts in verdicts.hosts.items() if hosts[0] in told}
+
+
 def _suite(one: RunSet) -> str:
     return one.results[0].run.suite
 

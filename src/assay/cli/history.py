@@ -95,7 +95,12 @@ def _lines(one: AnnotatedHistory) -> Iterator[str]:
         runs = f"n = {len(entry.results)}"
         made = words.made(entry)
         yield f"  {made:<16}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
-    notes = (words.order_unknown(history), words.spread(history), words.dropped(history))
+    notes = (
+        *words.swept(one),
+        words.order_unknown(history),
+        words.spread(history),
+        words.dropped(history),
+    )
     yield from (f"  {note}" for note in notes if note)
 
 

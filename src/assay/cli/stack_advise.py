@@ -264,7 +264,7 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
     unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
     size = "size unknown" if one.size_bytes is None else human(float(one.size_bytes), "B")
     newest = "age unknown" if one.newest_at is None else f"newest package of {day(one.newest_at)}"
-    parts = [f"{value} {unit}", size, newest, "memory not measured"]
+    parts = [f"{value} {unit}", size, newest, _memory(candidate)]
     if one.advisories is not None:
         parts.append(counted(one.advisories, "advisory").replace("advisorys", "advisories"))
     yield f"{mark}{'*' if one.on_front else ' '} {candidate.name}: {'; '.join(parts)}"
@@ -285,6 +285,14 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
     yield f"     sessions: {_listed(sorted({one.session for one in candidate.observations}))}"
     for failure in candidate.failures[:2]:
         yield from _indented(failure)
+
+
+def _memory(candidate: Candidate) -> str:
+    from assay.units import human
+
+    if candidate.memory is None:
+        return "memory not measured"
+    return f"largest process {human(candidate.memory.estimate.value, 'B')}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,7 +16,8 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
     from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
-    from assay.stacks.bisecting.search import Culprit, SpeedEffect
+    from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
+    from assay.stacks.bisecting.search import Culprit
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _MOST_NAMES = 12
@@ -90,6 +92,18 @@ _MOST_NAMES = 12
     metavar="MODULE",
     help="A module that a stack must be able to import.",
 )
+@click.option(
+    "--system",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="Where to run: a system of --systems.",
+)
+@click.option(
+    "--systems",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="File with that system. [default: systems.yaml next to the suite]",
+)
 @click.option("--name", help="Name of the bisection, and of the suite that its sessions are of.")
 @click.option("--plan", "plan_only", is_flag=True, help="Show the plan, build nothing.")
 @options.KEEP
@@ -113,6 +127,8 @@ def command(
     wheels: tuple[Path, ...],
     offline: bool,
     imports: tuple[str, ...],
+    system: str,
+    systems: Path | None,
     name: str | None,
     plan_only: bool,
     keep: bool,
@@ -124,7 +140,8 @@ def command(
 
     GOOD and BAD each name a stack: a file with exact versions (pylock.toml, requirements.txt), or one that
     runs have observed, by its digest or by those runs. uv builds stacks between the two. Each is measured in
-    the same shuffled blocks as both, until one change is responsible with the stated probability. If that
+    the same shuffled blocks as both, until one change is responsible with the stated probability. Stacks
+    without and with it are then built again several times, to confirm that it is not the build. If that
     change alone is not enough, the others that it needs are found too. Then the versions of the package
     between its two are bisected.
 
@@ -156,6 +173,8 @@ def command(
         wheels,
         offline,
         imports,
+        system,
+        systems,
     )
     width = DEFAULT_MARGIN if margin is None else margin
 
@@ -226,7 +245,7 @@ _ENDS = {
     "no difference": "No difference is shown; raise --max-repeats, or measure something that runs longer.",
     "better": "The bad stack is faster than the good one; swap them to find out why.",
     "too few figures": "The two stacks gave no figure in the same blocks; look at the logs of their runs.",
-    "undecided": "No change can be named: the effect may be spread over many small ones.",
+    "undecided": "No change can be named.",
     "time is up": "The budget is spent; run it again with a larger one to resume.",
 }
 
@@ -242,6 +261,8 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
         yield f"{line.what}: {_ENDS[search.ended]}"
         if search.ended in ("undecided", "time is up"):
             yield from _likeliest(line)
+    if search.doubtful is not None:
+        yield from _doubtful(line, search.doubtful)
     for number, culprit in enumerate(search.culprits):
         yield from _culprit(line, number, culprit, found)
     if search.whole is not None:
@@ -269,6 +290,8 @@ def _culprit(line: BisectedLine, number: int, culprit: Culprit, found: Bisection
     yield f"{names} {role} ({sure})"
     if len(culprit.changes) > 1:
         yield "  No stack that can be built separates these."
+    if culprit.confirmed is not None:
+        yield f"  confirmed: {_built_again(culprit.confirmed)}"
     if culprit.effect is not None:
         yield f"  GOOD with it: {_times(culprit.effect)}"
     if culprit.fails is not None:
@@ -283,9 +306,33 @@ def _likeliest(line: BisectedLine) -> Iterator[str]:
         yield f"  {100 * probability:.0f} %  {line.names[change]}"
 
 
-def _times(effect: SpeedEffect) -> str:
-    import math
+def _doubtful(line: BisectedLine, culprit: Culprit) -> Iterator[str]:
+    """Why the likeliest change is not named, and what to do."""
+    from assay.units import counted
 
+    names = " or ".join(line.names[change] for change in culprit.changes)
+    found = culprit.confirmed
+    if found is None:
+        yield f"  not confirmed: {names}: stacks built again without and with it gave no figures"
+        return
+    yield f"  not confirmed: {names}: {_built_again(found)}"
+    if found.equal(math.log1p(line.search.settings.margin)) or found.needed is None:
+        yield "  The measured difference is one of builds, or it is spread over many small changes."
+        return
+    builds = counted(found.needed, "build")
+    yield f"  To show an effect this large among builds that differ this much takes about {builds} of each."
+
+
+def _built_again(found: Confirmation) -> str:
+    """What new builds say of a change."""
+    differ = 100 * math.expm1(found.spread)
+    return (
+        f"with it {_times(found.effect)}, each stack built again {found.builds} times; "
+        f"builds of one stack differ by {differ:.2g} % (standard deviation)"
+    )
+
+
+def _times(effect: SpeedEffect) -> str:
     low, at, high = (math.exp(one) for one in (effect.low, effect.log, effect.high))
     return f"× {at:.3f} ({low:.3f} to {high:.3f})"
 

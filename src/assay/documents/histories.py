@@ -37,6 +37,7 @@ def _plain(one: AnnotatedHistory) -> dict[str, Any]:
                 "at": e.at if e.dated else None,
                 "value": e.value,
                 "runs": [r.run.id for r in e.results],
+                "slow_in_sweep": one.slow_in.get(e.session),
             }
             for e in history.entries
         ],

@@ -55,7 +55,7 @@ def _candidate(one: CandidateFigures) -> dict[str, Any]:
         "failures": [observation(seen) for seen in candidate.failures],
         "size_bytes": one.size_bytes,
         "newest_at": one.newest_at,
-        "memory_bytes": None,
+        "memory": None if candidate.memory is None else asdict(candidate.memory),
         "advisories": one.advisories,
         "on_front": one.on_front,
     }

@@ -9,7 +9,8 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.api.stack_bisections import BisectedLine, BisectionResult
-    from assay.stacks.bisecting.search import Culprit, SpeedEffect
+    from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
+    from assay.stacks.bisecting.search import Culprit
 
 
 def document(found: BisectionResult) -> dict[str, Any]:
@@ -38,6 +39,7 @@ def _line(line: BisectedLine) -> dict[str, Any]:
         "kind": search.kind,
         "too_busy": line.too_busy,
         "culprits": [_culprit(line, one) for one in search.culprits],
+        "not_confirmed": None if search.doubtful is None else _culprit(line, search.doubtful),
         "probabilities": {line.names[at]: p for at, p in search.probabilities.items()},
         "bad_relative_to_good": _effect(search.whole),
         "bad_without_culprits": {"fails": reverted} if isinstance(reverted, bool) else _effect(reverted),
@@ -52,8 +54,20 @@ def _culprit(line: BisectedLine, one: Culprit) -> dict[str, Any]:
     return {
         "changes": [line.names[at] for at in one.changes],
         "probability": one.probability,
+        "built_again": _built_again(one.confirmed),
         "good_with_it": {"fails": one.fails} if one.fails is not None else _effect(one.effect),
         "explains": one.explains,
+    }
+
+
+def _built_again(found: Confirmation | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "effect": _effect(found.effect),
+        "builds_of_each": found.builds,
+        "spread_of_builds": math.expm1(found.spread),
+        "confirmed": found.slower,
     }
 
 

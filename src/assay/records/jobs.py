@@ -144,6 +144,7 @@ class NodeCounts:
     memory_wait_s       in which some task of the node waited for memory
     job_cpu_s           of the job's own processes
     job_major_faults    pages that they had to wait for
+    peak_rss_bytes      resident memory of the largest of the job's processes, at its peak
     quota_cores         cores' worth of time that the tightest cgroup allows; None also without a quota
     periods             of the quota; throttled_periods: those in which the job was stopped
     throttled_s         for which it was stopped, summed over its CPUs
@@ -163,6 +164,7 @@ class NodeCounts:
     memory_wait_s: float | None = None
     job_cpu_s: float | None = None
     job_major_faults: int | None = None
+    peak_rss_bytes: int | None = None
     quota_cores: float | None = None
     periods: int | None = None
     throttled_periods: int | None = None

@@ -161,7 +161,8 @@ def history(found: AnnotatedHistory) -> str:
         f"<li>{escape(f'{words.size(step)} {words.at(told, step)}')}: {_changed(changes)}</li>"
         for step, changes in zip(told.steps, found.changes, strict=True)
     )
-    return f"{_lead(f'{words.place(told)}: {words.found(told)}')}<ul>{steps}</ul>{_table(table)}"
+    slow = "".join(f"<li>{escape(line)}</li>" for line in words.swept(found))
+    return f"{_lead(f'{words.place(told)}: {words.found(told)}')}<ul>{steps}{slow}</ul>{_table(table)}"
 
 
 def _changed(changes: Sequence[object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.analyse.doubts.case import percent
 from assay.analyse.doubts.kernel_counts import others_cpus
 from assay.records import NodeCounts
 from assay.units import counted
@@ -21,13 +22,9 @@ def cpu_use(nodes: Sequence[NodeCounts]) -> str:
     own, node = min(known, key=lambda one: one[0])
     others = others_cpus(node)
     there = " on the node where it used least" if len(known) > 1 else ""
-    beside = "" if others is None else f", others {_percent(others / node.cpus)}"
-    return f"it used {_percent(own)} of the time of its {counted(node.cpus, 'CPU')}{there}{beside}"
+    beside = "" if others is None else f", others {percent(others / node.cpus)}"
+    return f"it used {percent(own)} of the time of its {counted(node.cpus, 'CPU')}{there}{beside}"
 
 
 def _cpu_s(node: NodeCounts) -> float:
     return node.cpus * node.elapsed_s
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

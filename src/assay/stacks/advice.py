@@ -11,6 +11,7 @@ Performance indicators never decide by themselves. One that is shown to order st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -22,7 +23,7 @@ from assay.analyse.comparison.lost_time import MOST_LOST
 from assay.analyse.stacks.effects import Level, level
 from assay.analyse.stacks.linked import LinkedStacks
 from assay.analyse.statistics.families import corrected
-from assay.records import Comparison, HardwareClass, Observation, Stack
+from assay.records import DEFAULT_MARGIN, Comparison, HardwareClass, Observation, Stack
 from assay.stacks.predictions import (
     INDICATORS,
     IndicatorPrediction,
@@ -31,6 +32,7 @@ from assay.stacks.predictions import (
     series_of,
     software_of,
 )
+from assay.workloads.every_run import PEAK_RSS
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")
@@ -44,6 +46,7 @@ class Candidate:
     observations  of the deciding metric, on the hardware class
     failures      of stacks with the same packages there
     level         how fast it is
+    peaks         observations of the peak memory of its largest process, with the same workload
     comparison    with the reference; None for the reference itself
     through       the stacks that link it to the reference, if no session measured both
     """
@@ -53,6 +56,7 @@ class Candidate:
     observations: tuple[Observation, ...]
     failures: tuple[Observation, ...]
     level: Level
+    peaks: tuple[Observation, ...] = ()
     comparison: Comparison | None = None
     through: tuple[str, ...] = ()
 
@@ -60,6 +64,11 @@ class Candidate:
     def newest(self) -> float:
         """When it was last observed, seconds since the epoch."""
         return max(one.at for one in self.observations)
+
+    @property
+    def memory(self) -> Level | None:
+        """The peak memory of its largest process, bytes; None if no run counted it."""
+        return level(self.peaks) if self.peaks else None
 
     @property
     def verdict(self) -> str:
@@ -144,8 +153,9 @@ def gather(
             observations=tuple(of),
             failures=tuple(f for f in failures if f.stack.packages == of[0].stack.packages),
             level=level(of),
+            peaks=_peaks(software, deciding, fresh),
         )
-        for of in measured.values()
+        for software, of in measured.items()
         if meets(of[0].stack, requirements, python)
     ]
     ordered = _reference_first(found, names, latest)
@@ -162,6 +172,24 @@ def gather(
             for software, of in every.items()
             if meets(of[0].stack, requirements, python)
         ),
+    )
+
+
+def _peaks(
+    software: str, deciding: MetricSeries | None, observed: Iterable[Observation]
+) -> tuple[Observation, ...]:
+    """Observations of the peak memory of a stack with the workload that decides."""
+    if deciding is None or deciding.workload.workload == INDICATORS:
+        return ()
+    question = deciding.workload.question
+    return tuple(
+        one
+        for one in observed
+        if one.metric is not None
+        and one.metric.name == PEAK_RSS.name
+        and one.workload is not None
+        and one.workload.question == question
+        and software_of(one.stack) == software
     )
 
 
@@ -301,16 +329,20 @@ def _gain(one: Candidate) -> float:
 def front(
     evidence: Evidence, sizes: Mapping[str, int | None], ages: Mapping[str, float | None]
 ) -> frozenset[str]:
-    """Digests of the candidates that no other one beats: in speed by verdict, in size and in age.
+    """Digests of the candidates that no other one beats: in speed by verdict, in memory, in size and in age.
+
+    Memory that differs by less than the usual margin is equal; it is left out if no candidate has a figure.
 
     sizes, ages  digest of the stack → bytes to download, and when its newest version appeared; None: unknown
     """
 
     def beats(a: Candidate, b: Candidate) -> bool:
         gains = [_speed_order(a, b), _order(sizes, a, b, smaller=True), _order(ages, a, b, smaller=False)]
+        gains += [_memory_order(a, b)] if memory else []
         return all(gain is not None and gain >= 0 for gain in gains) and any(gain for gain in gains)
 
     every = evidence.candidates
+    memory = any(one.memory is not None for one in every)
     return frozenset(b.stack.digest for b in every if not any(beats(a, b) for a in every if a is not b))
 
 
@@ -323,6 +355,16 @@ def _speed_order(a: Candidate, b: Candidate) -> int | None:
     if difference == 0 and rank[a.verdict] != 0:
         return None  # both faster, or both slower: by how much relative to one another is not judged
     return (difference > 0) - (difference < 0)
+
+
+def _memory_order(a: Candidate, b: Candidate) -> int | None:
+    """1: every run of A needed less memory than any of B; 0: about the same; None: not known."""
+    if a.memory is None or b.memory is None:
+        return None
+    if abs(math.log(a.memory.estimate.value / b.memory.estimate.value)) <= math.log(1 + DEFAULT_MARGIN):
+        return 0
+    x, y = ([value for one in side.peaks for _, value in one.values] for side in (a, b))
+    return (max(x) < min(y)) - (max(y) < min(x)) or None
 
 
 def _order(

@@ -139,7 +139,7 @@ def _framework(framework: Framework) -> Iterator[str]:
 
 def _locked(lock: ImageLock, venv: str) -> Iterator[str]:
     """What the lock has, with its hashes; the file needs nothing beside it, so any builder can take it."""
-    if lock.indexes:  # pip reads this variable: a mirror, or one with credentials, is a --build-arg
+    if lock.indexes:  # pip reads this variable: a mirror is a --build-arg; a password comes from a file
         yield f'ARG PIP_EXTRA_INDEX_URL="{" ".join(lock.indexes)}"'
     at = "/tmp/requirements.txt"  # noqa: S108  (in the image, where nobody else is)
     yield _run(

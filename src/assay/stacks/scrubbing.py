@@ -22,6 +22,7 @@ from assay.records import Observation, Scalar, Stack, StackMetric, StackWorkload
 from assay.stacks.parts import OF_WHEEL
 from assay.stacks.pins import pins
 from assay.workloads import WORKLOADS
+from assay.workloads.every_run import PEAK_RSS
 
 DAY_S: Final = 86400
 LEFT_OUT: Final = "left_out"  # the setting that stands for everything that is left out
@@ -166,7 +167,7 @@ def public_metric(metric: StackMetric, workload: StackWorkload) -> StackMetric |
         params = known.params(**workload.parameters)
     except ValidationError:  # of another version of Assay
         return None
-    declared = {one.name for one in known.reader.metrics(params)}
+    declared = {one.name for one in (*known.reader.metrics(params), PEAK_RSS)}
     words = _enumerated(workload.workload)
     plain = all(_is_plain(value, words.__contains__) for value in metric.labels.values())
     return metric if metric.name in declared and plain else None

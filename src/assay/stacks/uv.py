@@ -144,11 +144,21 @@ def create(environment: Path, python: str, timeout_s: float) -> None:
 
 
 def install(
-    environment: Path, lock: Path, timeout_s: float, *, find_links: Sequence[Path] = (), offline: bool = False
+    environment: Path,
+    lock: Path,
+    timeout_s: float,
+    *,
+    find_links: Sequence[Path] = (),
+    offline: bool = False,
+    copy: bool = False,
 ) -> str:
-    """Install exactly what the lock has, its hashes verified; returns what uv said. Raises UvError."""
+    """Install exactly what the lock has, its hashes verified; returns what uv said. Raises UvError.
+
+    copy  every file is written again, where uv would share those of its cache
+    """
     argv = ["pip", "install", "--python", str(environment / "bin" / "python"), "--no-deps", "--no-build"]
     argv += ["--require-hashes", "-r", str(lock), *_places(find_links, offline)]
+    argv += ["--link-mode", "copy"] if copy else []
     return _run(argv, timeout_s).stderr
 
 

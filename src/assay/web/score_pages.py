@@ -54,7 +54,7 @@ def scores(site: Site, folder: str, q: Name = None, number: PageNumber = 1) -> R
         form_here=here,
         q=words or "",
         found=found,
-        rows=[(_url(folder, one.name), short[one.name], one, verdict(one)) for one in found.sets],
+        rows=[_row(_url(folder, one.name), short[one.name], one) for one in found.sets],
         pages=page_links(found.number, found.pages, lambda at: with_query(here, q=words, number=at)),
         command=command_line("score", str(path)),
         actions=[("All folders", "/scores"), ("As JSON", with_query("/api/v1/scores", folder=folder))],
@@ -98,6 +98,21 @@ def _short(names: Sequence[str]) -> list[str]:
     paths = [PurePosixPath(name) for name in names]
     shared = commonpath([path.parent for path in paths]) if paths else ""
     return [str(path.relative_to(shared)) for path in paths]
+
+
+def _row(url: str, name: str, one: Any) -> dict[str, Any]:
+    score = one.score
+    return {
+        "url": url,
+        "name": name,
+        "score": _figure(score.minutes, ".3f"),
+        "scaled": _figure(score.scaled if one.scaling_factor != 1 else None, ".3f"),
+        "mean": _figure(score.mean, ".3f"),
+        "converged": f"{score.converged} of {score.runs}",
+        "benchmark": one.benchmark or "unknown",
+        "round": one.round or "unknown",
+        "doubts": tuple(dict.fromkeys(doubt.code for doubt in one.doubts)),
+    }
 
 
 def _run(run: Any) -> TableRow:

@@ -36,9 +36,9 @@ def look(tree: FileTree | None = None) -> Look:
     tree = tree or FileTree()
     allowed = os.sched_getaffinity(0)
     return {
-        "elapsed_s": time.monotonic(),
-        **job_use(),
         **cpu_times(tree, allowed),
+        "elapsed_s": time.monotonic(),  # right after the CPUs' times: a delay between would look like use
+        **job_use(),
         **pressures(tree),
         **queues(tree, allowed),
         **swapping(tree),
@@ -81,6 +81,12 @@ def job_use() -> dict[str, float]:
         "job_cpu_s": sum(use.ru_utime + use.ru_stime for use in used),
         "job_major_faults": sum(use.ru_majflt for use in used),
     }
+
+
+def resident_bytes(tree: FileTree) -> int:
+    """Resident memory of this process now; 0 if the kernel does not report it."""
+    fields = (tree.text("/proc/self/statm") or "").split()
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
 
 def cpu_set(tree: FileTree) -> dict[str, str]:

@@ -163,7 +163,8 @@ def keep(spec: Spec, directory: Path, node: int, work: Path) -> dict[str, Any]:
         lambda: write_whole(directory / "asked.json", {"at": time.time()}),
         heed_late=True,
     )
-    ended = {"node": between(before, look()), "streams": digests(directory / "streams")}
+    memory = {} if job.peak_rss_bytes is None else {"peak_rss_bytes": job.peak_rss_bytes}
+    ended = {"node": {**between(before, look()), **memory}, "streams": digests(directory / "streams")}
     if state == "succeeded" and job.asked_since():
         state, cause = "cancelled", "cancelled"
     return {**outcome(state, cause, job, probe), **ended}

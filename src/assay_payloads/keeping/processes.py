@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from assay_payloads.keeping.counters import memory_groups
+from assay_payloads.keeping.counters import memory_groups, resident_bytes
 from assay_payloads.keeping.file_tree import FileTree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -32,6 +32,7 @@ JUST_ASKED_S = 0.005  # the same for a sender that signals all in one loop, like
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # variables that they set in a job
 COMPANIONS_START_S = 0.2  # after the ranks: shorter jobs have none, and their start costs nothing more
 COMPANIONS_END_S = 0.1  # for killed companions to be gone, before others are looked for
+COPY_GROWS = 1.25  # at most, of a forked child's memory before it executes its program
 KILL_WAIT_S = 5.0  # SIGKILL can't be ignored; what is left hangs in the kernel (a driver, a dead NFS server)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -71,10 +72,12 @@ class Processes:
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
         self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(FileTree()))
+        self._peak_rss_bytes = self._own_rss_bytes = 0
 
     def start(self) -> None:
         """Start them all."""
         self.started_at, self.began = time.time(), time.monotonic()
+        self._own_rss_bytes = resident_bytes(FileTree())
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
 
@@ -120,15 +123,27 @@ class Processes:
             for r in sorted(self.ended)
         ]
 
+    @property
+    def peak_rss_bytes(self) -> int | None:
+        """Peak resident memory of the largest of them and of their descendants, at its own peak.
+
+        None if the kernel does not count it, or if it is not clearly more than this process had when it
+        started them: until a child executes its program, it is a copy of its parent.
+        """
+        known = self._peak_rss_bytes > COPY_GROWS * self._own_rss_bytes
+        return self._peak_rss_bytes if known else None
+
     def reap(self) -> bool:
         """Reap whatever ended, including inherited orphans; False when no process is left at all."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
+            if pid not in self._companion_ids:
+                self._peak_rss_bytes = max(self._peak_rss_bytes, used.ru_maxrss * 1024)  # KiB: getrusage(2)
             self._companion_ids.discard(pid)
             if pid in self.running:
                 self.ended[self.running.pop(pid)] = status

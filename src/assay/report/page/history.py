@@ -74,7 +74,12 @@ def _section(one: AnnotatedHistory, figure: dict[str, Any]) -> dict[str, Any]:
         "title": f"{told.suite} · {told.system}",
         "notes": [
             _sentence(note)
-            for note in (history.order_unknown(told), history.spread(told), history.dropped(told))
+            for note in (
+                *history.swept(one),
+                history.order_unknown(told),
+                history.spread(told),
+                history.dropped(told),
+            )
             if note
         ],
         "chart": figure,

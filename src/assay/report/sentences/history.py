@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from assay.analyse.history import FALSE_ALARM, History, LevelShift, SessionValue
+from assay.errors import InputError
 from assay.report import figures
 from assay.units import significant
 
@@ -29,10 +30,16 @@ class FactChange:
 
 @dataclass(frozen=True)
 class AnnotatedHistory:
-    """A history with what else changed at each of its steps, in the same order."""
+    """A history with what else changed at each of its steps, in the same order.
+
+    slow_in   session of a sweep that names this node as slow → what its page says of it, newest first
+    unjudged  session of a sweep that can't be judged → why
+    """
 
     history: History
     changes: tuple[tuple[FactChange, ...], ...]
+    slow_in: Mapping[str, str] = field(default_factory=dict)
+    unjudged: Mapping[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -41,10 +48,24 @@ class AnnotatedHistory:
 
 
 def told(
-    history: History, changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]]
+    history: History,
+    changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]],
+    sweeps: Mapping[str, str | InputError],
 ) -> AnnotatedHistory:
-    """The history, with the sessions on both sides of each step compared by `changed`."""
-    return AnnotatedHistory(history, tuple(tuple(changed(*around(history, step))) for step in history.steps))
+    """The history, with the sessions on both sides of each step compared by `changed`.
+
+    sweeps  session of a sweep → what its page says of this node, if it is slow, or why it can't be judged
+    """
+    changes = tuple(tuple(changed(*around(history, step))) for step in history.steps)
+    slow_in = {session: words for session, words in sweeps.items() if isinstance(words, str)}
+    unjudged = {session: str(words) for session, words in sweeps.items() if session not in slow_in}
+    return AnnotatedHistory(history, changes, slow_in, unjudged)
+
+
+def swept(one: AnnotatedHistory) -> list[str]:
+    """What sweeps say of this node, if they name it as slow: one line for each, the newest first."""
+    slow = [f"the sweep {session} says of this node: {words}" for session, words in one.slow_in.items()]
+    return slow + [f"the sweep {session} can't be judged: {why}" for session, why in one.unjudged.items()]
 
 
 def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
@@ -142,6 +163,21 @@ def dropped(history: History) -> str:
 
 def lead(histories: Sequence[AnnotatedHistory]) -> str:
     """A summary in one or two sentences: the worst step first, then the number of steps."""
+    return " ".join([_steps_lead(histories), *_sweeps_lead(histories)])
+
+
+def _sweeps_lead(histories: Sequence[AnnotatedHistory]) -> list[str]:
+    """That sweeps name nodes as slow, which a history without a step doesn't deny."""
+    slow = [(one.history.system, session) for one in histories for session in one.slow_in]
+    if not slow:
+        return []
+    nodes = len({system for system, _ in slow})
+    if nodes == 1:
+        return [f"{slow[0][0]} is slow in {_counted(len(slow), 'sweep')}, such as {slow[0][1]}."]
+    return [f"{nodes} nodes are slow in sweeps, such as {slow[0][0]} in {slow[0][1]}."]
+
+
+def _steps_lead(histories: Sequence[AnnotatedHistory]) -> str:
     steps = [(t.history, step) for t in histories for step in t.history.steps]
     if not steps:
         looked = sum(map(_looked_at, histories))

@@ -43,6 +43,9 @@ def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
     faults = _mean(
         nodes, lambda node: None if node.job_major_faults is None else float(node.job_major_faults)
     )
+    peaks = [float(node.peak_rss_bytes) for node in nodes if node.peak_rss_bytes is not None]
+    if peaks:
+        yield f"the largest process had up to {human(max(peaks), 'B')}"
     if faults:
         yield f"{human(faults, 'pages')} read from disk"
 

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 TWO_STEPS: Final = 0.1
 """Probability, before anything is measured, that two changes have an effect instead of one."""
+_SHIFTS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Variances of the builds' shifts as multiples of the noise's, equally likely before anything is measured."""
 _RESOLUTION: Final = 1e-4  # on the log scale: what is closer is equal, so that noise is never taken to be 0
+
+
+Node = tuple[int, int]
+"""A cut, and which of its builds."""
 
 
 @dataclass(frozen=True)
@@ -32,70 +38,125 @@ class Posterior:
     first: tuple[float, ...]
 
 
-def of_slowdown(size: int, blocks: Sequence[Mapping[int, float]], margin: float) -> Posterior:
+def of_slowdown(size: int, blocks: Sequence[Mapping[Node, float]], margin: float) -> Posterior:
     """Which changes make the stack slower by more than the margin.
 
     size    number of changes; both ends must be in some block
-    blocks  cut → logarithm of its speed; each block has a shift of its own, which doesn't matter
+    blocks  build → logarithm of its speed; each block has a shift of its own, which doesn't matter
     margin  on the log scale: no change with a smaller effect is considered
 
-    The model: the speed has one step or two along the line, of unknown size and either direction, and normal
-    noise of unknown spread. Marginal likelihoods are Schwarz's approximation (BIC).
+    The model: the speed has one step or two along the line, of unknown size and either direction, each build
+    has a lasting shift of unknown spread, and noise is normal, of unknown spread. Marginal likelihoods are
+    Schwarz's approximation (BIC); over the builds' spread they are summed.
     """
     import numpy as np
 
-    cuts = sorted({cut for block in blocks for cut in block})
-    weights, sums, total, degrees = _normal_equations(cuts, blocks)
-    after = np.array([[float(cut > change) for cut in cuts] for change in range(size)])
-    a, h = after @ weights @ after.T, after @ sums
+    nodes = sorted({node for block in blocks for node in block})
+    after = np.array([[float(cut > change) for cut, _ in nodes] for change in range(size)])
+    measured = _normal_equations(nodes, blocks)
+    parts = [_step_likelihoods(after, _with_shifts(measured, ratio), margin) for ratio in _SHIFTS]
+    most = max(max(one.logs.max(initial=-np.inf) for one in part) for part in parts)
+    if most == -np.inf:
+        return Posterior((0.0,) * size, (0.0,) * size)
+    responsible, first = np.zeros(size), np.zeros(size)
+    in_all = 0.0
+    for one, two in parts:
+        for steps in (one, two):
+            weights = np.exp(steps.logs - most)
+            in_all += float(weights.sum())
+            slower = steps.effects < 0
+            for changes, worse in zip(steps.changes, slower, strict=True):
+                np.add.at(responsible, changes, weights * worse)
+            earliest = steps.changes[slower.argmax(axis=0), np.arange(weights.size)]
+            np.add.at(first, earliest, weights * slower.any(axis=0))
+    return Posterior(tuple((responsible / in_all).tolist()), tuple((first / in_all).tolist()))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Normal equations of the nodes' speeds, with the blocks' shifts removed.
+
+    shrunk  logarithm of what the builds' shifts take from the likelihood
+    """
+
+    weights: ndarray
+    sums: ndarray
+    total: float
+    degrees: int
+    shrunk: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Hypotheses with one or two steps: changes and effects, a row per step; log of likelihood and prior."""
+
+    changes: ndarray
+    effects: ndarray
+    logs: ndarray
+
+
+def _step_likelihoods(after: ndarray, given: _Measured, margin: float) -> tuple[_Steps, _Steps]:
+    """Every place of one step, and every pair of places of two."""
+    import numpy as np
+
+    size, degrees = len(after), given.degrees
+    a, h = after @ given.weights @ after.T, after @ given.sums
     floor = degrees * _RESOLUTION**2
     diagonal = np.diag(a)
     step = h / diagonal
-    one = -(degrees - 1) / 2 * np.log(np.maximum(total - h * step, 0) + floor)
-    one = np.where(np.abs(step) > margin, one + math.log((1 - TWO_STEPS) / size), -np.inf)
+    one = -(degrees - 1) / 2 * np.log(np.maximum(given.total - h * step, 0) + floor)
+    one = np.where(np.abs(step) > margin, one + math.log((1 - TWO_STEPS) / size) + given.shrunk, -np.inf)
     i, j = (index.ravel() for index in np.triu_indices(size, 1))
     determinant = diagonal[i] * diagonal[j] - a[i, j] ** 2
     apart = determinant > 1e-9 * diagonal[i] * diagonal[j]  # else no measured cut is between them
     i, j, determinant = i[apart], j[apart], determinant[apart]
     first = (diagonal[j] * h[i] - a[i, j] * h[j]) / determinant
     second = (diagonal[i] * h[j] - a[i, j] * h[i]) / determinant
-    left = np.maximum(total - first * h[i] - second * h[j], 0) + floor
+    left = np.maximum(given.total - first * h[i] - second * h[j], 0) + floor
     two = -max(degrees - 2, 0) / 2 * np.log(left) - math.log(degrees) / 2
-    two += math.log(TWO_STEPS / max(size * (size - 1) / 2, 1))
+    two += math.log(TWO_STEPS / max(size * (size - 1) / 2, 1)) + given.shrunk
     two = np.where((np.abs(first) > margin) & (np.abs(second) > margin), two, -np.inf)
-    most = max(one.max(initial=-np.inf), two.max(initial=-np.inf))
-    if most == -np.inf:
-        return Posterior((0.0,) * size, (0.0,) * size)
-    one, two = np.exp(one - most), np.exp(two - most)
-    in_all = one.sum() + two.sum()
-    responsible = one * (step < 0)
-    earliest = responsible.copy()
-    np.add.at(responsible, i, two * (first < 0))
-    np.add.at(responsible, j, two * (second < 0))
-    np.add.at(earliest, np.where(first < 0, i, j), two)
-    return Posterior(tuple((responsible / in_all).tolist()), tuple((earliest / in_all).tolist()))
+    return (
+        _Steps(np.arange(size)[np.newaxis], step[np.newaxis], one),
+        _Steps(np.stack((i, j)), np.stack((first, second)), two),
+    )
 
 
-def _normal_equations(
-    cuts: Sequence[int], blocks: Sequence[Mapping[int, float]]
-) -> tuple[ndarray, ndarray, float, int]:
-    """Of the cuts' speeds with the blocks' shifts removed: matrix, vector, sum of squares, degrees."""
+def _with_shifts(measured: _Measured, ratio: float) -> _Measured:
+    """The equations where each build has a shift whose variance is this multiple of the noise's."""
     import numpy as np
 
-    place = {cut: at for at, cut in enumerate(cuts)}
-    weights, sums = np.zeros((len(cuts), len(cuts))), np.zeros(len(cuts))
+    if ratio == 0:
+        return measured
+    weights, sums = measured.weights, measured.sums
+    whole = np.eye(len(sums)) + ratio * weights
+    taken = ratio * np.linalg.solve(whole, np.column_stack((weights, sums)))
+    return _Measured(
+        weights - weights @ taken[:, :-1],
+        sums - weights @ taken[:, -1],
+        measured.total - float(sums @ taken[:, -1]),
+        measured.degrees,
+        -float(np.linalg.slogdet(whole)[1]) / 2,
+    )
+
+
+def _normal_equations(nodes: Sequence[Node], blocks: Sequence[Mapping[Node, float]]) -> _Measured:
+    import numpy as np
+
+    place = {node: at for at, node in enumerate(nodes)}
+    weights, sums = np.zeros((len(nodes), len(nodes))), np.zeros(len(nodes))
     total, degrees = 0.0, 0
     for block in blocks:
         if len(block) < 2:
             continue
-        at = [place[cut] for cut in block]
+        at = [place[node] for node in block]
         values = np.array(list(block.values()))
         values = values - values.mean()
         weights[np.ix_(at, at)] += np.eye(len(at)) - 1 / len(at)
         sums[at] += values
         total += float(values @ values)
         degrees += len(at) - 1
-    return weights, sums, total, degrees
+    return _Measured(weights, sums, total, degrees)
 
 
 def of_failure(size: int, blocks: Sequence[Mapping[int, bool]]) -> Posterior:
@@ -135,16 +196,19 @@ def _log_beta(failed: int, passed: int) -> float:
     return math.lgamma(failed + 0.5) + math.lgamma(passed + 0.5) - math.lgamma(failed + passed + 1)
 
 
-def next_cut(first: Sequence[float], open_cuts: Sequence[int], measured: Mapping[int, int]) -> int:
-    """The cut to measure next: near the posterior's median, and rather one that is built already.
+def next_cut(
+    first: Sequence[float], open_cuts: Sequence[int], measured: Mapping[int, int], *, reuse: bool
+) -> int:
+    """The cut to measure next: near the posterior's median, and of equal ones that with the fewest blocks.
 
     first      probability of each change that it is the first responsible one
     open_cuts  those between the ends that can be built, at least one
-    measured   cut → blocks so far; those that it lacks must be built first
+    measured   cut → blocks so far
+    reuse      rather one that has blocks, if it is near enough
     """
     whole = math.fsum(first) or 1.0
     below = {cut: math.fsum(first[:cut]) / whole for cut in open_cuts}
-    built = [cut for cut in open_cuts if measured.get(cut) and 0.2 <= below[cut] <= 0.8]
+    built = [cut for cut in open_cuts if reuse and measured.get(cut) and 0.2 <= below[cut] <= 0.8]
     return min(built or open_cuts, key=lambda cut: (round(abs(below[cut] - 0.5), 3), measured.get(cut, 0)))
 
 

@@ -4,6 +4,9 @@ A stack is the set of the changes that it has: none for the good one, all for th
 the line from the good stack to the bad one. Then it measures the good stack with only the change that it
 found. If that is not as bad as the bad one, another change is needed for it, or adds to it: the search goes
 on from there.
+
+A change is named as one that makes the stack slower only if the two stacks next to it on the line, built
+again several times, confirm it: each build is faster or slower by itself.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from typing import Final, Literal
 
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.sequential import looks, nominal_p
-from assay.stacks.bisecting import posterior
+from assay.stacks.bisecting import confirmation, posterior
+from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
 from assay.stacks.bisecting.posterior import Posterior
 
 Stack = frozenset[int]
 Value = float | str
-"""The logarithm of a stack's speed in a block, or how it failed."""
+"""The logarithm of a build's speed in a block, or how it failed."""
 Kind = Literal["slower", "fails"]
 Ended = Literal["found", "equal", "no difference", "better", "too few figures", "undecided", "time is up"]
 
@@ -31,10 +35,18 @@ _SHARE: Final = 0.2  # of the whole effect: what is left over by less is not sea
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A request: run this many shuffled blocks, each with all of these stacks."""
+class Build:
+    """A stack's environment: its first one, or, if its number is not 0, one that was made again elsewhere."""
 
-    stacks: tuple[Stack, ...]
+    stack: Stack
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A request: run this many shuffled blocks, each with all of these builds."""
+
+    builds: tuple[Build, ...]
     blocks: int
 
 
@@ -42,21 +54,12 @@ class Measure:
 class BlocksOutcome:
     """The answer to a request.
 
-    blocks       values by stack, for each block
+    blocks       values by build, for each block
     unbuildable  stacks that can't be built; then there are no blocks
     """
 
-    blocks: tuple[Mapping[Stack, Value], ...] = ()
+    blocks: tuple[Mapping[Build, Value], ...] = ()
     unbuildable: tuple[Stack, ...] = ()
-
-
-@dataclass(frozen=True)
-class SpeedEffect:
-    """Logarithm of a ratio of speeds with its interval."""
-
-    log: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ class Culprit:
     """Changes that made it worse: more than one only if no stack that can be built separates them.
 
     probability  that they did, given the measurements
+    confirmed    what new builds of the stacks next to them say; None if there are none, as for failures
     stack        the good one with them, what they require, and the culprits found before
-    effect       of that stack relative to the good one; None if it could not be built, or for failures
+    effect       of its first build relative to the good one's; None if it could not be built, or for failures
     fails        whether that stack fails; None if it could not be built, or for slowdowns
     explains     whether it is as bad as the bad one; None if that is open
     """
@@ -73,6 +77,7 @@ class Culprit:
     changes: tuple[int, ...]
     probability: float
     stack: Stack
+    confirmed: Confirmation | None = None
     effect: SpeedEffect | None = None
     fails: bool | None = None
     explains: bool | None = None
@@ -99,14 +104,17 @@ class Settings:
 class Search:
     """The state of a search: what was measured, and what it means so far.
 
-    order  the changes, as the line applies them
+    order     the changes, as the line applies them
+    doubtful  what would have been named if new builds had confirmed it
     """
 
     order: tuple[int, ...]
     settings: Settings
-    blocks: list[Mapping[Stack, Value]] = field(default_factory=list)
+    blocks: list[Mapping[Build, Value]] = field(default_factory=list)
     unbuildable: set[Stack] = field(default_factory=set)
     culprits: list[Culprit] = field(default_factory=list)
+    doubtful: Culprit | None = None
+    numbers: Counter[Stack] = field(default_factory=Counter)
     probabilities: dict[int, float] = field(default_factory=dict)
     kind: Kind | None = None
     ended: Ended = "time is up"
@@ -144,9 +152,6 @@ class Search:
             base = culprit.stack
         self.ended = "found"
         yield from self._without_needless()
-        if not self._is_shown:
-            self.ended, self.culprits = "undecided", []
-            return
         yield from self._revert()
 
     # The ends -------------------------------------------------------------------------------------------
@@ -155,7 +160,7 @@ class Search:
         """Blocks of the good and the bad stack until they differ."""
         done, ends = 0, (self.good, self.bad)
         for look in looks(self.settings.max_repeats):
-            yield from self._measure(ends, look - done)
+            yield from self._measured(ends, look - done)
             done = look
             (good_failed, good_ran), (bad_failed, bad_ran) = map(self._count, ends)
             counts = (good_failed, good_ran - good_failed), (bad_failed, bad_ran - bad_failed)
@@ -189,7 +194,7 @@ class Search:
         """The change between a base and the bad stack that is responsible; None if none can be named."""
         rest = tuple(change for change in self.order if change not in base)
         line = [base | frozenset(rest[:cut]) for cut in range(len(rest) + 1)]
-        last = len(rest)
+        last, ends = len(rest), (line[0], line[-1])
         for _ in range(_MOST_STEPS):
             closed = [cut for cut in range(1, last) if line[cut] in self.unbuildable]
             now = self._posterior(line)
@@ -200,27 +205,51 @@ class Search:
             probability = min(sum(found[at] for at in best), 1.0)
             if probability >= 1 - self.settings.error or len(together) == 1:
                 changes = tuple(rest[at] for at in best)
-                return Culprit(changes, probability, self._closure(base | frozenset(changes)))
+                culprit = Culprit(changes, probability, self._closure(base | frozenset(changes)))
+                if self.kind == "fails":
+                    return culprit
+                culprit = yield from self._built_again(culprit, line[best[0]], line[best[-1] + 1])
+                if culprit.confirmed is not None and culprit.confirmed.slower:
+                    return culprit
+                self.doubtful = culprit
+                return None
             open_cuts = [cut for cut in range(1, last) if cut not in closed]
-            measured = Counter(cut for cut in open_cuts for block in self.blocks if line[cut] in block)
-            cut = posterior.next_cut(now.first, open_cuts, measured)
-            yield from self._measure((line[0], line[last], line[cut]), self._blocks_needed())
+            cut = posterior.next_cut(now.first, open_cuts, self._blocks_of(line), reuse=self.kind == "fails")
+            yield from self._measure((*map(Build, ends), self._build(line[cut])), self._blocks_needed())
         return None
+
+    def _build(self, stack: Stack) -> Build:
+        """Of a stack on the line, what to measure next: what is known of a speed is of one build only."""
+        known = any(Build(stack) in block for block in self.blocks)
+        return self._new_build(stack) if known and self.kind == "slower" else Build(stack)
+
+    def _new_build(self, stack: Stack) -> Build:
+        self.numbers[stack] += 1
+        return Build(stack, self.numbers[stack])
+
+    def _blocks_of(self, line: Sequence[Stack]) -> Counter[int]:
+        """Cut → its blocks."""
+        place = {stack: cut for cut, stack in enumerate(line)}
+        return Counter(
+            cut
+            for block in self.blocks
+            for cut in {place[build.stack] for build in block if build.stack in place}
+        )
 
     def _posterior(self, line: Sequence[Stack]) -> Posterior:
         place = {stack: cut for cut, stack in enumerate(line)}
         size = len(line) - 1
-        if self.kind == "fails":
-            outcomes = [
-                {place[stack]: isinstance(value, str) for stack, value in block.items() if stack in place}
-                for block in self.blocks
-            ]
-            return posterior.of_failure(size, outcomes)
-        speeds = [
-            {place[s]: v for s, v in block.items() if s in place and not isinstance(v, str)}
+        known = [
+            {(place[b.stack], b.number): value for b, value in block.items() if b.stack in place}
             for block in self.blocks
         ]
-        if not any({0, size} <= block.keys() for block in speeds):
+        if self.kind == "fails":
+            return posterior.of_failure(
+                size,
+                [{cut: isinstance(value, str) for (cut, _), value in block.items()} for block in known],
+            )
+        speeds = [{node: v for node, v in block.items() if not isinstance(v, str)} for block in known]
+        if not any({0, size} <= {cut for cut, _ in block} for block in speeds):
             return Posterior((1 / size,) * size, (1 / size,) * size)
         return posterior.of_slowdown(size, speeds, self._margin)
 
@@ -229,7 +258,7 @@ class Search:
         if self.kind == "fails":
             failed, ran = self._count(self.bad)
             return min(max(math.ceil(math.log(0.05) / math.log1p(-(failed + 0.5) / (ran + 1))), 1), 8)
-        differences = [b - a for a, b in self._pairs(self.good, self.bad)]
+        differences = [b - a for a, b in self._pairs(Build(self.good), Build(self.bad))]
         mean = math.fsum(differences) / len(differences)
         variance = math.fsum((one - mean) ** 2 for one in differences) / max(len(differences) - 1, 1)
         return min(max(math.ceil(12 * variance / mean**2), 2), 12)
@@ -243,6 +272,32 @@ class Search:
                 return found
             found = more
 
+    # Confirmation ---------------------------------------------------------------------------------------
+
+    def _built_again(
+        self, culprit: Culprit, without: Stack, having: Stack
+    ) -> Generator[Measure, BlocksOutcome, Culprit]:
+        """The culprit with what new builds without and with it say, of which the search knew none."""
+        sides: tuple[list[Build], list[Build]] = ([], [])
+        for look in confirmation.LOOKS:
+            for stack, builds in zip((without, having), sides, strict=True):
+                builds += [self._new_build(stack) for _ in range(look - len(builds))]
+            new = [build for builds in sides for build in builds if not self._levels([build])]
+            yield from self._measure((Build(self.good), *new), self._blocks_needed())
+            levels = self._levels(sides[0]), self._levels(sides[1])
+            if min(map(len, levels)) < 2:
+                return culprit
+            found = confirmation.confirmation(*levels, self.settings.error)
+            culprit = replace(culprit, confirmed=found)
+            if found.slower or found.equal(self._margin):
+                break
+        return culprit
+
+    def _levels(self, builds: Sequence[Build]) -> list[float]:
+        """Each build's speed relative to the good stack's first build, in its blocks; those that have one."""
+        pairs = [self._pairs(Build(self.good), build) for build in builds]
+        return [math.fsum(b - a for a, b in one) / len(one) for one in pairs if one]
+
     # What the found change does by itself ---------------------------------------------------------------
 
     def _checked(self, culprit: Culprit) -> Generator[Measure, BlocksOutcome, Culprit]:
@@ -252,7 +307,7 @@ class Search:
             return replace(culprit, effect=self.whole, fails=fails, explains=True)
         done = 0
         for look in looks(min(self.settings.max_repeats, 12)):
-            yield from self._measure((self.good, self.bad, culprit.stack), look - done)
+            yield from self._measured((self.good, self.bad, culprit.stack), look - done)
             done = look
             if culprit.stack in self.unbuildable:
                 return culprit
@@ -280,16 +335,6 @@ class Search:
                 self.culprits = [*others[:-1], last]
 
     @property
-    def _is_shown(self) -> bool:
-        """Whether the check of all culprits together, where it could be made, excludes that they do nothing.
-
-        The line's probabilities take what an environment adds by itself for the effect of a change. The check
-        is of another environment.
-        """
-        effect = self.culprits[-1].effect
-        return effect is None or effect.high < 0
-
-    @property
     def _least(self) -> float:
         """What is left over by less than this is not searched for."""
         return max(self._margin, _SHARE * abs(self.whole.log)) if self.whole else self._margin
@@ -306,35 +351,42 @@ class Search:
             without -= dropped
         if not self.settings.alone or without == self.good:
             return
-        yield from self._measure((self.good, self.bad, without), max(self._blocks_needed(), 3))
+        yield from self._measured((self.good, self.bad, without), max(self._blocks_needed(), 3))
         failed, ran = self._count(without)
         if ran:
             self.reverted = bool(failed) if self.kind == "fails" else self._effect(self.good, without)
 
     # Measurements ---------------------------------------------------------------------------------------
 
-    def _measure(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
-        outcome = yield Measure(tuple(dict.fromkeys(stacks)), blocks)
+    def _measured(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
+        """Blocks of the first builds of these stacks."""
+        yield from self._measure(tuple(map(Build, stacks)), blocks)
+
+    def _measure(self, builds: Sequence[Build], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
+        outcome = yield Measure(tuple(dict.fromkeys(builds)), blocks)
         self.blocks += outcome.blocks
         self.unbuildable.update(outcome.unbuildable)
         if self.kind == "slower":  # one that never gives a figure says nothing about speed
-            for stack in stacks:
-                failed, ran = self._count(stack)
+            for build in builds:
+                failed, ran = self._count(build.stack)
                 if ran and failed == ran:
-                    self.unbuildable.add(stack)
+                    self.unbuildable.add(build.stack)
 
     def _count(self, stack: Stack) -> tuple[int, int]:
         """Its failures and its runs."""
-        values = [block[stack] for block in self.blocks if stack in block]
+        values = [value for block in self.blocks for build, value in block.items() if build.stack == stack]
         return sum(isinstance(value, str) for value in values), len(values)
 
-    def _pairs(self, a: Stack, b: Stack) -> list[tuple[float, float]]:
+    def _pairs(self, a: Build, b: Build) -> list[tuple[float, float]]:
         both = ((block[a], block[b]) for block in self.blocks if a in block and b in block)
         return [(x, y) for x, y in both if not isinstance(x, str) and not isinstance(y, str)]
 
     def _effect(self, a: Stack, b: Stack) -> SpeedEffect | None:
-        """Of B relative to A, with an interval that holds at all looks; None for fewer than two blocks."""
-        pairs = self._pairs(a, b)
+        """Of B's first build relative to A's, with an interval that holds at all looks.
+
+        None for fewer than two blocks.
+        """
+        pairs = self._pairs(Build(a), Build(b))
         if len(pairs) < 2:
             return None
         found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True))

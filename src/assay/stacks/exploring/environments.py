@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from assay.stacks.requirement_files import logical_lines
 from assay.stacks.uv import Interpreter, UvError
 
 _IMPORT_TIMEOUT_S: Final = 300.0
+_ELSEWHERE: Final = "-anew"  # 5 letters: 16 paths in a row place the stack of a program differently
 _MARK: Final = ".assay-built"  # in an environment: it is whole
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 
@@ -59,10 +60,14 @@ class EnvironmentRecipe:
 
 @dataclass(frozen=True)
 class Environment:
-    """A built environment, or the place where it can be built from its lock again."""
+    """A built environment, or the place where it can be built from its lock again.
+
+    copied  its files are its own, not shared with uv's cache
+    """
 
     path: Path
     lock: Path
+    copied: bool = False
 
     @property
     def python(self) -> str:
@@ -83,6 +88,15 @@ class Environment:
     def packages(self) -> dict[str, str]:
         """Name → version of each package of the lock."""
         return packages_of(self.lock)
+
+    def again(self, number: int) -> Environment:
+        """The same lock elsewhere: files of its own, at a path whose length differs for each number.
+
+        Where memory and files happen to be makes an environment faster or slower. 0 is this one.
+        """
+        if number == 0:
+            return self
+        return replace(self, path=self.path.with_name(self.path.name + number * _ELSEWHERE), copied=True)
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,7 @@ class Workshop:
                 self.timeout_s,
                 find_links=recipe.find_links,
                 offline=recipe.offline,
+                copy=environment.copied,
             )
         except UvError as error:
             self.remove(environment)
