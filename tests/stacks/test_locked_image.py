@@ -65,6 +65,8 @@ def test_variables_are_as_they_were_measured_and_no_secret_is_among_them(tmp_pat
     assert r'X="a\"b\$c"' in text
     with pytest.raises(InputError, match="HF_TOKEN looks like a secret"):
         printed(tmp_path, LOCK, "--env", "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz")
+    with pytest.raises(InputError, match="X looks like a secret"):
+        printed(tmp_path, LOCK, "--env", "X=ghp_0123456789abcdefghijABCDEFGHIJ012345")
 
 
 def test_a_base_with_another_python_is_refused(tmp_path: Path) -> None:

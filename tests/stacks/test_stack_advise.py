@@ -366,13 +366,40 @@ def test_ranges_are_read_as_the_format_says(tmp_path: Path, version: str, affect
 
 
 @pytest.mark.parametrize(
+    "affected",
+    [
+        {"ranges": [{"type": "GIT", "events": [{"introduced": "0"}, {"fixed": "3f2a"}]}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "zzz"}, {"fixed": "!!"}]}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": 7}]}]},
+        {},
+    ],
+    ids=["commits only", "no versions", "a number", "nothing"],
+)
+def test_an_advisory_that_says_no_versions_is_taken_to_affect_each(
+    tmp_path: Path, affected: dict[str, object]
+) -> None:
+    entry = {"id": "X-1", "affected": [{"package": {"ecosystem": "PyPI", "name": "torch"}, **affected}]}
+    (tmp_path / "one.json").write_text(json.dumps(entry))
+    (found,) = AdvisoryDatabase.read(tmp_path / "one.json").of({"torch": "2.8.0"})
+    assert (found.id, found.fixed) == ("X-1", ())
+    assert "which versions it affects can't be read" in found.summary
+
+
+@pytest.mark.parametrize(
     ("name", "text", "why"),
     [
         ("all.zip", "no zip", "not a zip archive"),
         ("a.json", "{", "not JSON"),
-        ("a.json", "{}", "it has no id"),
+        ("a.json", "{}", "it has no id of one word"),
         ("a.json", '{"id": "X", "withdrawn": "2026"}', "it has no advisory"),
         ("a.json", '{"id": "X", "affected": 1}', "not a list of tables"),
+        ("a.json", '{"id": "X"}', "none of its 1 advisories is for PyPI"),
+        (
+            "a.json",
+            '{"id": "X", "affected": [{"package": {"ecosystem": "npm", "name": "a"}, "versions": ["1"]}]}',
+            "none of its 1 advisories is for PyPI",
+        ),
+        ("a.json", '{"id": "X\\nVulnerabilities: none known."}', "it has no id of one word"),
     ],
 )
 def test_a_database_that_is_none_is_an_error_and_not_a_clean_bill(

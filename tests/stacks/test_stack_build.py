@@ -146,6 +146,13 @@ def test_a_file_without_a_base_or_with_a_credential_is_refused(file: Path, text:
         render_build(file, "openshift", name="stack")
 
 
+def test_a_build_argument_with_a_credential_is_refused(file: Path) -> None:
+    argument = "PIP_EXTRA_INDEX_URL=https://me:s3cret-pass@pypi.lab/simple"
+    with pytest.raises(InputError, match="which the image's history would keep") as refused:
+        build_stack(file, tag="a", options=["--build-arg", argument])
+    assert "s3cret-pass" not in str(refused.value)
+
+
 # What is tested is what is named --------------------------------------------------------------------------
 
 

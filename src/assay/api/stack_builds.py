@@ -76,7 +76,7 @@ def build_stack(
     from assay.stacks import engines, smoke_test
 
     path, text = Path(file), _text(Path(file))
-    _check(tag, push, modules)
+    _check(tag, push, modules, options)
     chosen = engines.ENGINES.get(engine)
     if chosen is None:
         raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
@@ -156,8 +156,16 @@ def _text(path: Path) -> str:
     return text
 
 
-def _check(tag: str, push: str | None, modules: Sequence[str]) -> None:
+def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence[str] = ()) -> None:
+    from assay.redact import secrets_in_text
+
     problems = []
+    if any(secrets_in_text(one) for one in options):
+        what = (
+            "it has a credential, which the image's history would keep; "
+            "mount a file with it during the build: --volume ~/.netrc:/root/.netrc:ro"
+        )
+        problems.append(Problem("--", what))
     if not _TAG.fullmatch(tag):
         problems.append(Problem("--tag", f"{tag!r} is not a name of an image, like lab/resnet50:1"))
     if push is not None and not _REFERENCE.fullmatch(push):

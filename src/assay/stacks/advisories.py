@@ -1,12 +1,14 @@
 """Known vulnerabilities of packages, from files in the OSV format: nothing is asked of a service.
 
 Source: https://ossf.github.io/osv-schema/. The files are those of OSV's export for PyPI: `all.zip`, a folder
-of `<id>.json`, or one such file. Withdrawn advisories are skipped.
+of `<id>.json`, or one such file. Withdrawn advisories are skipped. One that doesn't say in versions what it
+affects is taken to affect every version of its package.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from assay.inputs import read_whole, reading
 
 _LARGEST_ENTRY_BYTES: Final = 16 << 20
 _MOST_ENTRIES: Final = 200_000
+_BOUNDS: Final = ("introduced", "fixed", "last_affected")
+_ID: Final = re.compile(r"[!-~]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class AdvisoryDatabase:
 
     @classmethod
     def read(cls, path: Path) -> AdvisoryDatabase:
-        """From a zip, a folder or a file. Raises InputError if it can't be read or has no advisory."""
+        """From a zip, a folder or a file. Raises InputError if it can't be read or has none for PyPI."""
         entries: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
         count = 0
         for entry in _entries(path):
@@ -66,8 +70,9 @@ class AdvisoryDatabase:
                     about = affected.get("package", {})
                     if about.get("ecosystem") == "PyPI" and "name" in about:
                         entries.setdefault(canonicalize_name(about["name"]), []).append((entry, affected))
-        if not count:
-            raise InputError([Problem(str(path), "it has no advisory: an empty database would find nothing")])
+        if not entries:
+            what = f"none of its {count:,} advisories is for PyPI" if count else "it has no advisory"
+            raise InputError([Problem(str(path), f"{what}: such a database would find nothing")])
         return cls(entries, count)
 
     def of(self, versions: Mapping[str, str]) -> list[Advisory]:
@@ -119,8 +124,8 @@ def _json(where: str, text: bytes) -> Any:
 
 def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
     def check(plain: Any) -> Mapping[str, Any]:
-        if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
-            raise InputError([Problem(where, "not an advisory in the OSV format: it has no id")])
+        if not isinstance(plain, dict) or not _ID.fullmatch(str(plain.get("id", ""))):
+            raise InputError([Problem(where, "not an advisory in the OSV format: it has no id of one word")])
         affected = plain.get("affected", [])
         if not isinstance(affected, list) or not all(isinstance(one, dict) for one in affected):
             raise InputError([Problem(where, "`affected` is not a list of tables")])
@@ -131,15 +136,32 @@ def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
 
 
 def _affects(affected: Mapping[str, Any], version: str) -> bool:
-    """Whether a version is listed or within a range. Source: the schema's "evaluation" algorithm."""
+    """Whether a version is listed or within a range, or may be. Source: the schema's "evaluation"."""
+    if not _is_readable(affected):
+        return True
     try:
         own = Version(version)
     except InvalidVersion:
         return version in affected.get("versions", ())
     if any(_is(own, text) for text in affected.get("versions", ())):
         return True
-    ranges = (one for one in affected.get("ranges", ()) if one.get("type") == "ECOSYSTEM")
-    return any(_within(one.get("events", ()), own) for one in ranges)
+    return any(_within(events, own) for events in _ranges(affected))
+
+
+def _ranges(affected: Mapping[str, Any]) -> list[Any]:
+    """The events of each range of versions; those of commits say nothing about versions."""
+    return [one.get("events", ()) for one in affected.get("ranges", ()) if one.get("type") == "ECOSYSTEM"]
+
+
+def _is_readable(affected: Mapping[str, Any]) -> bool:
+    """Whether it says which versions it affects, in versions that Python packages can have."""
+    ranges = _ranges(affected)
+    bounds = [event.get(kind) for events in ranges for event in events for kind in _BOUNDS if kind in event]
+    try:
+        all(Version(text) for text in bounds)
+    except (InvalidVersion, TypeError):
+        return False
+    return bool(affected.get("versions") or bounds)
 
 
 def _is(own: Version, text: str) -> bool:
@@ -177,8 +199,11 @@ def _version(text: str) -> Version:
 
 
 def _advisory(entry: Mapping[str, Any], affected: Mapping[str, Any], name: str, version: str) -> Advisory:
-    events = [event for one in affected.get("ranges", ()) for event in one.get("events", ())]
-    fixed = sorted({event["fixed"] for event in events if "fixed" in event}, key=_version)
-    summary = str(entry.get("summary") or entry.get("details") or "").splitlines()[:1]
-    aliases = tuple(map(str, entry.get("aliases", ())))
-    return Advisory(str(entry["id"]), aliases, name, version, "".join(summary)[:200], tuple(fixed))
+    said = " ".join(str(entry.get("summary") or entry.get("details") or "").splitlines()[:1])[:200]
+    fixed: set[str] = set()
+    if _is_readable(affected):
+        fixed = {event["fixed"] for events in _ranges(affected) for event in events if "fixed" in event}
+    else:
+        said = f"which versions it affects can't be read, so maybe this one: {said}"
+    aliases = tuple(" ".join(str(one).split()) for one in entry.get("aliases", ()))
+    return Advisory(str(entry["id"]), aliases, name, version, said, tuple(sorted(fixed, key=_version)))

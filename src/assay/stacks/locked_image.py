@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from assay.errors import InputError, Problem
-from assay.redact import secrets_in
+from assay.redact import secrets_in, secrets_in_text
 from assay.stacks import payload
 from assay.stacks.image import (
     DEFAULT_BASE,
@@ -220,7 +220,7 @@ def _wrong_settings(settings: Mapping[str, str]) -> Iterator[Problem]:
     for name, value in settings.items():
         if not _VARIABLE.fullmatch(name) or not value.isprintable():
             yield Problem("--env", f"{name!r}={value!r} is not a variable; write NAME=VALUE, on one line")
-        elif secrets_in({name: value}):
+        elif secrets_in({name: value}) or secrets_in_text(value):
             yield Problem(
                 "--env", f"{name} looks like a secret, and an image shows its variables to everybody"
             )
