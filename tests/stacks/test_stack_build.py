@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 
 import custom_resources
 from assay.api.stack_builds import build_stack, render_build
-from assay.errors import HostError, InputError
+from assay.errors import EXIT_INPUT, HostError, InputError
 from assay.shell import CommandTimeoutError
 from command_line import assay as typed
 from conftest import require
@@ -144,6 +144,25 @@ def test_a_file_without_a_base_or_with_a_credential_is_refused(file: Path, text:
     file.write_text(text)
     with pytest.raises(InputError, match=said):
         render_build(file, "openshift", name="stack")
+
+
+def test_a_file_that_copies_can_not_be_built_on_a_cluster(file: Path) -> None:
+    file.write_text("FROM a AS b\nFROM c\nCOPY --from=b /x /x\nCOPY src /src\n")
+    with pytest.raises(InputError, match="'COPY src /src': the cluster has no directory to copy from"):
+        render_build(file, "openshift", name="stack")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--render", "openshift", "--timeout", "1s", "--no-tls-verify", "--", "--pull"], 3),
+        (["--namespace", "lab", "--push-login", "login"], 2),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(file: Path, words: list[str], named: int) -> None:
+    done = typed(file.parent, "stack", "build", str(file), "--tag", "stack", *words)
+    assert done.returncode == EXIT_INPUT
+    assert done.stderr.count("it has no effect") == named
 
 
 def test_a_build_argument_with_a_credential_is_refused(file: Path) -> None:

@@ -25,6 +25,7 @@ _REFERENCE: Final = re.compile(
 )
 _TAG: Final = re.compile(r"[a-z0-9][\w./:-]*")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_COPIES: Final = re.compile(r"(?mi)^[ \t]*(?:COPY|ADD)[ \t](?!.*--from=)(?!.*<<)(?!.*https?://).*")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 Platform = Literal["openshift", "kubernetes"]
 
@@ -126,6 +127,9 @@ def render_build(
 
     text = _text(Path(file))
     _check(name, push, modules)
+    if copies := _COPIES.search(text):
+        what = f"{copies[0].strip()!r}: the cluster has no directory to copy from; let RUN fetch or write it"
+        raise InputError([Problem(str(file), what)])
     for option, value in (("--tag", name), ("--push-login", secret), ("--namespace", namespace)):
         if value is not None and not _OBJECT_NAME.fullmatch(value):
             raise InputError([Problem(option, f"{value!r} is not a name in Kubernetes: a-z, 0-9 and '-'")])

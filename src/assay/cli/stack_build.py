@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from assay.cli import options
-from assay.errors import EXIT_OK, EXIT_WORSE
+from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
     from assay.api.stack_builds import BuiltStack
 
 _STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
+# options without effect on objects, and on a build here
+_HERE = {
+    "engine": "--engine",
+    "tls_verify": "--no-tls-verify",
+    "context": "--context",
+    "timeout_s": "--timeout",
+    "build_options": "--",
+}
+_ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
 
 
 @click.command()
@@ -106,6 +116,7 @@ def command(
     """
     from assay.api import stack_builds
 
+    _need_effect(_HERE if render else _ELSEWHERE, "with" if render else "without")
     if render is not None:
         from assay.launch.kubernetes.manifests import as_yaml
 
@@ -144,6 +155,15 @@ def command(
         for line in _lines(built, push):
             click.echo(line)
     sys.exit(EXIT_OK if built.test.passed else EXIT_WORSE)
+
+
+def _need_effect(without: Mapping[str, str], how: str) -> None:
+    """Raises InputError with each option that was given and would do nothing."""
+    asked = click.get_current_context()
+    given = [asked.get_parameter_source(name) is not ParameterSource.DEFAULT for name in without]
+    named = [label for label, is_given in zip(without.values(), given, strict=True) if is_given]
+    if named:
+        raise InputError([Problem(name, f"it has no effect {how} --render; leave it out") for name in named])
 
 
 def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ from assay.errors import InputError
 from assay.launch.kubernetes import patch, quantities
 from assay.launch.kubernetes.choose import BUILT_IN, choose
 from assay.launch.kubernetes.kinds import KINDS, Ending
-from assay.launch.kubernetes.manifests import render
+from assay.launch.kubernetes.manifests import as_yaml, render
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import MEETING_PORT
 from assay.launch.kubernetes.payload import MOST_PARTS, PART_BYTES
@@ -135,6 +135,14 @@ def test_the_manifest_of_one_pod_is_the_one_on_file() -> None:
 def test_the_manifest_with_every_option_is_the_one_on_file() -> None:
     text = render(job("16x1x2"), system(**FULL), KINDS["job"]).yaml()
     assert stable(text) == (GOLDEN / "every_option.yaml").read_text()
+
+
+def test_a_text_that_yaml_1_1_takes_for_something_else_is_in_quotation_marks() -> None:
+    """kubectl reads `no` as false, which no variable can be."""
+    values = ["y", "No", "on", "off", "1:20", "null", "1e3", "plain"]
+    text = as_yaml([{"values": values}])
+    written = [line.strip(" -") for line in text.splitlines()[1:]]
+    assert written == ["'y'", "'No'", "'on'", "'off'", "'1:20'", "'null'", "'1e3'", "plain"]
 
 
 @pytest.mark.parametrize("kind", long_but(2, [*KINDS]))

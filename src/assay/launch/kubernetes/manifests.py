@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any, Final
 
 from assay.errors import OptionsError
 from assay.launch import job_spec
@@ -13,6 +15,9 @@ from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import TOKEN, Manifest, Order, name_of
 from assay.records import Job
+
+_YAML_1_1: Final = re.compile(r"(?i)y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+"""Truths and base 60, which are texts in YAML 1.2."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +46,22 @@ def as_yaml(objects: Iterable[Manifest]) -> str:
     yaml.representer.ignore_aliases = lambda _value: True  # a label that two objects share is written twice
     yaml.width = 1 << 30  # a folded command can't be copied
     yaml.indent(mapping=2, sequence=4, offset=2)
-    out, documents = StringIO(), [*objects]
+    out, documents = StringIO(), _quoted([*objects])
     walk_tree(documents)  # multi-line texts as blocks
     yaml.dump_all(documents, out)
     return out.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """The same; texts that kubectl, which reads YAML 1.1, takes for something else are in quotation marks."""
+    from ruamel.yaml.scalarstring import SingleQuotedScalarString
+
+    if isinstance(value, Mapping):
+        return {key: _quoted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_quoted(item) for item in value]
+    is_other = isinstance(value, str) and _YAML_1_1.fullmatch(value)
+    return SingleQuotedScalarString(value) if is_other else value
 
 
 def render(job: Job, options: KubernetesSystem, kind: JobKind) -> Manifests:
