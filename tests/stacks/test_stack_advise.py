@@ -248,7 +248,7 @@ def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, in
     done = assay_says("fastmath", "--runs", tmp_path / "runs")
     assert done.exit_code == 3, done.output
     assert done.stderr.startswith("Nothing measured on AMD EPYC")
-    assert "fastmath 2.0: not measured" in done.stderr
+    assert "fastmath 2.0: uv's choice, by no measurement" in done.stderr
     assert "To measure them here: assay stack explore FILE" in done.stderr
     assert "fastmath==2.0" in done.stdout
 
@@ -277,6 +277,18 @@ def test_stable_takes_what_worked_in_several_sessions_without_a_failure(
     assert latest.exit_code == 1
     assert "These versions are known to fail here" in latest.stderr
     assert "crashes (matmul 1x1)" in latest.stderr
+
+
+def test_what_was_measured_and_does_not_decide_is_not_called_unmeasured(
+    tmp_path: Path, index: PackageIndex
+) -> None:
+    store.update(tmp_path / "runs", results({"new": FAST, "old": SLOW}, sessions=1))
+    words = ("--goal", "stable", "--max-age", "10000d", "--runs", tmp_path / "runs")
+    done = assay_says("fastmath", *words)
+    assert done.exit_code == 3, done.output
+    assert done.stderr.startswith("No measurement decides on")
+    assert "fastmath 2.0: uv's choice, by no measurement" in done.stderr
+    assert "in 1 session" in done.stderr
 
 
 def test_testing_takes_a_pre_release_and_latest_does_not(tmp_path: Path, index: PackageIndex) -> None:

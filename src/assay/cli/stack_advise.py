@@ -176,7 +176,7 @@ def _write(found: StackAdvice, directory: Path, containerfile: str | None) -> No
 def _lines(found: StackAdvice) -> Iterator[str]:
     yield _headline(found)
     for choice in found.packages:
-        why = "measured" if choice.measured else "not measured"
+        why = "as measured" if choice.measured else "uv's choice, by no measurement"
         withdrawn = (
             f"; ! withdrawn by its author (yanked): {choice.yanked}" if choice.yanked is not None else ""
         )
@@ -204,7 +204,8 @@ def _headline(found: StackAdvice) -> str:
         return f"For {found.goal} on {found.hardware}, install {versions}."
     match found.goal:
         case "performance" | "stable":
-            return f"Nothing measured on {found.hardware}: uv's newest versions, not advice for {found.goal}."
+            what = "No measurement decides" if found.evidence.candidates else "Nothing measured"
+            return f"{what} on {found.hardware}: uv's newest versions, not advice for {found.goal}."
         case "security":
             return f"The newest versions without a known vulnerability: {versions}."
         case _:
