@@ -73,8 +73,9 @@ def results(folder: Path, system: dict[str, Any], shape: str = "1x2") -> tuple[f
     assert done.exit_code == 0, done.output
     logs = sorted((folder / "runs").glob("*/*/*/attempt-1/logs/rank-*.log"))
     (reading,) = (folder / "runs").glob("*/*/*/attempt-1/reading.json")
-    (rate,) = json.loads(reading.read_text())["reading"]["measurements"]
-    return rate["value"], [log.read_text().splitlines()[-1] for log in logs]
+    figures = json.loads(reading.read_text())["reading"]["measurements"]
+    (rate,) = (one["value"] for one in figures if one["metric"] == "rate")
+    return rate, [log.read_text().splitlines()[-1] for log in logs]
 
 
 @pytest.mark.podman
