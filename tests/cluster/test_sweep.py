@@ -237,9 +237,9 @@ def test_pairs_are_shown_as_a_matrix_with_what_they_cannot_tell() -> None:
     )
     pairs = judged_pairs(together)
     assert pairs is not None
-    said = shown(sweep_terminal.pairs(pairs.ratios, pairs.blame))
+    said = shown(sweep_terminal.pairs(pairs))
     assert "a      ·  0.889  1.000" in said
-    assert "unknown: a node has 2 partners" in said
+    assert "unknown: pairs: there are 3; from 8 on" in said
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def test_a_suite_of_one_command_imports_no_other_workload_and_for_values_that_ar
     assert not imported & {"numpy", "scipy"}
     assert {name for name in imported if name.startswith("assay.workloads.")} == {
         "assay.workloads.command",
+        "assay.workloads.every_run",
         "assay.workloads.frames",
         "assay.workloads.program",
         "assay.workloads.staged_data",

@@ -67,7 +67,7 @@ def test_gpu_burn_runs_where_it_lies_and_its_medians_are_figures(tmp_path: Path)
     given = {"seconds": 7, "precision": "double", "tensor_cores": True, "memory_percent": 50}
     done, found = assay_run(tmp_path, "gpu-burn", program=program, **given)
     assert done.exit_code == 0, done.output
-    figures = {(m["metric"], m["labels"]["gpu"]): m["value"] for m in found["measurements"]}
+    figures = {(m["metric"], m["labels"].get("gpu")): m["value"] for m in found["measurements"]}
     assert figures["flop_rate", 0] == pytest.approx(4819e9)
     assert figures["temperature", 1] == 60
     assert f"called: -d -tc -m 50% 7 in {tmp_path}/bin" in log_of(tmp_path)
