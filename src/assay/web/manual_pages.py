@@ -117,12 +117,16 @@ def _rendered(name: str) -> tuple[str, str]:
 
 
 def _size_of(target: str) -> dict[str, str | int | float]:
-    """Width and height of a PNG picture of the documentation, so that nothing moves when it arrives."""
-    if not target.startswith("/docs/") or not target.endswith(".png"):
+    """Width and height of a picture of the documentation, so that nothing moves when it arrives."""
+    if not target.startswith("/docs/") or not target.endswith((".png", ".svg")):
         return {}
-    head = _file(target.removeprefix("/docs/")).read_bytes()[:24]  # signature, then the header's sizes
-    width, height = struct.unpack(">II", head[16:24])
-    return {"width": width, "height": height}
+    picture = _file(target.removeprefix("/docs/")).read_bytes()
+    if target.endswith(".svg"):
+        box = re.search(rb'viewBox="\S+ \S+ (\d+)\S* (\d+)', picture)
+        width, height = (int(box[1]), int(box[2])) if box else (0, 0)
+    else:
+        width, height = struct.unpack(">II", picture[16:24])  # after the signature, the header's sizes
+    return {"width": width, "height": height} if width else {}
 
 
 def _target(page_name: str, link: str) -> str:
