@@ -83,15 +83,19 @@ def test_stacks_that_runs_have_observed_are_bisected_by_the_names_of_these_runs(
         argv += ["--find-links", str(folder / "wheels"), f"alpha=={version}", f"beta=={version}"]
         subprocess.run(argv, check=True, capture_output=True)
     systems = "".join(
-        f"{name}: {{launcher: local, python: {folder / name / 'bin/python'}, env: {{PACE: {name}}}}}\n"
-        for name in ("old", "new")
+        f"{name}: {{launcher: local, python: {folder / name / 'bin/python'}, env: {{OMP_PLACES: {place}}}}}\n"
+        for name, place in (("old", "cores"), ("new", "threads"))
     )
     (folder / "systems.yaml").write_text(systems)
     compared = folder / "compared.yaml"
     compared.write_text(SUITE.replace("suite: pace", "suite: compared\nsystems: [old, new]\nrepeats: 3"))
     run(compared, runs=folder / "runs")
     found = _bisect(folder, _request(folder, good="compared:old", bad="compared:new"))
-    assert sorted(found.plan.names) == ["PACE old → new", "alpha 1.0 → 2.0", "beta 1.0 → 2.0"]
+    assert sorted(found.plan.names) == [
+        "OMP_PLACES cores → threads",
+        "alpha 1.0 → 2.0",
+        "beta 1.0 → 2.0",
+    ]
     assert _culprits(found) == ["beta 1.0 → 2.0"]
     (culprit,) = found.lines[0].search.culprits
     assert culprit.confirmed is not None
