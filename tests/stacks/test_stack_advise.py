@@ -29,7 +29,7 @@ from assay.records import (
     StackWorkload,
 )
 from assay.stacks.advice import Evidence, front, gather
-from assay.stacks.advisories import AdvisoryDatabase
+from assay.stacks.advisories import AdvisoryDatabase, advisory_of
 from assay.stacks.predictions import series_of
 from assay.stacks.resolving import requirements_of
 from assay.workloads.every_run import PEAK_RSS
@@ -355,6 +355,12 @@ def test_what_the_index_says_of_vulnerabilities_excludes_and_flags(
     secure = assay_says(*words, "--goal", "security")
     assert secure.exit_code == 0, secure.output
     assert "fastmath==1.0" in secure.stdout
+
+
+def test_the_text_of_an_advisory_stays_on_one_line() -> None:
+    entry = {"id": "X\n1", "aliases": ["CVE-1\nnone known"], "details": "reads\nany file"}
+    found = advisory_of(entry, "torch", "2.0", ())
+    assert (found.id, found.aliases, found.summary) == ("X 1", ("CVE-1 none known",), "reads")
 
 
 def test_an_index_that_says_nothing_of_vulnerabilities_is_an_error(

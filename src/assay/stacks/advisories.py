@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -40,6 +40,18 @@ class Advisory:
     version: str
     summary: str
     fixed: tuple[str, ...]
+
+
+def advisory_of(
+    entry: Mapping[str, Any], name: str, version: str, fixed: Iterable[str], note: str = ""
+) -> Advisory:
+    """An entry of a database or an index; its text is foreign, so it stays on one line.
+
+    note  precedes the summary
+    """
+    summary = " ".join(str(entry.get("summary") or entry.get("details") or "").splitlines()[:1])[:200]
+    aliases = tuple(" ".join(str(one).split()) for one in entry.get("aliases") or ())
+    return Advisory(" ".join(str(entry["id"]).split()), aliases, name, version, note + summary, tuple(fixed))
 
 
 class AdvisorySource(Protocol):
@@ -199,11 +211,8 @@ def _version(text: str) -> Version:
 
 
 def _advisory(entry: Mapping[str, Any], affected: Mapping[str, Any], name: str, version: str) -> Advisory:
-    said = " ".join(str(entry.get("summary") or entry.get("details") or "").splitlines()[:1])[:200]
-    fixed: set[str] = set()
-    if _is_readable(affected):
-        fixed = {event["fixed"] for events in _ranges(affected) for event in events if "fixed" in event}
-    else:
-        said = f"which versions it affects can't be read, so maybe this one: {said}"
-    aliases = tuple(" ".join(str(one).split()) for one in entry.get("aliases", ()))
-    return Advisory(str(entry["id"]), aliases, name, version, said, tuple(sorted(fixed, key=_version)))
+    if not _is_readable(affected):
+        note = "which versions it affects can't be read, so maybe this one: "
+        return advisory_of(entry, name, version, (), note)
+    fixed = {event["fixed"] for events in _ranges(affected) for event in events if "fixed" in event}
+    return advisory_of(entry, name, version, sorted(fixed, key=_version))

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from assay.errors import HostError, InputError
-from assay.stacks.advisories import Advisory
+from assay.stacks.advisories import Advisory, advisory_of
 
 _TIMEOUT_S: Final = 20.0
 _LARGEST_BYTES: Final = 64 << 20  # a version's JSON lists the project's releases on some indexes
@@ -68,7 +68,11 @@ class IndexAdvisories:
         listed = plain.get("vulnerabilities") if isinstance(plain, dict) else None
         if not isinstance(listed, list) or not all(isinstance(one, dict) and "id" in one for one in listed):
             raise _silent(name, version, f"{address} has no list of vulnerabilities")
-        return tuple(_advisory(one, name, version) for one in listed if not one.get("withdrawn"))
+        return tuple(
+            advisory_of(one, name, version, map(str, one.get("fixed_in") or ()))
+            for one in listed
+            if not one.get("withdrawn")
+        )
 
 
 def _public(version: str) -> str:
@@ -83,16 +87,4 @@ def _silent(name: str, version: str, why: str) -> HostError:
     return HostError(
         f"{why}\nwhether {name} {version} has known vulnerabilities is unknown: the package index does not "
         "say; name a database with --advisories all.zip"
-    )
-
-
-def _advisory(entry: Mapping[str, Any], name: str, version: str) -> Advisory:
-    summary = str(entry.get("summary") or entry.get("details") or "").splitlines()[:1]
-    return Advisory(
-        id=str(entry["id"]),
-        aliases=tuple(map(str, entry.get("aliases") or ())),
-        package=name,
-        version=version,
-        summary="".join(summary)[:200],
-        fixed=tuple(map(str, entry.get("fixed_in") or ())),
     )
