@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from assay.analyse.mlperf.score import ScoredSet
     from assay.logs.result_sets import ResultSet
     from assay.records import InferenceRun
+    from assay.store.layout import FileStamp
 
 Progress = Callable[[int, int], None]
 """Takes the number of sets read so far and in total."""
@@ -186,7 +187,8 @@ def score_result_set(found: ResultSet, round_: str | None = None) -> ScoredSet:
     round_  for logs that don't state it
     """
     around = repr((found.name, found.system_facts, found.scaling_factor, found.problems))
-    return _scored(_StampedSet(around, tuple(map(_stamp, found.files)), found), round_)
+    stamps = tuple((str(log), _stamp(log)) for log in found.files)
+    return _scored(_StampedSet(around, stamps, found), round_)
 
 
 @dataclass(frozen=True)
@@ -194,16 +196,17 @@ class _StampedSet:
     """A set that is equal to itself only while its logs and what is around them stay as they are."""
 
     around: str
-    logs: tuple[tuple[str, int, int, int], ...]
+    logs: tuple[tuple[str, FileStamp | None], ...]
     found: ResultSet = field(compare=False)
 
 
-def _stamp(log: Path) -> tuple[str, int, int, int]:
+def _stamp(log: Path) -> FileStamp | None:
+    from assay.store.layout import file_stamp
+
     try:
-        status = log.stat()
+        return file_stamp(log)
     except OSError:  # reading it says why
-        return str(log), 0, 0, 0
-    return str(log), status.st_ino, status.st_size, status.st_ctime_ns
+        return None
 
 
 @lru_cache(maxsize=1024)  # more than a round has
