@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -108,13 +109,17 @@ def _slow_in_sweeps(
     from assay.api.sweep_pages import slow_systems
     from assay.cluster.sweep import NODES
 
-    begun = {entry.session: entry.at for one in found if one.suite == NODES for entry in one.entries}
+    entries = [entry for one in found if one.suite == NODES for entry in one.entries]
+    begun = {entry.session: entry.at for entry in entries}
+    counts = Counter[str]()
+    for entry in entries:
+        counts[entry.session] += len(entry.results)
     slow: dict[str, Mapping[str, str] | InputError] = {}
     runs = 0
     for session in sorted(begun, key=begun.__getitem__, reverse=True):
         if runs > MOST_SWEPT:
             break
-        runs += sum(len(entry.results) for one in found for entry in one.entries if entry.session == session)
+        runs += counts[session]
         try:
             slow[session] = slow_systems(f"{NODES}/{session}", runs_dir)
         except InputError as error:  # of this session; the history has others
