@@ -13,6 +13,7 @@ from assay.api.runs import run
 from assay.api.stack_bisections import BisectionResult, BisectLimits, BisectRequest, bisect_stacks
 from assay.errors import InputError
 from assay.stacks import uv
+from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 
 SUITE = """\
@@ -109,9 +110,9 @@ def test_a_python_that_makes_it_slower_is_named(folder: Path) -> None:
         [uv.program(), "python", "list", "--only-installed"], capture_output=True, text=True, check=True
     )
     every = [uv.find_python(line.split()[1]) for line in listed.stdout.splitlines()]
-    other = next((one for one in every if one.version != here.version), None)
-    if other is None:
-        pytest.skip("only one Python is installed")
+    others = [one for one in every if one.version != here.version]
+    require("pythons", bool(others), "only one Python is installed")
+    other = others[0]
     for version in ("1.0", "2.0"):
         _beta(folder, version, slow=other.version)
     found = _bisect(folder, _request(folder, pythons=(here.path, other.path)))
