@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +24,10 @@ from ruamel.yaml import YAML
 
 import custom_resources
 from assay.api.stack_builds import build_stack, render_build
-from assay.errors import EXIT_INPUT, HostError, InputError
+from assay.errors import EXIT_INPUT, EXIT_INTERRUPTED, HostError, InputError
 from assay.shell import CommandTimeoutError
+from assay.stacks import smoke_test
+from assay.stacks.engines import ENGINES, build
 from command_line import assay as typed
 from conftest import require
 from containers import ULIMITS
@@ -205,6 +210,17 @@ def test_an_image_that_fails_the_test_does_not_take_the_tag(file: Path, bin_fold
     assert done.returncode == 1
     assert f"Don't use {IMAGE_ID[:12]}: it does not work as an arbitrary user." in done.stdout
     assert calls(podman, "tag") == []
+    assert calls(podman, "rmi") == [f"rmi --no-prune {IMAGE_ID}"]
+    typed(file.parent, "stack", "build", str(file), "--tag", "lab/stack:1", "--keep-failed")
+    assert len(calls(podman, "rmi")) == 1
+
+
+def test_layers_from_another_build_stay_when_a_step_fails(file: Path, bin_folder: Path) -> None:
+    cached = f"echo '--> Using cache {IMAGE_ID}'; echo '--> {IMAGE_ID[:11]}'"
+    podman = fake_engine(bin_folder, build=f"{cached}; exit 1")
+    with pytest.raises(HostError, match="podman can't build"):
+        build_stack(file, tag="lab/stack:1")
+    assert calls(podman, "rmi") == []
 
 
 # For real ------------------------------------------------------------------------------------------------
@@ -324,6 +340,70 @@ def test_a_build_that_fails_or_hangs_is_ended_with_its_last_lines(file: Path, en
     file.write_text(f"FROM {BASE}\nRUN sleep 600\n")
     with pytest.raises(CommandTimeoutError, match="not finished within 5 s"):
         build_stack(file, tag=tag, modules=["json"], timeout_s=5)
+
+
+def pids(word: str) -> list[int]:
+    """Processes of this machine, those in containers too, that have this word in their command lines."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["podman", "buildah"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_build_that_is_stopped_leaves_no_process_and_no_file(
+    engine: str, number: signal.Signals, file: Path, engines: None
+) -> None:
+    require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
+    temporary = file.parent / "tmp"
+    temporary.mkdir()
+    lasting = f"{600 + os.getpid()}.{number.value}"  # no other test sleeps for this long
+    file.write_text(f"FROM {BASE}\nRUN sleep {lasting}; sleep {lasting}\n")
+    words = ["stack", "build", str(file), "--tag", "localhost/assay-test/never:1", "--engine", engine]
+    with subprocess.Popen(
+        [sys.executable, "-m", "assay", *words],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as build:
+        while build.poll() is None and not pids(lasting):
+            time.sleep(0.1)
+        build.send_signal(number)
+        output, _ = build.communicate(timeout=300)
+    assert (build.returncode, b"interrupted" in output) == (EXIT_INTERRUPTED, True), output
+    assert pids(lasting) == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["podman", "buildah"])
+def test_a_test_that_hangs_leaves_no_process_and_no_container(
+    engine: str, file: Path, engines: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
+    file.write_text(SMALL)
+    lasting = f"{600 + os.getpid()}.5"
+    monkeypatch.setattr(smoke_test, "argv", lambda *_: ["sleep", lasting])
+    monkeypatch.setattr(smoke_test, "_TO_START_S", 0.0)
+    chosen = ENGINES[engine]
+    image, layers = build(chosen, file, context=None, options=(), on_line=print, timeout_s=300)
+    try:
+        with pytest.raises(CommandTimeoutError):
+            smoke_test.run(chosen, image, (), 8.0)
+        assert pids(lasting) == []
+        tags = chosen.tags()
+        assert image in tags
+    finally:
+        chosen.discard(layers)
+    if not layers.cached:
+        assert image not in chosen.tags(), "no container holds it"
 
 
 @pytest.mark.podman

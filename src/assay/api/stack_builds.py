@@ -14,7 +14,7 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.stacks.engines import LocalImage
+    from assay.stacks.engines import BuildEngine, LocalImage
     from assay.stacks.smoke_test import SmokeTest
 
 DEFAULT_TIMEOUT_S: Final = 3600.0
@@ -57,23 +57,28 @@ def build_stack(
     modules: Sequence[str] = (),
     options: Sequence[str] = (),
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    keep_failed: bool = False,
     on_line: Callable[[str], None] | None = None,
 ) -> BuiltStack:
     """Build a container file, run the smoke test in the image, and tag and push it if that passes.
 
     What is tested, tagged and pushed is the image that was built, whoever else builds for the same tag.
 
-    engine    podman or buildah; it has the credentials of registries
-    push      `registry/name[:tag]`; the tag is the beginning of the image's ID by default
-    context   a directory that the file may copy from; default: none
-    modules   must be importable; default: those that the file checks, else one of each package that no
-              other package requires
-    options   further options of the engine's `build`
-    on_line   receives each line of the engine's output
+    engine       podman or buildah; it has the credentials of registries
+    push         `registry/name[:tag]`; the tag is the beginning of the image's ID by default
+    context      a directory that the file may copy from; default: none
+    modules      must be importable; default: those that the file checks, else one of each package that no
+                 other package requires
+    options      further options of the engine's `build`
+    keep_failed  leave what was built before a step or the test failed
+    on_line      receives each line of the engine's output
+
+    SIGTERM and SIGHUP end it as Ctrl-C does, with everything that it started; the same call continues there.
 
     Raises InputError if something can't be used as written; HostError if the engine fails, with its last
     lines, or if it takes longer than `timeout_s`.
     """
+    from assay.run.stopping import terminable
     from assay.stacks import engines, smoke_test
 
     path, text = Path(file), _text(Path(file))
@@ -82,28 +87,49 @@ def build_stack(
     if chosen is None:
         raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
     began, say = time.monotonic(), on_line or _silent
-    image_id = engines.build(
-        chosen,
-        path,
-        context=None if context is None else Path(context),
-        options=options,
-        on_line=say,
-        timeout_s=timeout_s,
-    )
-    built_s = time.monotonic() - began
-    image = chosen.image(image_id)
-    test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
-    pushed = None
-    if test.passed:
+    with terminable():
+        try:
+            image_id, layers = engines.build(
+                chosen,
+                path,
+                context=None if context is None else Path(context),
+                options=options,
+                on_line=say,
+                timeout_s=timeout_s,
+            )
+        except engines.BuildFailedError as error:
+            if not keep_failed:
+                chosen.discard(error.layers)
+            raise
+        built_s = time.monotonic() - began
+        image = chosen.image(image_id)
+        test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
+        if not test.passed:
+            if not keep_failed:
+                chosen.discard(layers)
+            return BuiltStack(tag, image, test, None, built_s)
         engines.name_image(chosen, image_id, tag)
-    if push is not None and test.passed:
-        match = _REFERENCE.fullmatch(push)
-        reference = push if match is None or match["tag"] else f"{push}:{image_id[:12]}"
-        digest = engines.push(
-            chosen, image_id, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s
-        )
-        pushed = f"{reference.rpartition(':')[0]}@{digest}"
-    return BuiltStack(tag, image, test, pushed, built_s)
+        pushed = None if push is None else _push(chosen, image_id, push, verify_tls, say, timeout_s)
+        return BuiltStack(tag, image, test, pushed, built_s)
+
+
+def _push(
+    engine: BuildEngine,
+    image_id: str,
+    push: str,
+    verify_tls: bool,
+    say: Callable[[str], None],
+    timeout_s: float,
+) -> str:
+    """Push an image; its name with its digest."""
+    from assay.stacks import engines
+
+    match = _REFERENCE.fullmatch(push)
+    reference = push if match is None or match["tag"] else f"{push}:{image_id[:12]}"
+    digest = engines.push(
+        engine, image_id, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s
+    )
+    return f"{reference.rpartition(':')[0]}@{digest}"
 
 
 def render_build(

@@ -25,6 +25,7 @@ _HERE = {
     "tls_verify": "--no-tls-verify",
     "context": "--context",
     "timeout_s": "--timeout",
+    "keep_failed": "--keep-failed",
     "build_options": "--",
 }
 _ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
@@ -70,6 +71,11 @@ _ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
     help="End a build, a test or a push that takes longer.",
 )
 @click.option(
+    "--keep-failed",
+    is_flag=True,
+    help="Keep the layers that were built before a step or the test failed.",
+)
+@click.option(
     "--render",
     type=click.Choice(["openshift", "kubernetes"]),
     help="Build nothing; print a BuildConfig and an ImageStream, or a Job, that build on a cluster.",
@@ -91,6 +97,7 @@ def command(
     context: Path | None,
     modules: tuple[str, ...],
     timeout_s: float,
+    keep_failed: bool,
     render: str | None,
     namespace: str | None,
     push_login: str | None,
@@ -99,9 +106,9 @@ def command(
     """Build the image of a container file, test it, and push it.
 
     The test runs in the image as a user ID that nobody has, with group 0, as OpenShift does: the modules can
-    be imported, and HOME is writable. An image that fails is neither tagged nor pushed. What follows `--` is
-    for the engine's `build`. A build that was stopped continues with the same command, from the engine's
-    layers.
+    be imported, and HOME is writable. An image that fails is neither tagged nor pushed, and is removed. What
+    follows `--` is for the engine's `build`. A build that was stopped, or took too long, continues with the
+    same command, from the engine's layers.
 
     \b
     Examples:
@@ -112,7 +119,7 @@ def command(
 
     \b
     Exit codes: 0 built, tested, and pushed if requested; 1 the image does not pass the test; 4 FILE or an
-    option can't be used; 5 the engine or the registry failed.
+    option can't be used; 5 the engine or the registry failed; 130 stopped: run again to continue.
     """
     from assay.api import stack_builds
 
@@ -145,6 +152,7 @@ def command(
             modules=modules,
             options=build_options,
             timeout_s=timeout_s,
+            keep_failed=keep_failed,
             on_line=on_line,
         )
     if as_json:
