@@ -116,6 +116,52 @@ def test_kubernetes_gets_a_job_that_builds_tests_and_pushes(file: Path) -> None:
     assert typed(file.parent, *words).stdout == done.stdout
 
 
+def job_of(file: Path, **options: Any) -> dict[str, Any]:
+    """The Job that is rendered, which Kubernetes accepts."""
+    (_, job) = render_build(file, "kubernetes", name="stack", push="registry.lab/stack:1", **options)
+    kubernetes_validate.validate(job, "1.34", strict=True)
+    return job
+
+
+def test_a_build_on_a_cluster_has_no_token_and_no_more_rights_than_its_user_namespace_takes(
+    file: Path,
+) -> None:
+    job = job_of(file)
+    pod = job["spec"]["template"]["spec"]
+    context = pod["containers"][0]["securityContext"]
+    assert context["runAsNonRoot"]
+    assert context["capabilities"] == {"drop": ["ALL"], "add": ["SETUID", "SETGID"]}
+    assert pod["automountServiceAccountToken"] is False
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+
+
+def test_builds_of_different_files_are_different_jobs_with_one_label(file: Path) -> None:
+    first = job_of(file)["metadata"]
+    file.write_text(f"{FILE}# another\n")
+    second = job_of(file)["metadata"]
+    assert first["name"] != second["name"]
+    assert first["labels"] == second["labels"]
+    assert first["labels"]["app.kubernetes.io/name"] == "stack"
+    longest = render_build(file, "kubernetes", name="s" * 63, push="registry.lab/stack:1")
+    for one in longest:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+        assert len(one["metadata"]["name"]) <= 63
+
+
+def test_a_build_on_a_cluster_requests_what_is_wanted(file: Path) -> None:
+    wanted = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"memory": "16Gi"}}
+    assert job_of(file, **wanted)["spec"]["template"]["spec"]["containers"][0]["resources"] == wanted
+    (_, config) = render_build(file, "openshift", name="stack", **wanted)
+    need_valid(config)
+    assert config["spec"]["resources"] == wanted
+    limited = job_of(file, limits={"memory": "2Gi"})["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert limited == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+    with pytest.raises(InputError, match="--limit: memory=lots is not a resource"):
+        job_of(file, requests={"memory": "1Gi"}, limits={"memory": "lots"})
+    with pytest.raises(InputError, match="--request: cpu=4 is more than --limit cpu=2"):
+        job_of(file, requests={"cpu": "4"}, limits={"cpu": "2"})
+
+
 # What is refused -----------------------------------------------------------------------------------------
 
 
@@ -161,7 +207,7 @@ def test_a_file_that_copies_can_not_be_built_on_a_cluster(file: Path) -> None:
     ("words", "named"),
     [
         (["--render", "openshift", "--timeout", "1s", "--no-tls-verify", "--", "--pull"], 3),
-        (["--namespace", "lab", "--push-login", "login"], 2),
+        (["--namespace", "lab", "--push-login", "login", "--request", "cpu=2"], 3),
     ],
 )
 def test_an_option_without_an_effect_is_refused(file: Path, words: list[str], named: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from assay.cli import options
+from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ _HERE = {
     "keep_failed": "--keep-failed",
     "build_options": "--",
 }
-_ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
+_ELSEWHERE = {
+    "namespace": "--namespace",
+    "push_login": "--push-login",
+    "requests": "--request",
+    "limits": "--limit",
+}
 
 
 @click.command()
@@ -86,6 +91,22 @@ _ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
     metavar="NAME",
     help="Secret there with the registry's credentials, for rendered objects.",
 )
+@click.option(
+    "--request",
+    "requests",
+    multiple=True,
+    metavar="NAME=QUANTITY",
+    callback=named_values.texts,
+    help="What the rendered build requests, like memory=8Gi. [default: cpu=1, memory=4Gi]",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=QUANTITY",
+    callback=named_values.texts,
+    help="Limit of the rendered build, like memory=16Gi. [default: none]",
+)
 @options.JSON
 def command(
     file: Path,
@@ -101,6 +122,8 @@ def command(
     render: str | None,
     namespace: str | None,
     push_login: str | None,
+    requests: dict[str, str],
+    limits: dict[str, str],
     as_json: bool,
 ) -> None:
     """Build the image of a container file, test it, and push it.
@@ -135,6 +158,8 @@ def command(
             secret=push_login,
             namespace=namespace,
             modules=modules,
+            requests=requests,
+            limits=limits,
         )
         if as_json:
             options.echo_json({"schema": "assay.stack-build/1", "objects": objects})
