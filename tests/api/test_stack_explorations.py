@@ -97,6 +97,20 @@ def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observ
     assert [one.name for one in again.candidates] == [one.name for one in found.candidates]
 
 
+def test_stacks_can_be_built_without_measuring_and_measured_afterwards(spec: Path) -> None:
+    runs = spec.parent / "runs"
+    built = explore(spec, max_stacks=3, runs=runs, build_only=True)
+    assert built.sessions == ()
+    assert {one.failure for one in built.candidates} <= {None, "does not import", "does not install"}
+    assert not list((built.folder / "environments").iterdir()), "environments are removed"
+    measured = explore(spec, max_stacks=3, runs=runs)
+    assert {one.name: one.failure for one in measured.candidates} == {
+        one.name: one.failure for one in built.candidates
+    }
+    usable = [one for one in measured.candidates if not (one.failure or one.same_as)]
+    assert all(one.comparison is not None for one in usable)
+
+
 @pytest.mark.long
 def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_trial(spec: Path) -> None:
     runs = spec.parent / "runs"
