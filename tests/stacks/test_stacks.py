@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from assay import cli
 from assay.errors import InputError
 from assay.records import Task, TaskFile
 from assay.stacks import image, payload
+from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose
 from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH
 from assay.stacks.pins import closure, framework_pins, pins
@@ -97,6 +99,20 @@ def test_every_workload_and_every_base_lint_clean_and_name_every_version(tmp_pat
         assert [word for word in installed if not re.search(r"(=|-)(\d+:)?\d", word)] == []
         files.append(tmp_path / "-".join(words))
         files[-1].write_text(text)
+    assert findings(*files) == ""
+
+
+@pytest.mark.slow
+def test_the_linter_has_nothing_against_any_base_framework_and_accelerator(tmp_path: Path) -> None:
+    files = []
+    for base, framework, family in product(BASES, [*FRAMEWORKS, None], ["cpu", "cuda", "rocm"]):
+        with suppress(InputError):  # these parts do not fit
+            chosen = choose(
+                "command", base=base, framework=framework, accelerator=family, mpi=BASES[base].mpi
+            )
+            files.append(tmp_path / f"{base}-{framework}-{family}")
+            files[-1].write_text(containerfile(chosen, "a test"))
+    assert len(files) > 2 * len(BASES)
     assert findings(*files) == ""
 
 
