@@ -97,6 +97,7 @@ def test_what_a_killed_keeper_had_is_done_again_and_no_value_stays(
         assert secret not in done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, [*POINTS]))
 def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     tmp_path: Path,
@@ -128,6 +129,7 @@ def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed
         assert holding(tmp_path / "runs", secret) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, [*READ]))
 def test_no_file_holds_a_variable_any_more_once_the_keeper_has_read_them(
     tmp_path: Path,
@@ -220,6 +222,7 @@ def test_a_directory_that_no_record_names_any_more_is_found_and_removed(
         assert holding(tmp_path / "runs", secret) == []
 
 
+@pytest.mark.long
 def test_a_system_that_the_file_lacks_is_looked_at_by_the_sessions_own_copy(
     tmp_path: Path,
     value: str,  # noqa: F811
