@@ -180,6 +180,7 @@ def test_a_changed_specification_is_another_exploration(spec: Path) -> None:
         _explore(spec, 1)
 
 
+@pytest.mark.long
 def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
     spec.write_text(SPEC + "overrides: [\"absent-from-everywhere; sys_platform == 'never'\"]\n")
     found = _explore(spec)
@@ -190,6 +191,7 @@ def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
         _explore(spec)
 
 
+@pytest.mark.long
 def test_the_memory_of_a_run_can_be_what_stacks_are_ranked_by(tmp_path: Path) -> None:
     for version, size in {"1.0.0": 300, "1.1.0": 100}.items():
         make_wheel(tmp_path / "wheels", "pace", version, f"SPEED = {size}; TEXT = b'x' * {size}_000_000")

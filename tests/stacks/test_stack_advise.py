@@ -111,8 +111,11 @@ def with_memory(runs: Path, **needed_bytes: float) -> None:
 
 @pytest.mark.parametrize(
     ("old", "on_front"),
-    [(5e8, {"1.0"}), (2e9, {"2.0"}), (1.51e9, {"1.0", "2.0"})],
-    ids=["less", "more", "as much"],
+    [
+        pytest.param(2e9, {"2.0"}, id="more"),
+        pytest.param(5e8, {"1.0"}, id="less", marks=pytest.mark.long),
+        pytest.param(1.51e9, {"1.0", "2.0"}, id="as much", marks=pytest.mark.long),
+    ],
 )
 def test_a_stack_that_needs_more_memory_and_is_otherwise_equal_is_not_on_the_front(
     tmp_path: Path, index: PackageIndex, old: float, on_front: set[str]

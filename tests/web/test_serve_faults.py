@@ -124,6 +124,7 @@ def test_where_nothing_has_run_yet_pages_say_what_to_do(tmp_path: Path) -> None:
         site.stop()
 
 
+@pytest.mark.long
 def test_on_a_full_disk_pages_are_read_and_nothing_is_done_unrecorded(tmp_path: Path) -> None:
     runs, suites = tmp_path / "runs", tmp_path / "suites"
     suites.mkdir()
@@ -267,6 +268,7 @@ def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser
         second.stop()
 
 
+@pytest.mark.long
 def test_pages_are_read_where_no_index_can_be_written_and_none_is_left(tmp_path: Path) -> None:
     runs, own = tmp_path / "runs", Path("/dev/shm")
     import_table(runs, "keep")
