@@ -123,10 +123,10 @@ def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, .
         confidence = 1 - (1 - _CONFIDENCE) / max(1, len(by))
         reliability = _reliability(figures[key]) if by else None
         of = []
-        for one in by:
-            placed = _placed(figures[one], figures[key])
+        for name in by:
+            placed = _placed(figures[name], figures[key])
             correlation = rank_correlation(_steps(placed), confidence)
-            of.append(IndicatorPrediction(named[one], named[key], correlation, len(placed), reliability))
+            of.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
         found += sorted(of, key=_strength, reverse=True)
     return tuple(sorted(found, key=lambda one: (str(one.workload.hardware), one.workload.title)))
 

@@ -247,11 +247,11 @@ def best_claimed_alone(tries: int, candidates: int) -> tuple[float, float]:
     return false / tries, naive / tries
 
 
-def test_the_best_of_an_exploration_asked_for_alone_is_claimed_as_one_of_many() -> None:
-    cases = tries(40)
+@pytest.mark.parametrize("cases", long_but(1, [15, 300]))
+def test_the_best_of_an_exploration_asked_for_alone_is_claimed_as_one_of_many(cases: int) -> None:
     false, naive = best_claimed_alone(cases, 8)
     assert false <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / cases)
-    assert naive > 0.025  # of what one comparison may claim
+    assert naive > 0.05  # one comparison would be wrong in 0.025
 
 
 def test_a_pair_is_one_of_as_many_as_its_sessions_measured() -> None:
