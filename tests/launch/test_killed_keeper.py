@@ -20,7 +20,7 @@ from assay.payload_files import path_of, source
 from assay.records import JobState
 from conftest import long_but
 from containers import need_podman, this_machine
-from launcher_contract import follow_to_end, job, python
+from launcher_contract import eventually, follow_to_end, job, python
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from ssh_hosts import hosts
 
@@ -109,8 +109,8 @@ def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     monkeypatch.chdir(tmp_path)
     here = clean().stdout
     assert "here: not checked; runs has 1 job from it: assay clean here\n" in here
-    [left] = [job for job in jobs("here", "--yes") if job["session"]]
-    assert left["removed"]
+    # on a busy machine, a killed process ends a little later; its job is going on until then
+    assert eventually(lambda: all(job["removed"] for job in jobs("here", "--yes") if job["session"]))
     assert [*tmp_path.glob("runs/*/*/jobs/*")] == []
     for secret in (value, AS_TEXT):
         assert holding(tmp_path / "runs", secret) == []
