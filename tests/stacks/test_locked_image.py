@@ -105,3 +105,9 @@ def test_a_lock_that_pip_could_not_install_is_refused_at_its_package(old: str, n
 def test_a_workload_must_find_what_it_imports() -> None:
     with pytest.raises(InputError, match="matmul imports torch, which it does not have"):
         image_of_lock(LOCK, "pylock.toml", workload="matmul")
+
+
+def test_of_several_frameworks_a_workload_gets_those_of_the_lock() -> None:
+    assert image_of_lock(LOCK, "pylock.toml", workload="indicators").modules == ("numpy",)
+    jax = LOCK.replace('"pace"', '"jax"').replace("pace-", "jax-")
+    assert image_of_lock(jax, "pylock.toml", workload="indicators").modules == ("jax", "numpy")
