@@ -136,3 +136,9 @@ def test_a_bare_key_is_refused_by_its_look_and_its_name(name: str) -> None:
 def test_a_workload_must_find_what_it_imports() -> None:
     with pytest.raises(InputError, match="matmul imports torch, which it does not have"):
         image_of_lock(LOCK, "pylock.toml", workload="matmul")
+
+
+def test_of_several_frameworks_a_workload_gets_those_of_the_lock() -> None:
+    assert image_of_lock(LOCK, "pylock.toml", workload="indicators").modules == ("numpy",)
+    jax = LOCK.replace('"pace"', '"jax"').replace("pace-", "jax-")
+    assert image_of_lock(jax, "pylock.toml", workload="indicators").modules == ("jax", "numpy")

@@ -197,6 +197,11 @@ def test_a_program_that_can_use_several_frameworks_gets_one(monkeypatch: pytest.
     assert [one.name for one in chosen.packages] == []
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_indicators_get_an_image_of_each_framework(framework: str) -> None:
+    assert choose("indicators", framework=framework).modules == tuple(sorted(("numpy", framework)))
+
+
 def test_every_release_of_a_framework_is_locked_for_each_of_its_accelerators() -> None:
     for name, releases in FRAMEWORKS.items():
         for version, release in releases.items():

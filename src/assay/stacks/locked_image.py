@@ -27,7 +27,7 @@ from assay.stacks.image import (
     imports_of,
     need_base_for,
 )
-from assay.stacks.parts import BASES
+from assay.stacks.parts import BASES, FRAMEWORKS
 
 _log = logging.getLogger("assay")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -73,7 +73,7 @@ def image_of_lock(
     system = _base(base, python, source, mpi=mpi)
     if accelerator != "cpu":
         need_base_for(system, accelerator)
-    modules = imports_of(workload)
+    modules = _of_lock(imports_of(workload), requirements)
     _need_imports(modules, requirements, workload, source)
     return ImageContents(
         workload=workload,
@@ -245,6 +245,13 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
         what = f"{system.name} has Python {system.base.python}, and {source} is for {python}{also}"
         raise InputError([Problem("--base", what)])
     return system
+
+
+def _of_lock(modules: Sequence[str], requirements: Sequence[LockedRequirement]) -> tuple[str, ...]:
+    """The modules that must be there: of several frameworks, a program uses those that the lock has."""
+    there = {one.name for one in requirements}
+    several = sum(one in FRAMEWORKS for one in modules) > 1
+    return tuple(one for one in modules if not (several and one in FRAMEWORKS and one not in there))
 
 
 def _need_imports(
