@@ -282,6 +282,14 @@ def test_pages_are_read_where_no_index_can_be_written_and_none_is_left(tmp_path:
         assert site.ask("/sessions/more/1").status == 200
         assert "more/1" in site.ask("/runs").text
         assert not (runs / "index.duckdb").exists()
+        other = serving(runs)
+        assert statuses(other) == [200] * len(PAGES)
+        [kept, left] = {*own.glob("assay-index-*")} - before
+        other.stop(signal.SIGKILL)
+        assert {*own.glob("assay-index-*")} - before == {kept, left}, "nobody could remove it"
+        serving(tmp_path / "other" / "runs").stop()
+        assert len({*own.glob("assay-index-*")} - before) == 1, "the next server removes what was left"
+        assert statuses(site) == [200] * len(PAGES)
     finally:
         site.stop()
     assert {*own.glob("assay-index-*")} == before

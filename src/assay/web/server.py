@@ -53,6 +53,7 @@ def serve(
     _check(certificate)
     import uvicorn
 
+    from assay import store
     from assay.api.queues import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
@@ -80,6 +81,7 @@ def serve(
     )
     if "run" in rules.allowed:
         start_worker(runs=site.runs)  # what waits since the machine was restarted
+    store.remove_left_indexes()
     threading.Thread(target=_warm_up, args=[site], name="first-answers", daemon=True).start()
     ready(url)
     with listening:
