@@ -44,6 +44,7 @@ def session(
     words = {"--margin": some(margin), "--baseline": some(baseline)}
     about = made.about
     shown = report_values(about) if isinstance(about, Contents) else _sweep_values(about, suite)
+    data = "show" if isinstance(about, Contents) else "sweep"
     return page(
         report_page.TEMPLATE if isinstance(about, Contents) else "sweep_session.html",
         **shown
@@ -54,7 +55,7 @@ def session(
             "actions": [
                 ("Compare with another", with_query("/compare", a=name)),
                 ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
-                ("As JSON", with_query("/api/v1/show", run=name)),
+                ("As JSON", with_query(f"/api/v1/{data}", run=name)),
             ],
         },
     )
