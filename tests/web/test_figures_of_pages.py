@@ -16,6 +16,7 @@ import made_site
 from assay import api
 from assay.cli import assay
 from assay.cluster.sweep import NODES
+from assay.records import to_plain
 from open_site import Served, serving
 
 pytest.importorskip("litestar")
@@ -147,3 +148,14 @@ def test_a_sweep_has_the_figures_of_the_library(site: Served) -> None:
     assert len(table) == len(nodes.crowd.standings) == len(made_site.swept_runs.NAMES)
     for row, standing in zip(table, nodes.crowd.standings, strict=True):
         assert agrees(row["of the median"], standing.ratio)
+
+
+def test_a_sweep_is_answered_as_json_with_what_its_page_and_the_library_say(site: Served) -> None:
+    name = f"{NODES}/{made_site.swept_runs.NEWEST}"
+    assert f'href="/api/v1/sweep?run={name.replace("/", "%2F")}"' in site.ask(f"/sessions/{name}").text
+    [nodes] = json.loads(site.ask(f"/api/v1/sweep?run={name}").text)["nodes"]
+    [judged] = api.report(name, runs=site.runs).about.verdicts.nodes
+    assert nodes["slow"] == list(judged.slow) != []
+    assert nodes["crowd"] == json.loads(json.dumps(to_plain(judged.crowd)))
+    refused = site.ask("/api/v1/sweep?run=sizes")
+    assert (refused.status, "not a sweep" in refused.text) == (422, True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 from click.testing import CliRunner
-from test_report_browser import CONTRASTS, axe_finds
 
 import made_results
 import made_site
@@ -146,30 +145,6 @@ def test_every_link_of_the_documentation_leads_to_a_page(site: Served) -> None:
     links = {link.partition("#")[0] for link in re.findall(r'href="(/docs/[^"]+)"', start)}
     assert len(links) > 20
     assert [link for link in sorted(links) if site.ask(link).status != 200] == []
-
-
-@pytest.mark.long
-@pytest.mark.browser
-def test_in_a_browser_the_pages_fit_and_axe_finds_nothing(browser: Browser, site: Served) -> None:
-    said: list[str] = []
-    stack = json.loads(site.ask("/api/v1/stacks").text)["stacks"][0]["digest"]
-    for width, scheme in ((375, "dark"), (1280, "light")):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        shown = context.new_page()
-        shown.on("console", lambda message: said.append(message.text))
-        shown.on("pageerror", lambda error: said.append(str(error)))
-        for path in (*PAGES, f"/stacks/{stack}", "/scaling?run=sises"):
-            if path == "/attention":
-                continue
-            said.clear()
-            shown.goto(site.url.rstrip("/") + path)
-            if shown.locator(".plot").count():
-                shown.wait_for_selector("html[data-charts=drawn]")
-            assert shown.evaluate("document.documentElement.scrollWidth") <= width, path
-            assert shown.evaluate(CONTRASTS) == [], path
-            assert [words for words in said if "422" not in words] == [], path
-            assert axe_finds(shown) == [], path
-        context.close()
 
 
 @pytest.mark.browser

@@ -11,6 +11,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from assay.cli import assay
 from served_site import ASSAY, ServedSite, serving, tokens_file
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytest.importorskip("litestar")
 TABLE = "system,benchmark,metric,value,unit,better,run\n" + "".join(
@@ -39,6 +41,7 @@ benchmarks:
       argv: ["sh", "-c", "sleep 120; echo speed 5"]
       metrics: {speed: {pattern: "speed (?P<value>[0-9]+)", unit: "1/s", better: higher}}
 """
+WAIT_MS = 180_000  # for what takes seconds on a machine that does nothing else
 PAGES = ("/", "/runs", "/runs?trials=true", "/compare?a=keep", "/sessions/keep/1", "/attention")
 
 
@@ -247,25 +250,120 @@ def test_a_run_that_is_killed_while_it_is_watched_is_reported_as_stopped(site: S
         assert os.path.exists(site.runs / "watched")  # noqa: PTH110
 
 
+class _Refusal(BaseHTTPRequestHandler):
+    """What a proxy answers for a server that doesn't."""
+
+    def do_GET(self) -> None:
+        self.send_error(503)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def refusing(port: int) -> Iterator[HTTPServer]:
+    with HTTPServer(("127.0.0.1", port), _Refusal) as proxy:
+        yield proxy
+
+
+def says(page: Page, words: str) -> None:
+    page.get_by_text(words).first.wait_for(timeout=WAIT_MS)
+
+
+def no_longer_says(page: Page, words: str) -> None:
+    page.get_by_text(words).wait_for(state="detached", timeout=WAIT_MS)
+
+
 @pytest.mark.long
 @pytest.mark.browser
-def test_an_open_page_follows_again_after_the_server_was_killed(browser: Browser, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    import_table(runs, "keep")
+def test_open_pages_survive_that_their_run_and_their_server_are_killed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    runs, suite, gate = tmp_path / "runs", tmp_path / "watched.yaml", tmp_path / "gate"
+    waiting = f"until test -e {gate}; do sleep 0.2; done"
+    suite.write_text(WATCHED.replace("sleep 120", waiting) + "repeats: 1\n")
+    command = [ASSAY, "run", str(suite), "--runs", str(runs), "--quiet"]
+    run = subprocess.Popen(command, start_new_session=True)
     first = serving(runs)
+    servers = list[ServedSite]()
+    first.until("/api/v1/top", lambda answer: answer["running"])
+    [session] = (path.name for path in runs.glob("watched/2*"))
+    pages = [browser.new_page() for _ in range(2)]
+    try:
+        for page, path in zip(pages, ("/live", f"/sessions/watched/{session}"), strict=True):
+            page.goto(first.url + path, timeout=WAIT_MS)
+            page.evaluate("window.loaded = 'once'")
+            says(page, "Updates by itself.")
+            says(page, "tiny-1x1-r01")
+            assert "It may have stopped" not in page.content()
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        for page in pages:
+            says(page, "It may have stopped")
+        first.stop(signal.SIGKILL)
+        for page in pages:
+            says(page, "Not connected since")
+        with refusing(first.port) as proxy:
+            for _ in range(4):  # a browser gives up on a stream that is answered by an error
+                proxy.handle_request()
+        for page in pages:
+            says(page, "Not connected since")
+        servers.append(serving(runs, "--listen", f"127.0.0.1:{first.port}"))
+        for page in pages:
+            says(page, "Updates by itself.")
+            says(page, "It may have stopped")
+        again = subprocess.Popen(command)
+        for page in pages:
+            no_longer_says(page, "It may have stopped")
+        gate.touch()
+        assert again.wait(WAIT_MS / 1000) == 0
+        for page in pages:
+            says(page, "Nothing is running.")
+            assert page.evaluate("window.loaded") == "once"
+    finally:
+        for server in servers:
+            server.process.kill()
+            server.stop()
+        gate.touch()
+        run.kill()
+        for page in pages:
+            page.close()
+
+
+@pytest.mark.long
+@pytest.mark.browser
+def test_an_open_page_notices_a_server_that_is_silent(browser: Browser, tmp_path: Path) -> None:
+    import_table(tmp_path / "runs", "keep")
+    site = serving(tmp_path / "runs")
     page = browser.new_page()
     try:
-        page.goto(f"{first.url}/live")
-        page.get_by_text("Updates by itself.").wait_for()
-    finally:
-        first.stop(signal.SIGKILL)
-    page.get_by_text("Not connected").wait_for()
-    second = serving(runs, "--listen", f"127.0.0.1:{first.port}")
-    try:
-        page.get_by_text("Updates by itself.").wait_for()
+        page.goto(f"{site.url}/live")
+        says(page, "Updates by itself.")
+        site.process.send_signal(signal.SIGSTOP)  # its connection stays open
+        says(page, "Not connected since")
+        site.process.send_signal(signal.SIGCONT)
+        says(page, "Updates by itself.")
     finally:
         page.close()
-        second.stop()
+        site.process.send_signal(signal.SIGCONT)
+        site.stop()
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_is_stopped_without_a_word_while_a_page_is_followed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], by: signal.Signals
+) -> None:
+    import_table(tmp_path / "runs", "keep")
+    capfd.readouterr()
+    site = serving(tmp_path / "runs")
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=60)
+    connection.request("GET", "/live/events")
+    stream = connection.getresponse()
+    assert stream.readline()
+    site.stop(by)
+    assert b"Nothing is running" in stream.read()
+    assert "Traceback" not in (said := capfd.readouterr().err), said
+    connection.close()
 
 
 @pytest.mark.long
@@ -284,6 +382,14 @@ def test_pages_are_read_where_no_index_can_be_written_and_none_is_left(tmp_path:
         assert site.ask("/sessions/more/1").status == 200
         assert "more/1" in site.ask("/runs").text
         assert not (runs / "index.duckdb").exists()
+        other = serving(runs)
+        assert statuses(other) == [200] * len(PAGES)
+        [kept, left] = {*own.glob("assay-index-*")} - before
+        other.stop(signal.SIGKILL)
+        assert {*own.glob("assay-index-*")} - before == {kept, left}, "nobody could remove it"
+        serving(tmp_path / "other" / "runs").stop()
+        assert len({*own.glob("assay-index-*")} - before) == 1, "the next server removes what was left"
+        assert statuses(site) == [200] * len(PAGES)
     finally:
         site.stop()
     assert {*own.glob("assay-index-*")} == before

@@ -1,4 +1,4 @@
-"""`assay sweep --json`."""
+"""`assay sweep --json`, and what is slow in the sweep of a session."""
 
 from __future__ import annotations
 
@@ -9,18 +9,32 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.analyse.sweeps.figures import Pairs
+    from assay.analyse.sweeps.verdicts import SweepVerdicts
     from assay.api.sweeps import SweepResult
 
 
 def document(system: str, found: SweepResult) -> dict[str, Any]:
     """The output of `--json`; a number that does not exist is null."""
-    runs, verdicts = found.runs, found.verdicts
+    runs = found.runs
     return {
         "schema": "assay.sweep/1",
         "system": system,
         "sessions": [measured.session for measured in runs.measured],
         "complete": runs.complete,
         "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
+        **_verdicts(found.verdicts),
+        "keep_off": to_plain(found.keep_off),
+        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
+    }
+
+
+def judged_document(run: str, verdicts: SweepVerdicts) -> dict[str, Any]:
+    """What is slow in the sweep of these runs, with the keys of `assay sweep --json`."""
+    return {"schema": "assay.judged-sweep/1", "run": run, **_verdicts(verdicts)}
+
+
+def _verdicts(verdicts: SweepVerdicts) -> dict[str, Any]:
+    return {
         "nodes": [
             {
                 "benchmark": one.point.benchmark,
@@ -35,8 +49,6 @@ def document(system: str, found: SweepResult) -> dict[str, Any]:
         ],
         "pairs": None if verdicts.pairs is None else _pairs_plain(verdicts.pairs),
         "rings": to_plain(verdicts.rings),
-        "keep_off": to_plain(found.keep_off),
-        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
     }
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from assay.durable import is_left, locked
 from assay.errors import HostError
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
     from duckdb import DuckDBPyConnection
 
 SCHEMA = 2
@@ -62,17 +62,33 @@ def use_own_index(root: Path) -> bool:
     It is in memory where the system has files in memory, and is removed with the process. Returns False if
     the process has its own index already.
     """
-    from tempfile import TemporaryDirectory
-
     if root.absolute() in _own_indexes:
         return False
-    in_memory = str(_IN_MEMORY) if os.access(_IN_MEMORY, os.W_OK) else None
-    _own_indexes[root.absolute()] = TemporaryDirectory(prefix="assay-index-", dir=in_memory)
+    remove_left_indexes()
+    own = tempfile.TemporaryDirectory(prefix=_OWN_INDEX, dir=_memory_directory())
+    _held.enter_context(locked(Path(own.name) / _OWN_LOCK, "the index of this process"))
+    _own_indexes[root.absolute()] = own
     return True
 
 
+def remove_left_indexes() -> None:
+    """Remove the own indexes of this user's processes that were killed: they would stay in memory."""
+    import shutil
+
+    for left in _memory_directory().glob(f"{_OWN_INDEX}*"):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            if left.lstat().st_uid == os.geteuid() and is_left(left / _OWN_LOCK):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _memory_directory() -> Path:
+    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+
+
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory in it is this process's own
-_own_indexes: dict[Path, TemporaryDirectory[str]] = {}
+_OWN_INDEX, _OWN_LOCK = "assay-index-", "lock"
+_own_indexes: dict[Path, tempfile.TemporaryDirectory[str]] = {}
+_held = ExitStack()  # the locks that show that this process uses them; they end with it
 
 
 def trouble(root: Path) -> str | None:

@@ -64,6 +64,7 @@ def make_app(
     names: Iterable[str] = (),
     rules: AccessRules = _OPEN,
     commands: Commands | None = None,
+    watchers: live.Watchers | None = None,
 ) -> ASGIApp:
     """The application for one site.
 
@@ -71,15 +72,16 @@ def make_app(
     names     further host names that it is reached by, such as a proxy's
     rules     who may do what; by default, everybody may read
     commands  answers `assay --server`; None: it isn't answered
+    watchers  of what runs, whose streams can be ended; None: its own
     """
     set_asyncio_executor(HandlerThreads(thread_name_prefix="handler"))
     audit = Audit(site.runs / QUEUE)
-    watchers = live.Watchers(site)
+    following = watchers or live.Watchers(site)
     gate: list[Access] = []
     shared: dict[str, Callable[[], Any]] = {
         "site": lambda: site,
         "question": list_question,
-        "watchers": lambda: watchers,
+        "watchers": lambda: following,
         "rules": lambda: rules,
         "audit": lambda: audit,
         "gate": lambda: gate[0],

@@ -18,9 +18,10 @@ from assay.api.reports import report
 from assay.api.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
 from assay.api.running import top
 from assay.documents import attention as attention_documents
-from assay.documents import comparisons, details, explanations, running
+from assay.documents import comparisons, details, explanations, running, sweeps
 from assay.documents import run_logs as log_documents
 from assay.errors import InputError, Problem
+from assay.report.contents.contents import Contents
 from assay.report.sentences import ranking as ranking_words
 from assay.web.problems import PROBLEMS
 from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
@@ -107,6 +108,15 @@ def report_runs(
     return answer({"schema": "assay.report/1", **made.plain()})
 
 
+@answering("/sweep", "What is slow in a sweep, with the keys of `assay sweep --json`")
+def swept_session(site: Site, run: Required) -> Document:
+    """Nodes, pairs and rings of a session of a sweep, judged as on its page."""
+    made = report(run, with_identity=True, runs=site.runs)
+    if isinstance(made.about, Contents):
+        raise InputError(f"{run}: not a sweep; ask for /api/v1/report")
+    return answer(sweeps.judged_document(run, made.about.verdicts))
+
+
 @answering("/top", "What runs now, like `assay top --json`")
 def running_now(site: Site, session: Name = None) -> Document:
     """Every running trial, what is off first."""
@@ -165,7 +175,7 @@ ROUTES = Router(
     "/api/v1",
     before_request=refuse_unknown,
     route_handlers=[
-        list_runs, show_run, compare_runs, report_runs, running_now, needs_attention, explain_doubts,
-        list_logs, read_lines, search_lines,
+        list_runs, show_run, compare_runs, report_runs, swept_session, running_now, needs_attention,
+        explain_doubts, list_logs, read_lines, search_lines,
     ],
 )  # fmt: skip

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0  # between two looks at what runs
 PING_S = 15.0  # of silence, after which proxies would close a stream
+SILENCE_S = 3 * PING_S  # after which a browser takes the server for lost
 
 
 @get("/live", sync_to_thread=True, include_in_schema=False)
@@ -30,12 +31,11 @@ def live(site: Site, session: Name = None) -> Response[str]:
     """What runs now; a browser with scripts keeps it up to date."""
     name = some(session)
     return page(
-        "live.html",
+        "base.html",
         here="/live",
         title="What runs now",
-        events=with_query("/live/events", session=name),
-        runs=shown(top(name or "", runs=site.runs).running),
         command=f"assay top {name or ''}".rstrip(),
+        **followed(site, name or ""),
     )
 
 
@@ -43,6 +43,20 @@ def live(site: Site, session: Name = None) -> Response[str]:
 async def events(watchers: Watchers, session: Name = None) -> ServerSentEvent:
     """The same part of the page again whenever it changed."""
     return ServerSentEvent(watchers.follow(some(session) or ""))
+
+
+def followed(site: Site, session: str) -> dict[str, Any]:
+    """What a page shows of running trials, and how a browser with scripts keeps that up to date.
+
+    session  `SUITE` or `SUITE/SESSION`; "" for all
+
+    Raises InputError if there is no such session.
+    """
+    return {
+        "events": with_query("/live/events", session=session),
+        "silence_s": SILENCE_S,
+        "running": shown(top(session, runs=site.runs).running),
+    }
 
 
 def shown(lives: Sequence[LiveRun]) -> list[dict[str, Any]]:
@@ -95,10 +109,17 @@ class Watchers:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._watched: dict[str, _Watched] = {}
-        self._streams = 0
+        self._streams, self._has_ended = 0, False
+
+    async def end(self) -> None:
+        """End all streams, as the server stops; browsers ask again by themselves."""
+        self._has_ended = True
+        for watched in [*self._watched.values()]:
+            async with watched.changed:
+                watched.changed.notify_all()
 
     async def follow(self, session: str) -> AsyncIterator[ServerSentEventMessage]:
-        """The part of the page at once, then whenever it changed; a comment keeps a silent stream open.
+        """The part of the page at once, then whenever it changed; a silent stream says that it is there.
 
         Raises BusyError if too many browsers follow already.
         """
@@ -111,12 +132,13 @@ class Watchers:
             watched.look = asyncio.create_task(self._look(session, watched))
         seen = 0
         try:
-            while True:
+            while not self._has_ended:
                 if watched.version == seen:
                     async with watched.changed:
                         is_new = await _within(watched.changed.wait(), PING_S)
                     if not is_new:
-                        yield ServerSentEventMessage(data=None, comment="still here")
+                        yield ServerSentEventMessage(event="still-here", data="yes")
+                    if watched.version == seen:
                         continue
                 seen = watched.version
                 yield ServerSentEventMessage(data=watched.part, id=seen)
@@ -138,7 +160,7 @@ class Watchers:
 
     def _part(self, session: str) -> str:
         try:
-            return text_of("running.html", runs=shown(top(session, runs=self._site.runs).running))
+            return text_of("running.html", running=shown(top(session, runs=self._site.runs).running))
         except AssayError as error:
             return text_of("running.html", problem=str(error))
 

@@ -13,8 +13,11 @@ from assay.errors import HostError, InputError
 from assay.web.site import Site
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from assay.web.access import AccessRules
     from assay.web.command_api import Commands
+    from assay.web.live import Watchers
 
 BACKLOG = 128
 MOST_CONNECTIONS = 400  # at once; for more, those that wait for their clients end, or else they get 503
@@ -53,10 +56,12 @@ def serve(
     _check(certificate)
     import uvicorn
 
+    from assay import store
     from assay.api.queues import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
     from assay.web.connections import BoundedConnection
+    from assay.web.live import Watchers
 
     rules = rules or AccessRules()
 
@@ -64,8 +69,9 @@ def serve(
     listening = _listen(host, port, address)
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    watchers = Watchers(site)
     config = uvicorn.Config(
-        make_app(site, host, names, rules, commands),
+        make_app(site, host, names, rules, commands, watchers),
         http=BoundedConnection,
         log_level="warning",
         access_log=False,
@@ -80,10 +86,23 @@ def serve(
     )
     if "run" in rules.allowed:
         start_worker(runs=site.runs)  # what waits since the machine was restarted
+    store.remove_left_indexes()
     threading.Thread(target=_warm_up, args=[site], name="first-answers", daemon=True).start()
     ready(url)
     with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+        _server(config, watchers).run(sockets=[listening])
+
+
+def _server(config: uvicorn.Config, watchers: Watchers) -> uvicorn.Server:
+    """Uvicorn's server, which ends open streams when it is stopped: they would hold it up."""
+    import uvicorn
+
+    class StreamingServer(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await watchers.end()
+            await super().shutdown(sockets)
+
+    return StreamingServer(config)
 
 
 def _parts(address: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from assay.report.page import page as report_page
 from assay.report.page import sweep as sweep_page
 from assay.report.page.sweep import SweepReport
 from assay.rundir.log_pages import MOST_LINES, LogLine
+from assay.rundir.session import Session
+from assay.web.live import followed
 from assay.web.queries import Attempt, Line, Name, some
 from assay.web.rendering import log_url, page, session_url, with_query
 from assay.web.site import Site
@@ -44,6 +47,8 @@ def session(
     words = {"--margin": some(margin), "--baseline": some(baseline)}
     about = made.about
     shown = report_values(about) if isinstance(about, Contents) else _sweep_values(about, suite)
+    data = "show" if isinstance(about, Contents) else "sweep"
+    is_open = Session(site.runs / name).header.finished_at is None
     return page(
         report_page.TEMPLATE if isinstance(about, Contents) else "sweep_session.html",
         **shown
@@ -54,9 +59,10 @@ def session(
             "actions": [
                 ("Compare with another", with_query("/compare", a=name)),
                 ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
-                ("As JSON", with_query("/api/v1/show", run=name)),
+                ("As JSON", with_query(f"/api/v1/{data}", run=name)),
             ],
-        },
+        }
+        | (followed(site, name) | {"as_of": time.time()} if is_open else {}),
     )
 
 

@@ -13,12 +13,33 @@ for (const part of document.querySelectorAll("[data-part]")) {
   part.setAttribute("aria-busy", "false");
 }
 
-for (const part of document.querySelectorAll("[data-events]")) {
+for (const part of document.querySelectorAll("[data-events]")) follow(part);
+
+function follow(part, lost = "") {
   const source = new EventSource(part.dataset.events);
   const state = document.querySelector(part.dataset.state);
-  source.onopen = () => { state.textContent = "Updates by itself."; };
-  source.onerror = () => { state.textContent = "Not connected; it tries again by itself."; };
-  source.onmessage = (message) => { part.innerHTML = message.data; };
+  let silent;
+  const heard = () => {
+    clearTimeout(silent);
+    silent = setTimeout(again, 1000 * part.dataset.silence);
+    lost = "";
+    if (state.textContent !== "Updates by itself.") state.textContent = "Updates by itself.";
+  };
+  const lose = () => {
+    lost ||= `${new Date().toISOString().slice(11, 19)} UTC`;
+    const words = `Not connected since ${lost}: this is how it was then. It tries again by itself.`;
+    if (state.textContent !== words) state.textContent = words;
+  };
+  // A browser tries again where nobody answers; where a proxy answers with an error, or nothing comes, it doesn't.
+  const again = () => {
+    clearTimeout(silent);
+    source.close();
+    lose();
+    setTimeout(follow, 3000, part, lost);
+  };
+  source.onmessage = (message) => { part.innerHTML = message.data; heard(); };
+  source.addEventListener("still-here", heard);
+  source.onerror = () => { if (source.readyState === EventSource.CLOSED) again(); else lose(); };
 }
 
 // `/` goes to the search of the page, as in other tools.
