@@ -274,10 +274,11 @@ def test_the_predictions_are_shown(tmp_path: Path) -> None:
     runs = runs_with(tmp_path, SPEEDS)
     done = CliRunner().invoke(cli.assay, ["stack", "indicators", "--runs", str(runs)])
     assert done.exit_code == 0
-    first, second = done.stdout.splitlines()
+    first, repeated, second = done.stdout.splitlines()
     assert first.startswith(
         "matmul 1x1 flop_rate on AMD EPYC 7763 64-Core Processor (8 CPUs): 1 of 1 indicator"
     )
+    assert "its own steps" in repeated
     assert second.startswith("  torch matmul fp32  rank correlation 1.00 (")
     assert second.endswith("1.00) over 7 steps, 8 stacks: 100 % of pairs of steps ordered alike")
     said = json.loads(
