@@ -10,12 +10,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from assay.errors import HostError
+
+_LOOK_S: Final = 0.02  # between looks at a command that is to end
 
 
 class ProgramMissingError(HostError):
@@ -59,11 +62,14 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: str | bytes | Path = "",
+    grace_s: float = 0.0,
 ) -> CompletedCommand:
     """Run `argv` without a shell and wait for it; a non-zero exit code is a result, not an error.
 
-    env    added to Assay's own environment
-    stdin  what the command reads; a path is opened, so that it can read all of it even if Assay is killed
+    env      added to Assay's own environment
+    stdin    what the command reads; a path is opened, so that it can read all of it even if Assay is killed
+    grace_s  for a command that has to clean up, or that starts sessions of its own; 0: when it has to end,
+             its process group is killed
 
     Raises ProgramMissingError if there is no such program, CommandTimeoutError after `timeout_s`.
 
@@ -89,7 +95,7 @@ def run(
             words = stdin.encode() if isinstance(stdin, str) else stdin
             stdout, stderr = process.communicate(None if isinstance(words, Path) else words, timeout_s)
         except BaseException as error:
-            _kill_group(process.pid)
+            _end(process, grace_s)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise CommandTimeoutError(f"{argv[0]}: no answer within {timeout_s:g} s") from None
             raise
@@ -112,9 +118,82 @@ def _missing_programs_named() -> Iterator[None]:
         ) from error
 
 
-def _kill_group(leader: int) -> None:
+def _end(process: subprocess.Popen[Any], grace_s: float) -> None:
+    """End a command with everything that it started, also in sessions of their own.
+
+    Those sessions go first: an engine whose container dies fails that step and removes what it made for it.
+    A command that is still there after grace_s gets SIGTERM, and is killed after grace_s once more.
+    """
+    started: dict[int, _Process] = {}
+    try:
+        if grace_s:
+            started = _descendants(process.pid)
+            apart = [one for one in started.values() if one.session != process.pid]
+            _kill(apart)
+            if not apart or not _ends(process, grace_s):
+                started |= _descendants(process.pid)
+                _signal_group(process.pid, signal.SIGTERM)
+                _ends(process, grace_s)
+    finally:
+        started |= _descendants(process.pid) if grace_s else {}
+        _signal_group(process.pid, signal.SIGKILL)
+        _kill(started.values())
+
+
+def _ends(process: subprocess.Popen[Any], limit_s: float) -> bool:
+    """Wait for a process; whether it ended in this time. Another thread may wait for it, too."""
+    give_up = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < give_up:
+        time.sleep(_LOOK_S)
+    return process.poll() is not None
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process, which its ID and start time identify."""
+
+    pid: int
+    parent: int
+    session: int
+    start_ticks: int
+
+
+def _process(pid: int) -> _Process | None:
+    """The process of this ID; None if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return _Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def _descendants(ancestor: int) -> dict[int, _Process]:
+    """What a process has started, directly or not, and whose parents are still there, by their IDs."""
+    here = [_process(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    children: dict[int, list[_Process]] = {}
+    for one in here:
+        if one is not None:
+            children.setdefault(one.parent, []).append(one)
+    found: dict[int, _Process] = {}
+    left = [ancestor]
+    while left:
+        for one in children.get(left.pop(), ()):
+            found[one.pid] = one
+            left.append(one.pid)
+    return found
+
+
+def _kill(processes: Iterable[_Process]) -> None:
+    for one in processes:
+        now = _process(one.pid)
+        if now is not None and now.start_ticks == one.start_ticks:
+            with suppress(ProcessLookupError):
+                os.kill(one.pid, signal.SIGKILL)
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(leader, number)
 
 
 def follow(
@@ -123,6 +202,7 @@ def follow(
     *,
     timeout_s: float,
     env: Mapping[str, str] | None = None,
+    grace_s: float = 0.0,
 ) -> CompletedCommand:
     """Run `argv` as `run` does and pass on each line of its output when it comes.
 
@@ -146,7 +226,7 @@ def follow(
 
     def end() -> None:
         late.set()
-        _kill_group(process.pid)
+        _end(process, grace_s)
 
     limit = threading.Timer(timeout_s, end)
     limit.start()

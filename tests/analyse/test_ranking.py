@@ -177,6 +177,7 @@ def test_a_page_of_many_systems_begins_with_rankings_and_has_whole_names_as_titl
     assert "numbers time: 6 systems in order" in markdown
 
 
+@pytest.mark.long
 def test_a_page_of_many_systems_compares_with_a_baseline_that_is_named(
     six_systems: Callable[..., Ended], tmp_path: Path
 ) -> None:

@@ -97,6 +97,20 @@ def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observ
     assert [one.name for one in again.candidates] == [one.name for one in found.candidates]
 
 
+def test_stacks_can_be_built_without_measuring_and_measured_afterwards(spec: Path) -> None:
+    runs = spec.parent / "runs"
+    built = explore(spec, max_stacks=3, runs=runs, build_only=True)
+    assert built.sessions == ()
+    assert {one.failure for one in built.candidates} <= {None, "does not import", "does not install"}
+    assert not list((built.folder / "environments").iterdir()), "environments are removed"
+    measured = explore(spec, max_stacks=3, runs=runs)
+    assert {one.name: one.failure for one in measured.candidates} == {
+        one.name: one.failure for one in built.candidates
+    }
+    usable = [one for one in measured.candidates if not (one.failure or one.same_as)]
+    assert all(one.comparison is not None for one in usable)
+
+
 @pytest.mark.long
 def test_an_exploration_that_is_killed_resumes_without_losing_or_repeating_a_trial(spec: Path) -> None:
     runs = spec.parent / "runs"
@@ -166,6 +180,7 @@ def test_a_changed_specification_is_another_exploration(spec: Path) -> None:
         _explore(spec, 1)
 
 
+@pytest.mark.long
 def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
     spec.write_text(SPEC + "overrides: [\"absent-from-everywhere; sys_platform == 'never'\"]\n")
     found = _explore(spec)
@@ -176,6 +191,7 @@ def test_an_override_replaces_what_other_packages_require(spec: Path) -> None:
         _explore(spec)
 
 
+@pytest.mark.long
 def test_the_memory_of_a_run_can_be_what_stacks_are_ranked_by(tmp_path: Path) -> None:
     for version, size in {"1.0.0": 300, "1.1.0": 100}.items():
         make_wheel(tmp_path / "wheels", "pace", version, f"SPEED = {size}; TEXT = b'x' * {size}_000_000")

@@ -55,7 +55,7 @@ class TestLsfDoctor(BatchDoctorContract):
     found = (
         (", queue: gpu", 0, ()),
         (", queue: old", 5, ("queue", "test job")),
-        (", queue: nope", 5, ("queue", "hosts", "test job")),
+        pytest.param(", queue: nope", 5, ("queue", "hosts", "test job"), marks=pytest.mark.long),
         pytest.param(", python: /no/python, startup: 5s", 5, ("test job",), marks=pytest.mark.long),
     )
 

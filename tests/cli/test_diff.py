@@ -92,6 +92,7 @@ large: {launcher: local, env: {BATCH: "32", API_TOKEN: hunter2hunter2}, price: 2
 """
 
 
+@pytest.mark.long
 def test_what_only_the_systems_set_is_a_difference_and_comes_first(tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(SUITE.replace("[plain, loud]", "[small, large]"))
     (tmp_path / "systems.yaml").write_text(SET_UP)
@@ -117,6 +118,7 @@ def test_what_the_systems_set_is_shown_even_if_nothing_is_known_of_the_machines(
     assert ["env.NCCL_DEBUG", "–", "INFO"] in [line.split() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_parameters_that_the_suite_changed_are_a_difference(tmp_path: Path) -> None:
     runs, sessions = tmp_path / "runs", []
     for rate in ("5", "6"):

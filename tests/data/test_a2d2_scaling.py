@@ -38,7 +38,8 @@ def test_both_sizes_train_on_the_same_manifest(playbook: Path) -> None:
     sent = [plan.sent(plan.trial(f"training-{shape}-r01")).files for shape in ("8x1x1", "16x1x2")]
     assert sent[0] == sent[1]
     assert "manifest.jsonl" in sent[0] or plan.sent(trials[0]).whole
-    assert yaml(playbook / "systems.yaml") == yaml(ROOT / "examples" / "a2d2" / "systems.yaml")
+    there = yaml(ROOT / "examples" / "a2d2" / "systems.yaml")
+    assert yaml(playbook / "systems.yaml") == {"openshift": there["openshift"]}
 
 
 def test_the_redbooks_figures_are_judged_by_their_own_numbers() -> None:

@@ -76,7 +76,7 @@ def test_tags_replace_those_before_and_new_frames_have_none(catalog: Path) -> No
 
 @pytest.mark.parametrize(
     ("header", "rows", "expected"),
-    [
+    long_rows_but(3, [
         ("from,to,w", [f"{BEGIN},{BEGIN + STEP},a"], {0: "a"}),  # `to` is excluded
         ("from,to,w", ["2018-08-07T12:50:28Z,2018-08-07T14:50:29+02:00,a"], {0: "a", 1: "a"}),
         ("scene,w", ["s1,a"], {1: "a", 3: "a", 5: "a", 7: "a", 9: "a"}),
@@ -86,8 +86,8 @@ def test_tags_replace_those_before_and_new_frames_have_none(catalog: Path) -> No
             [f"rear,0,{2**60},a", f"front,{BEGIN + 1},{BEGIN + STEP + 1},b"],
             {1: "b", 5: "a", 6: "a", 7: "a", 8: "a"},
         ),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_tags_by_time_and_place(
     catalog: Path, header: str, rows: list[str], expected: dict[int, str]
 ) -> None:

@@ -139,6 +139,7 @@ def test_files_of_another_size_than_in_the_manifest_are_counted(
     assert "! 2 files of another size than when the manifest was made" in done.stdout
 
 
+@pytest.mark.long
 def test_a_disk_that_returns_other_bytes_is_named(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_to_a_store_and_back_every_byte_is_the_same(
     assert SECRET.encode() not in written
 
 
+@pytest.mark.long
 def test_what_was_copied_before_an_interruption_is_not_copied_again(
     bucket: Path, near: str, manifest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

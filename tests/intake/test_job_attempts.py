@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from assay import api
@@ -107,6 +107,7 @@ def test_names_of_nodes_that_can_t_be_read_are_an_error(names: str) -> None:
         st.sampled_from(
             ["jobs", "state", "current", "time", "start", "end", "nodes", "job_id", "set", "number"]),
         inner, max_size=5)))  # fmt: skip
+@example("", [{"state": {"current": []}}])
 def test_whatever_is_given_ends_in_attempts_or_a_clear_error(
     tmp_path: Path, text: str, value: object
 ) -> None:

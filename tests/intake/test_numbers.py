@@ -25,7 +25,7 @@ from assay.logs.numbers import load, parse
 from assay.records import NodeCounts, RunState
 from assay.records import Result as Result_
 from assay.rundir import session as rundir
-from conftest import long_but
+from conftest import long_but, long_rows_but
 from stated_runs import result
 
 HEADER = "system,workload,shape,metric,unit,run,session,value"
@@ -216,7 +216,8 @@ def test_an_import_that_was_killed_half_way_is_completed(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "verdict", "code"), [(0.9, "slower", 1), (1.1, "faster", 0), (1.0, "equivalent", 0)]
+    ("ratio", "verdict", "code"),
+    long_rows_but(1, [(0.9, "slower", 1), (1.1, "faster", 0), (1.0, "equivalent", 0)]),
 )
 def test_a_spreadsheet_gets_a_verdict(tmp_path: Path, ratio: float, verdict: str, code: int) -> None:
     runs = tmp_path / "runs"
@@ -302,7 +303,7 @@ def exported(root: Path, results: Sequence[Result_], file: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("looks", [(), (4, 8)], ids=["looked at once", "looked at twice"])
+@pytest.mark.parametrize("looks", long_but(1, [(4, 8), ()]), ids=["looked at twice", "looked at once"])
 def test_a_round_trip_through_export_gives_the_same_comparison(
     tmp_path: Path, looks: tuple[int, ...]
 ) -> None:

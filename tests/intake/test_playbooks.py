@@ -100,6 +100,7 @@ def test_tf_cnn_benchmarks_is_run_five_times_and_its_total_is_the_throughput() -
         assert {series["name"] for series in reading["series"]} == {"jitter", "loss"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ground")
 def test_with_horovod_the_total_of_all_workers_scales_and_not_a_workers_own_lines() -> None:
     place("tf-cnn-benchmarks", "openshift", **stand_in(STAND_IN_RATE="900"))
@@ -135,7 +136,9 @@ def test_horovod_is_sent_as_an_mpijob_of_as_many_pods_and_gpus_as_its_shape_says
 
 @pytest.mark.parametrize(
     ("breaks", "cause"),
-    [("end", "did not finish; the last step is 100"), ("loss", "the loss of step 20 is nan")],
+    long_rows_but(
+        1, [("end", "did not finish; the last step is 100"), ("loss", "the loss of step 20 is nan")]
+    ),
 )
 @pytest.mark.usefixtures("ground")
 def test_a_run_of_tf_cnn_benchmarks_that_broke_is_no_number(breaks: str, cause: str) -> None:
@@ -337,6 +340,7 @@ def test_run_and_time_is_run_five_times_and_scored_as_it_was_published() -> None
     }
 
 
+@pytest.mark.long
 @pytest.mark.mlperf_logs
 def test_a_script_that_is_killed_half_way_has_no_score(submission: Path) -> None:
     script = submission / "run_and_time.sh"

@@ -127,6 +127,7 @@ def test_a_keeper_carries_the_token_and_the_environment_of_its_own_job(
     launcher.cancel(handle)
 
 
+@pytest.mark.long
 def test_a_server_that_is_stopped_holds_up_neither_the_end_of_the_launcher_nor_of_assay(
     tmp_path: Path,
 ) -> None:
@@ -156,6 +157,7 @@ def test_an_environment_larger_than_a_pipe_reaches_the_keeper_and_waits_for_no_s
     monkeypatch.undo()
 
 
+@pytest.mark.long
 def test_a_signal_that_the_parent_ignores_hides_no_end(tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(
         "suite: s\nworkload: command\nparams:\n  argv: [echo, 'v: 1']\n"

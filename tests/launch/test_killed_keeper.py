@@ -20,7 +20,7 @@ from assay.payload_files import path_of, source
 from assay.records import JobState
 from conftest import long_but
 from containers import need_podman, this_machine
-from launcher_contract import follow_to_end, job, python
+from launcher_contract import eventually, follow_to_end, job, python
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from ssh_hosts import hosts
 
@@ -97,6 +97,7 @@ def test_what_a_killed_keeper_had_is_done_again_and_no_value_stays(
         assert secret not in done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, [*POINTS]))
 def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     tmp_path: Path,
@@ -108,8 +109,8 @@ def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     monkeypatch.chdir(tmp_path)
     here = clean().stdout
     assert "here: not checked; runs has 1 job from it: assay clean here\n" in here
-    [left] = [job for job in jobs("here", "--yes") if job["session"]]
-    assert left["removed"]
+    # on a busy machine, a killed process ends a little later; its job is going on until then
+    assert eventually(lambda: all(job["removed"] for job in jobs("here", "--yes") if job["session"]))
     assert [*tmp_path.glob("runs/*/*/jobs/*")] == []
     for secret in (value, AS_TEXT):
         assert holding(tmp_path / "runs", secret) == []
@@ -128,6 +129,7 @@ def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed
         assert holding(tmp_path / "runs", secret) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, [*READ]))
 def test_no_file_holds_a_variable_any_more_once_the_keeper_has_read_them(
     tmp_path: Path,
@@ -220,6 +222,7 @@ def test_a_directory_that_no_record_names_any_more_is_found_and_removed(
         assert holding(tmp_path / "runs", secret) == []
 
 
+@pytest.mark.long
 def test_a_system_that_the_file_lacks_is_looked_at_by_the_sessions_own_copy(
     tmp_path: Path,
     value: str,  # noqa: F811

@@ -222,6 +222,7 @@ def test_a_lost_second_host_is_named(launcher: BATCH_LAUNCHER, lsf: Cluster) -> 
 # An LSF that is down or slow
 
 
+@pytest.mark.long
 def test_what_an_lsf_that_is_down_can_not_be_asked_is_no_answer(
     launcher: BATCH_LAUNCHER,
     lsf: Cluster,

@@ -62,6 +62,7 @@ def test_in_a_job_of_slurm(tmp_path: Path, value: str) -> None:  # noqa: F811
     assert_kept_secret(tmp_path, value, {"launcher": "slurm"})
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("lsf")
 def test_in_a_job_of_lsf(tmp_path: Path, value: str) -> None:  # noqa: F811
     assert_kept_secret(tmp_path, value, {"launcher": "lsf"})

@@ -27,7 +27,7 @@ from assay.logs.loadgen import find_runs, inference_run, logs_of
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
 from assay.records import InferenceRun
 from assay.store import find
-from conftest import SUPPORT, require
+from conftest import SUPPORT, long_rows_but, require
 
 PROGRAM = SUPPORT / "loadgen_program.py"
 RUNS = {  # folder → scenario, mode, minimum duration in ms and queries, expected QPS, seed, tokens
@@ -66,12 +66,15 @@ def detail_value(folder: Path, key: str) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "metric", "unit", "key", "factor"),
-    [
-        ("single", "latency_estimate", "s", "early_stopping_latency_ss", 1e-9),
-        ("multi", "latency_estimate", "s", "early_stopping_latency_ms", 1e-9),
-        ("server", "throughput", "samples/s", "result_completed_samples_per_sec", 1),
-        ("offline", "throughput", "samples/s", "result_samples_per_second", 1),
-    ],
+    long_rows_but(
+        2,
+        [
+            ("single", "latency_estimate", "s", "early_stopping_latency_ss", 1e-9),
+            ("server", "throughput", "samples/s", "result_completed_samples_per_sec", 1),
+            ("multi", "latency_estimate", "s", "early_stopping_latency_ms", 1e-9),
+            ("offline", "throughput", "samples/s", "result_samples_per_second", 1),
+        ],
+    ),
 )
 def test_each_scenario_is_judged_by_its_own_figure(
     loadgen: Path, name: str, metric: str, unit: str, key: str, factor: float

@@ -145,6 +145,7 @@ def test_the_sampler_arrives_through_its_input_and_ends_when_that_is_closed(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_places_that_fail_are_named_and_the_others_are_sampled() -> None:
     broken = SamplerCommand((sys.executable, "-c", "import sys; sys.exit('no python here')"), ("n2",))
     works = SamplerCommand((*HERE, "container", "job", "0.1"), ("n1",))

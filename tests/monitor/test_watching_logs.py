@@ -157,6 +157,7 @@ def test_damaged_bytes_long_lines_and_wild_numbers_are_no_steps(tmp_path: Path) 
     assert logs.logs[0].steps.seconds == {}
 
 
+@pytest.mark.long
 def test_typed_next_to_a_process_that_ends(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.touch()

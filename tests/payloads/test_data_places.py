@@ -67,6 +67,7 @@ def test_a_bucket_holds_what_is_put(
     holds_what_is_put(place("s3://puts/some/where"), tmp_path)
 
 
+@pytest.mark.long
 def test_a_request_in_ten_may_fail(tmp_path: Path, s3: s3_server.S3Server, fresh: pytest.MonkeyPatch) -> None:
     (s3.root / "fails").mkdir()
     with s3_server.failing(s3.url) as (url, failed):

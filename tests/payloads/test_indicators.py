@@ -58,6 +58,24 @@ def test_operations_and_elements_are_counted_as_for_the_usual_algorithm() -> Non
     assert found["embedding"].flop == 0
 
 
+def test_bytes_are_those_of_the_number_format_and_of_whole_numbers_in_their_own() -> None:
+    found = indicator_cases.cases(_options())
+    assert found["matmul"].bytes_of("bf16") * 2 == found["matmul"].bytes_of("fp32") == 3 * 16 * 16 * 4
+    numbers = 8 * 2 * 8 * 8 * 3  # images become numbers
+    assert found["data"].bytes_of("bf16") == 2 * numbers + numbers + 8 * 16
+    assert found["embedding"].bytes_of("fp32") == 4 * 2 * 20 * 8 + 8 * 20
+    assert found["optimizer"].bytes_of("fp32") == 4 * 5 * 100, "four are read, one is written"
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("numpy", "fp32"), ("torch", "bf16")])
+def test_images_become_numbers_of_the_format_that_is_measured(name: str, dtype: str) -> None:
+    pytest.importorskip(name)
+    tool = framework(name, "cpu")
+    case = indicator_cases.cases(_options())["data"]
+    inputs = {key: tool.place(array, dtype) for key, array in case.inputs.items()}
+    assert {"fp32": "float32", "bf16": "bfloat16"}[dtype] in str(tool.operations["data"](inputs).dtype)
+
+
 def test_a_wrong_result_is_a_failure_and_not_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
     tool = framework("numpy", "cpu")
     wrong = replace(tool, operations={"matmul": lambda x: x["a"] @ x["b"] * np.float32(1.1)})

@@ -77,6 +77,7 @@ def made(tmp_path: Path) -> Iterator[Any]:
         yield make
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", long_but(1, [(0, 1, 2), (2, 1, 0)]))
 def test_no_rank_starts_before_the_last_node_is_there(made: Any, order: tuple[int, ...]) -> None:
     job = made(3)

@@ -50,7 +50,7 @@ def test_every_room_keeps_to_its_line(whole: Any, found: Any) -> None:
     assert found(whole) == []
 
 
-@pytest.mark.parametrize(("package", "room"), long_rows_but(3, HELD))
+@pytest.mark.parametrize(("package", "room"), long_rows_but(1, HELD))
 def test_a_room_that_imports_another_than_its_line_allows_is_named_with_module_and_line(
     whole: Any, found: Any, package: str, room: str
 ) -> None:

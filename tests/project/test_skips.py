@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from conftest import ROOT, SUPPORT
 
 
+@pytest.mark.long
 def test_skips_are_counted_by_reason_the_most_frequent_first(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"

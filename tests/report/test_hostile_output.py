@@ -69,6 +69,7 @@ def test_a_reader_that_left_is_told_by_the_code_and_closed_output_harms_nobody(r
     assert (closed.returncode, closed.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_no_terminal_is_too_narrow_to_say_anything(runs: Path) -> None:
     done = subprocess.run(
         [ASSAY, "compare", "table", "--runs", str(runs)],
@@ -89,6 +90,7 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "page.html").read_bytes() == b"page"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [

@@ -217,6 +217,7 @@ def test_the_baseline_of_the_plan_is_what_others_are_held_against() -> None:
     assert {(c.a, c.b) for c in found.comparisons} == {("there", "here")}
 
 
+@pytest.mark.long
 def test_one_side_alone_is_reported_without_a_comparison() -> None:
     plan, results = quickstart(systems=("here",))
     found = gather(by_system(results), made_results.metrics, plan=plan)
@@ -234,6 +235,7 @@ def test_a_failed_run_counts_in_no_figure_and_is_named_with_its_cause() -> None:
     assert "rank 1 exited 137: killed" in markdown.text(found)
 
 
+@pytest.mark.long
 def test_a_run_that_has_not_ended_is_unfinished_and_not_failed() -> None:
     plan, results = quickstart()
     running = replace(results[0].run, state=RunState.RUNNING, ended_at=None)
@@ -275,6 +277,7 @@ def _with_facts(result: Result, **facts: int) -> Result:
     return Result(result.run, reading, result.provenance)
 
 
+@pytest.mark.long
 def test_the_gravest_doubt_stands_first_on_the_page() -> None:
     found = made()
     noted, grave = Doubt("cannot-tell", "so few", "none"), Doubt("learns-nothing", "loss rose", "look")
@@ -410,6 +413,7 @@ def test_the_page_asks_for_nothing_outside_itself() -> None:
     assert "<img" not in markup
 
 
+@pytest.mark.long
 def test_the_page_stays_under_its_size() -> None:
     assert len(page.html(with_everything()).encode()) < 3_000_000
 

@@ -153,6 +153,16 @@ def test_every_kind_of_blame_is_told() -> None:
         pairs=(open_pair,),
     )
     pairs = Pairs({("a", "b"): 0.6, ("b", "c"): 1.0, ("b", "d"): 0.7}, found)
+    partly = SlowPart(("n9", "n10", "n11"), 0.5, one_of=("n11",))
+    assert sweep_words.details("set of nodes", partly, pairs) == (
+        "0.50 of comparable ones with all others, but not with each other: something that they share; "
+        "n11: or the node itself, for it was measured with none of the others here"
+    )
+    apart = SlowPart(("n1", "n2", "n3", "n4"), 0.5, one_of=("n1", "n2", "n3", "n4"))
+    assert sweep_words.details("set of nodes", apart, pairs) == (
+        "0.50 of comparable ones with all others: something that they share, or each of them; "
+        "no two of them were measured together"
+    )
     said = {
         f"{kind} {sweep_words.name(kind, slow)}: {sweep_words.details(kind, slow, pairs)}"
         for kind, slow in sweep_words.blamed(found)

@@ -93,6 +93,7 @@ def test_a_job_of_a_killed_run_stays_while_it_runs_and_goes_with_running() -> No
     assert not [found for found in jobs() if found["token"] == token]
 
 
+@pytest.mark.long
 def test_a_job_of_a_run_that_an_assay_works_on_is_not_removed() -> None:
     with a_run() as running:
         token = the_token()

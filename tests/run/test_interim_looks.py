@@ -178,6 +178,7 @@ def test_when_the_time_is_up_no_block_begins_and_more_time_goes_on(tmp_path: Pat
     assert (more["session"], more["until"]["ended"]) == (document["session"], "most blocks")
 
 
+@pytest.mark.long
 def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -448,6 +448,7 @@ print("v {value}")
 """
 
 
+@pytest.mark.long
 def test_a_script_that_was_edited_after_a_kill_is_never_mixed_with_its_former_version(site: Site) -> None:
     program, quick = site.folder / "train.py", site.folder / "quick"
     program.write_text(PROGRAM_OF_THE_USER.format(value=1))
@@ -540,6 +541,7 @@ def test_a_repetition_that_was_killed_before_it_began_is_resumed_by_the_plain_co
     assert len(site.attempts()) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", long_but(1, [[], ["--failed"]]))
 def test_a_repetition_that_is_killed_while_it_runs_is_adopted(site: Site, again: list[str]) -> None:
     before = one_of_two_failed(site, seconds=2)

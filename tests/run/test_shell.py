@@ -54,3 +54,19 @@ def test_variables_are_added_to_assays_own(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("OF_ASSAY", "1")
     done = shell.run(["sh", "-c", "echo $OF_ASSAY $ADDED"], env={"ADDED": "2"}, cwd=Path(os.sep))
     assert done.stdout == "1 2\n"
+
+
+def test_a_command_with_time_to_clean_up_sees_its_sessions_die_first(tmp_path: Path) -> None:
+    child = f"setsid sh -c 'echo $$ > {tmp_path}/pid; sleep 60 & wait' & wait; echo cleaned > {tmp_path}/said"
+    with pytest.raises(shell.CommandTimeoutError):
+        shell.run(["sh", "-c", child], timeout_s=1, grace_s=30)
+    assert (tmp_path / "said").read_text() == "cleaned\n"
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_a_command_that_ignores_its_end_is_killed_with_its_sessions(tmp_path: Path) -> None:
+    child = f"trap '' TERM; setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 60; sleep 60"
+    with pytest.raises(shell.CommandTimeoutError):
+        shell.follow(["sh", "-c", child], print, timeout_s=1, grace_s=0.2)
+    stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -112,6 +112,7 @@ def test_what_a_suite_can_not_stage_is_named_with_its_line(place: Path) -> None:
         assert words in planned.stderr
 
 
+@pytest.mark.long
 def test_what_a_running_trial_reads_is_not_evicted(place: Path) -> None:
     """The keeper holds the set from before the staging to the end of the ranks, and no longer."""
     asked, reading, go = suite(place), place / "reading", place / "go"

@@ -209,6 +209,7 @@ def test_two_writers_do_not_lose_each_others_runs(root: Path) -> None:
     assert len(store.find(root, "suite:a")) == len(store.find(root, "suite:b")) == 8
 
 
+@pytest.mark.long
 def test_readers_are_never_blocked_and_never_see_half_while_one_writes(root: Path) -> None:
     """Each write holds one run more for both systems: a reader must never see a difference."""
     store.update(root, side([1.0]) + side([1.0], system="b"))

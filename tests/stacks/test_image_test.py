@@ -92,11 +92,12 @@ def test_a_module_that_ends_python_or_hangs_fails_by_its_name(tmp_path: Path) ->
 @pytest.fixture
 def rendered() -> dict[str, list[str]]:
     """The commands that judge an image on a cluster."""
+    resources = build_objects.BuildResources({}, {})
     (_, config) = build_objects.openshift_objects(
-        "FROM a", "s", push=None, secret=None, namespace=None, modules=("json",)
+        "FROM a", "s", push=None, secret=None, namespace=None, modules=("json",), resources=resources
     )
     (_, job) = build_objects.job_objects(
-        "FROM a", "s", push="reg.lab/s", secret=None, namespace=None, modules=("json",)
+        "FROM a", "s", push="reg.lab/s", secret=None, namespace=None, modules=("json",), resources=resources
     )
     return {"config": config["spec"]["postCommit"]["command"], "job": _command(job)}
 

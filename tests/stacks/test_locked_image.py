@@ -93,7 +93,10 @@ def test_the_accelerator_is_that_of_the_libraries_in_the_lock() -> None:
         ('"2.1.3"', '"2.1\' 3"', r"packages\[1\]: numpy: Invalid version"),
         (A, "zz", r"packages\[1\]: numpy 2\.1\.3 has no wheel for Python 3\.12 on Linux"),
         ('name = "pace"', 'name = "pace"\ndirectory = { path = "." }', r"packages\[2\]: pace is not from an"),
-        ('requires-python = ">=3.12"', "", "requires-python: found ''"),
+        ('">=3.12"', '"new"', "requires-python: found 'new'"),
+        ('lock-version = "1.0"', "", "lock-version: found None; expected '1.0'"),
+        ('lock-version = "1.0"', 'lock-version = "2.0"', "lock-version: found '2.0'; expected '1.0'"),
+        ("https://user", r"https://a\nRUN x", r"packages\[2\]: its index is not an address"),
         ("[[packages]]", "[[other]]", "it has no `packages`"),
     ],
 )
@@ -102,6 +105,40 @@ def test_a_lock_that_pip_could_not_install_is_refused_at_its_package(old: str, n
         image_of_lock(LOCK.replace(old, new), "pylock.toml")
 
 
+def test_a_lock_without_a_python_is_for_that_of_the_base_or_the_first_with_all_its_wheels(
+    tmp_path: Path,
+) -> None:
+    by_pip = LOCK.replace('requires-python = ">=3.12"\n', "")
+    assert f"'numpy==2.1.3 --hash=sha256:{A}'" in printed(tmp_path, by_pip)
+    text = printed(tmp_path, by_pip, "--base", "debian12")
+    assert f"'numpy==2.1.3 --hash=sha256:{B}'" in text
+    text = printed(tmp_path, by_pip.replace("cp312-cp312-linux", "cp310-cp310-linux"))
+    assert "debian12 with Python 3.11" in text
+    with pytest.raises(InputError, match="no requires-python, and for none of Python"):
+        image_of_lock(by_pip.replace("-cp31", "-cp30"), "pylock.toml")
+    with pytest.raises(InputError, match=r"numpy 2\.1\.3 has no wheel for Python 3\.13"):
+        image_of_lock(by_pip, "pylock.toml", base="debian13")
+
+
+def test_a_lock_of_a_newer_minor_version_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert image_of_lock(LOCK.replace('"1.0"\ncreated', '"1.1"\ncreated'), "pylock.toml").lock
+    assert "pylock.toml: lock-version 1.1 is newer than 1.0" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["MY_KEY", "LICENSE_KEY", "SIGNING_KEYS", "LAB_TOKEN"])
+def test_a_bare_key_is_refused_by_its_look_and_its_name(name: str) -> None:
+    key = "0123456789abcdef" * 3
+    with pytest.raises(InputError, match=f"{name} looks like a secret, .* set it when a container starts"):
+        image_of_lock(LOCK, "pylock.toml", settings={name: key})
+    assert image_of_lock(LOCK, "pylock.toml", settings={"MODEL_REVISION": key, "KEY_BITS": "4096"}).settings
+
+
 def test_a_workload_must_find_what_it_imports() -> None:
     with pytest.raises(InputError, match="matmul imports torch, which it does not have"):
         image_of_lock(LOCK, "pylock.toml", workload="matmul")
+
+
+def test_of_several_frameworks_a_workload_gets_those_of_the_lock() -> None:
+    assert image_of_lock(LOCK, "pylock.toml", workload="indicators").modules == ("numpy",)
+    jax = LOCK.replace('"pace"', '"jax"').replace("pace-", "jax-")
+    assert image_of_lock(jax, "pylock.toml", workload="indicators").modules == ("jax", "numpy")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +24,10 @@ from ruamel.yaml import YAML
 
 import custom_resources
 from assay.api.stack_builds import build_stack, render_build
-from assay.errors import EXIT_INPUT, HostError, InputError
+from assay.errors import EXIT_INPUT, EXIT_INTERRUPTED, HostError, InputError
 from assay.shell import CommandTimeoutError
+from assay.stacks import smoke_test
+from assay.stacks.engines import ENGINES, build
 from command_line import assay as typed
 from conftest import require
 from containers import ULIMITS
@@ -111,6 +116,52 @@ def test_kubernetes_gets_a_job_that_builds_tests_and_pushes(file: Path) -> None:
     assert typed(file.parent, *words).stdout == done.stdout
 
 
+def job_of(file: Path, **options: Any) -> dict[str, Any]:
+    """The Job that is rendered, which Kubernetes accepts."""
+    (_, job) = render_build(file, "kubernetes", name="stack", push="registry.lab/stack:1", **options)
+    kubernetes_validate.validate(job, "1.34", strict=True)
+    return job
+
+
+def test_a_build_on_a_cluster_has_no_token_and_no_more_rights_than_its_user_namespace_takes(
+    file: Path,
+) -> None:
+    job = job_of(file)
+    pod = job["spec"]["template"]["spec"]
+    context = pod["containers"][0]["securityContext"]
+    assert context["runAsNonRoot"]
+    assert context["capabilities"] == {"drop": ["ALL"], "add": ["SETUID", "SETGID"]}
+    assert pod["automountServiceAccountToken"] is False
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+
+
+def test_builds_of_different_files_are_different_jobs_with_one_label(file: Path) -> None:
+    first = job_of(file)["metadata"]
+    file.write_text(f"{FILE}# another\n")
+    second = job_of(file)["metadata"]
+    assert first["name"] != second["name"]
+    assert first["labels"] == second["labels"]
+    assert first["labels"]["app.kubernetes.io/name"] == "stack"
+    longest = render_build(file, "kubernetes", name="s" * 63, push="registry.lab/stack:1")
+    for one in longest:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+        assert len(one["metadata"]["name"]) <= 63
+
+
+def test_a_build_on_a_cluster_requests_what_is_wanted(file: Path) -> None:
+    wanted = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"memory": "16Gi"}}
+    assert job_of(file, **wanted)["spec"]["template"]["spec"]["containers"][0]["resources"] == wanted
+    (_, config) = render_build(file, "openshift", name="stack", **wanted)
+    need_valid(config)
+    assert config["spec"]["resources"] == wanted
+    limited = job_of(file, limits={"memory": "2Gi"})["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert limited == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+    with pytest.raises(InputError, match="--limit: memory=lots is not a resource"):
+        job_of(file, requests={"memory": "1Gi"}, limits={"memory": "lots"})
+    with pytest.raises(InputError, match="--request: cpu=4 is more than --limit cpu=2"):
+        job_of(file, requests={"cpu": "4"}, limits={"cpu": "2"})
+
+
 # What is refused -----------------------------------------------------------------------------------------
 
 
@@ -156,7 +207,7 @@ def test_a_file_that_copies_can_not_be_built_on_a_cluster(file: Path) -> None:
     ("words", "named"),
     [
         (["--render", "openshift", "--timeout", "1s", "--no-tls-verify", "--", "--pull"], 3),
-        (["--namespace", "lab", "--push-login", "login"], 2),
+        (["--namespace", "lab", "--push-login", "login", "--request", "cpu=2"], 3),
     ],
 )
 def test_an_option_without_an_effect_is_refused(file: Path, words: list[str], named: int) -> None:
@@ -205,6 +256,17 @@ def test_an_image_that_fails_the_test_does_not_take_the_tag(file: Path, bin_fold
     assert done.returncode == 1
     assert f"Don't use {IMAGE_ID[:12]}: it does not work as an arbitrary user." in done.stdout
     assert calls(podman, "tag") == []
+    assert calls(podman, "rmi") == [f"rmi --no-prune {IMAGE_ID}"]
+    typed(file.parent, "stack", "build", str(file), "--tag", "lab/stack:1", "--keep-failed")
+    assert len(calls(podman, "rmi")) == 1
+
+
+def test_layers_from_another_build_stay_when_a_step_fails(file: Path, bin_folder: Path) -> None:
+    cached = f"echo '--> Using cache {IMAGE_ID}'; echo '--> {IMAGE_ID[:11]}'"
+    podman = fake_engine(bin_folder, build=f"{cached}; exit 1")
+    with pytest.raises(HostError, match="podman can't build"):
+        build_stack(file, tag="lab/stack:1")
+    assert calls(podman, "rmi") == []
 
 
 # For real ------------------------------------------------------------------------------------------------
@@ -324,6 +386,70 @@ def test_a_build_that_fails_or_hangs_is_ended_with_its_last_lines(file: Path, en
     file.write_text(f"FROM {BASE}\nRUN sleep 600\n")
     with pytest.raises(CommandTimeoutError, match="not finished within 5 s"):
         build_stack(file, tag=tag, modules=["json"], timeout_s=5)
+
+
+def pids(word: str) -> list[int]:
+    """Processes of this machine, those in containers too, that have this word in their command lines."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["podman", "buildah"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_build_that_is_stopped_leaves_no_process_and_no_file(
+    engine: str, number: signal.Signals, file: Path, engines: None
+) -> None:
+    require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
+    temporary = file.parent / "tmp"
+    temporary.mkdir()
+    lasting = f"{600 + os.getpid()}.{number.value}"  # no other test sleeps for this long
+    file.write_text(f"FROM {BASE}\nRUN sleep {lasting}; sleep {lasting}\n")
+    words = ["stack", "build", str(file), "--tag", "localhost/assay-test/never:1", "--engine", engine]
+    with subprocess.Popen(
+        [sys.executable, "-m", "assay", *words],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as build:
+        while build.poll() is None and not pids(lasting):
+            time.sleep(0.1)
+        build.send_signal(number)
+        output, _ = build.communicate(timeout=300)
+    assert (build.returncode, b"interrupted" in output) == (EXIT_INTERRUPTED, True), output
+    assert pids(lasting) == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.podman
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["podman", "buildah"])
+def test_a_test_that_hangs_leaves_no_process_and_no_container(
+    engine: str, file: Path, engines: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
+    file.write_text(SMALL)
+    lasting = f"{600 + os.getpid()}.5"
+    monkeypatch.setattr(smoke_test, "argv", lambda *_: ["sleep", lasting])
+    monkeypatch.setattr(smoke_test, "_TO_START_S", 0.0)
+    chosen = ENGINES[engine]
+    image, layers = build(chosen, file, context=None, options=(), on_line=print, timeout_s=300)
+    try:
+        with pytest.raises(CommandTimeoutError):
+            smoke_test.run(chosen, image, (), 8.0)
+        assert pids(lasting) == []
+        tags = chosen.tags()
+        assert image in tags
+    finally:
+        chosen.discard(layers)
+    if not layers.cached:
+        assert image not in chosen.tags(), "no container holds it"
 
 
 @pytest.mark.podman

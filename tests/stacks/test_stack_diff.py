@@ -129,6 +129,30 @@ def test_stacks_of_different_sessions_are_compared_only_if_both_have_several(tmp
     assert effect.comparison.ratio.low is not None
 
 
+def test_a_pair_out_of_an_exploration_is_one_of_many_until_sessions_of_its_own_confirm_it(
+    tmp_path: Path,
+) -> None:
+    many = {"new": NEW} | {f"s{at}": {**OLD, "package.torch": f"2.7.{at}"} for at in range(12)}
+    store.update(
+        tmp_path, results({"old": OLD, **many}, suite="many", sessions=1, speeds={"new": 1.01}, blocks=4)
+    )
+    found = diff_stacks("many:old", "many:new", margin=0.001, runs=tmp_path)
+    (effect,) = found.deciding
+    assert (found.verdict, effect.rivals, effect.set_aside) == ("undecided", 13, 0)
+    assert effect.comparison.family is not None
+    assert effect.comparison.family.alone == "faster"
+    assert "one of 13 comparisons" in effect.comparison.reason
+    assert effect.comparison.runs_needed is not None
+    store.update(tmp_path, results({"old": OLD, "new": NEW}, suite="later", sessions=4, speeds={"new": 1.04}))
+    (confirmed,) = diff_stacks("many:old", "many:new", runs=tmp_path).deciding
+    assert (confirmed.rivals, confirmed.set_aside) == (1, 1)
+    assert (confirmed.comparison.verdict, confirmed.comparison.sessions) == ("faster", (4, 4))
+    assert (
+        "not used: 1 session that measured more stacks"
+        in assay_says("diff", "many:old", "many:new", "--runs", tmp_path).stdout
+    )
+
+
 def test_a_known_failure_comes_first(tmp_path: Path) -> None:
     made = results(sessions=1)
     made[1] = failed(made[1], "rank 0 exited 1: ImportError: libnccl.so.2: undefined symbol")

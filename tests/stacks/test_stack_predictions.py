@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,33 @@ def test_an_indicator_that_moves_with_versions_like_the_workload_is_used(buildin
 def the_prediction(found: list[Observation]) -> IndicatorPrediction:
     (one,) = predictions(found)
     return one
+
+
+def test_a_version_without_a_place_in_the_order_makes_no_step() -> None:
+    found = observed(random.Random(1), ("conv2d",), versions=8)
+    odd = [
+        replace(one, stack=replace(one.stack, packages={"torch": "main-4f2a"}))
+        if one.stack.packages["torch"] == "2.3"
+        else one
+        for one in found
+    ]
+    counts = [c.n for c in (the_prediction(of).correlation for of in (found, odd)) if c is not None]
+    assert counts == [7, 6]
+
+
+def test_a_workload_whose_steps_do_not_repeat_between_sessions_says_so() -> None:
+    noise = random.Random(2)
+    steady = observed(random.Random(1), ("conv2d",), threads=("1",))  # in two sessions
+    repeated = the_prediction(steady).reliability
+    assert repeated is not None
+    assert repeated.value > 0.9
+    noisy = [replace(one, values=((1, math.exp(noise.gauss(0, 1))),)) for one in steady]
+    found = the_prediction(noisy).reliability
+    assert found is not None
+    assert found.low is not None
+    assert found.low < 0.3
+    once = [one for one in steady if one.session == "s/all"]
+    assert the_prediction(once).reliability is None
 
 
 def test_thread_counts_alone_are_no_steps_however_well_they_agree() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from assay import cli
 from assay.errors import InputError
 from assay.records import Task, TaskFile
 from assay.stacks import image, payload
+from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose
 from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH
 from assay.stacks.pins import closure, framework_pins, pins
@@ -100,6 +102,20 @@ def test_every_workload_and_every_base_lint_clean_and_name_every_version(tmp_pat
     assert findings(*files) == ""
 
 
+@pytest.mark.slow
+def test_the_linter_has_nothing_against_any_base_framework_and_accelerator(tmp_path: Path) -> None:
+    files = []
+    for base, framework, family in product(BASES, [*FRAMEWORKS, None], ["cpu", "cuda", "rocm"]):
+        with suppress(InputError):  # these parts do not fit
+            chosen = choose(
+                "command", base=base, framework=framework, accelerator=family, mpi=BASES[base].mpi
+            )
+            files.append(tmp_path / f"{base}-{framework}-{family}")
+            files[-1].write_text(containerfile(chosen, "a test"))
+    assert len(files) > 2 * len(BASES)
+    assert findings(*files) == ""
+
+
 def test_the_linter_finds_what_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "Containerfile"
     file.write_text("FROM debian\nRUN apt-get install python3\nUSER root\n")
@@ -179,6 +195,11 @@ def test_a_program_that_can_use_several_frameworks_gets_one(monkeypatch: pytest.
     chosen = choose("matmul", framework="jax")
     assert chosen.modules == ("jax", "numpy")
     assert [one.name for one in chosen.packages] == []
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_indicators_get_an_image_of_each_framework(framework: str) -> None:
+    assert choose("indicators", framework=framework).modules == tuple(sorted(("numpy", framework)))
 
 
 def test_every_release_of_a_framework_is_locked_for_each_of_its_accelerators() -> None:

@@ -11,12 +11,12 @@ _PROGRAM = """\
 echo "$@" >> "$0.calls"
 for word in "$@"; do
     case "$word" in
-        --iidfile=*) echo sha256:{image_id} > "${{word#*=}}" ;;
         --digestfile=*) echo sha256:{digest} > "${{word#*=}}" ;;
     esac
 done
 case "$1" in
-    build) {build} ;;
+    build) {build}; echo "--> {layer}"; echo {image_id} ;;
+    images) echo '[{{"Id": "{image_id}"}}]' ;;
     image) echo '[{{"Id": "'"$3"'", "Size": 1}}]' ;;
     run) echo '{says}' ;;
 esac
@@ -30,7 +30,9 @@ def fake_engine(folder: Path, *, build: str = "true", says: str = PASSED) -> Pat
     says   output of a container
     """
     program = folder / "podman"
-    program.write_text(_PROGRAM.format(image_id=IMAGE_ID, digest="2" * 64, build=build, says=says))
+    layer, digest = IMAGE_ID[:11], "2" * 64
+    text = _PROGRAM.format(image_id=IMAGE_ID, layer=layer, digest=digest, build=build, says=says)
+    program.write_text(text)
     program.chmod(0o755)
     return program
 

@@ -23,6 +23,7 @@ from assay.cli import assay
 from assay.logs.figures import LogFigures
 from assay.logs.tools import TOOLS, tools_of
 from assay.units import factor
+from conftest import long_but
 
 Read = Callable[[str], LogFigures]
 NO_FIGURES = ("9" * 400, "1e999", "1e308", "nan", "inf", "-0")
@@ -59,7 +60,12 @@ class ReaderContract:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """A test that takes one of these runs for each."""
-        for name, examples in (("log", self.whole), ("torn_log", self.torn), ("failed_log", self.failed)):
+        for name, examples in (
+            ("log", self.whole),
+            ("log_to_import", long_but(2, self.whole)),
+            ("torn_log", self.torn),
+            ("failed_log", self.failed),
+        ):
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, examples, ids=map(str, range(len(examples))))
 
@@ -98,10 +104,10 @@ class ReaderContract:
         assert [tool.name for tool in tools_of(file)] == [self.tool]
 
     def test_an_imported_log_is_kept_with_its_figures_in_base_units(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_to_import: str
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        Path("one.log").write_text(log, newline="")
+        Path("one.log").write_text(log_to_import, newline="")
         done = CliRunner().invoke(assay, ["import", "one.log", "--name", "kept", "--json"])
         [session] = json.loads(done.stdout)["sessions"]
         assert (session["runs"], session["failed"]) == (1, [])

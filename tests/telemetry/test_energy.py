@@ -95,6 +95,7 @@ def test_a_run_without_gpus_or_telemetry_has_none(tmp_path: Path) -> None:
     assert gpu_energy(sampled(tmp_path / "c", *rows, columns=BOTH), 1.5) is None
 
 
+@pytest.mark.long
 def test_energy_is_a_metric_of_a_real_run_with_its_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_forged_or_changed_cookie_is_no_cookie(site: ServedSite) -> None:
     assert site.ask("/doubts", Cookie=cookie.replace(end[1], "9999999999")).status == 303
 
 
+@pytest.mark.long
 def test_who_signs_out_is_signed_out_on_every_server_and_no_other_site_can_do_it(
     site: ServedSite, place: Path
 ) -> None:
@@ -239,6 +240,7 @@ def test_failed_trials_are_repeated_in_their_session(site: ServedSite) -> None:
     assert len([*(site.runs / session).glob("*/attempt-2")]) == 1
 
 
+@pytest.mark.long
 def test_a_job_is_chosen_by_labels_in_a_form_shown_and_started(site: ServedSite) -> None:
     cookie = signed_in(site, "alice")
     form = site.ask("/start?suite=cars.yaml", Cookie=cookie)

@@ -244,7 +244,7 @@ def elsewhere(site: ServedSite, place: Path, *words: str) -> Result:
     "words",
     [
         ("compare", "first", "--json"),
-        ("gate", "first:b", "--baseline", "first:a", "--json"),
+        pytest.param(("gate", "first:b", "--baseline", "first:a", "--json"), marks=pytest.mark.long),
         pytest.param(("list",), marks=pytest.mark.long),
         pytest.param(("explain", "drift", "--json"), marks=pytest.mark.long),
         ("compare", "frist"),
@@ -290,6 +290,7 @@ def test_the_usage_of_a_command_that_a_server_answers_has_its_arguments(
     assert "Usage: assay compare [OPTIONS] A [B]" in elsewhere(site, place, "compare").output
 
 
+@pytest.mark.long
 def test_an_answer_does_not_say_where_the_runs_are_on_the_server(site: ServedSite, place: Path) -> None:
     push(site, place, "first")
     for words in (("top",), ("compare", str(site.runs.parent / "x"))):

@@ -127,6 +127,7 @@ def test_where_nothing_has_run_yet_pages_say_what_to_do(tmp_path: Path) -> None:
         site.stop()
 
 
+@pytest.mark.long
 def test_on_a_full_disk_pages_are_read_and_nothing_is_done_unrecorded(tmp_path: Path) -> None:
     runs, suites = tmp_path / "runs", tmp_path / "suites"
     suites.mkdir()
@@ -365,6 +366,7 @@ def test_a_server_is_stopped_without_a_word_while_a_page_is_followed(
     connection.close()
 
 
+@pytest.mark.long
 def test_pages_are_read_where_no_index_can_be_written_and_none_is_left(tmp_path: Path) -> None:
     runs, own = tmp_path / "runs", Path("/dev/shm")
     import_table(runs, "keep")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from assay.units import seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
-    from types import FrameType
 
     from assay.monitor.stack import MonitoringStack
 
@@ -50,6 +48,7 @@ def monitoring_stack(
     from assay.durable import delivering, locked
     from assay.monitor.stack import stack
     from assay.monitor.stack_configuration import StackOptions
+    from assay.run.stopping import terminable
 
     try:
         every_s, hold_s = seconds(every), None if hold is None else seconds(hold)
@@ -61,7 +60,7 @@ def monitoring_stack(
     lock = folder / "lock"
     with delivering(lock, option="--dir"):
         pass
-    with locked(lock, str(folder)), _terminable(), _served(listen, runs) as target:
+    with locked(lock, str(folder)), terminable(), _served(listen, runs) as target:
         options = StackOptions(
             folder,
             target,
@@ -91,20 +90,3 @@ def _served(listen: str, runs: str | PathLike[str] | None) -> Iterator[str]:
             yield url.removeprefix("http://").removesuffix("/metrics")
         finally:
             server.shutdown()
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """In this context, SIGTERM ends what Ctrl-C ends; a thread other than the main one gets no signals."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

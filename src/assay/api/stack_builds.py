@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,7 +14,8 @@ from assay.errors import InputError, Problem
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.stacks.engines import LocalImage
+    from assay.stacks.build_objects import BuildResources
+    from assay.stacks.engines import BuildEngine, LocalImage
     from assay.stacks.smoke_test import SmokeTest
 
 DEFAULT_TIMEOUT_S: Final = 3600.0
@@ -26,6 +27,7 @@ _REFERENCE: Final = re.compile(
 _TAG: Final = re.compile(r"[a-z0-9][\w./:-]*")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _COPIES: Final = re.compile(r"(?mi)^[ \t]*(?:COPY|ADD)[ \t](?!.*--from=)(?!.*<<)(?!.*https?://).*")
+_RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9./-]*")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 Platform = Literal["openshift", "kubernetes"]
 
@@ -57,23 +59,28 @@ def build_stack(
     modules: Sequence[str] = (),
     options: Sequence[str] = (),
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    keep_failed: bool = False,
     on_line: Callable[[str], None] | None = None,
 ) -> BuiltStack:
     """Build a container file, run the smoke test in the image, and tag and push it if that passes.
 
     What is tested, tagged and pushed is the image that was built, whoever else builds for the same tag.
 
-    engine    podman or buildah; it has the credentials of registries
-    push      `registry/name[:tag]`; the tag is the beginning of the image's ID by default
-    context   a directory that the file may copy from; default: none
-    modules   must be importable; default: those that the file checks, else one of each package that no
-              other package requires
-    options   further options of the engine's `build`
-    on_line   receives each line of the engine's output
+    engine       podman or buildah; it has the credentials of registries
+    push         `registry/name[:tag]`; the tag is the beginning of the image's ID by default
+    context      a directory that the file may copy from; default: none
+    modules      must be importable; default: those that the file checks, else one of each package that no
+                 other package requires
+    options      further options of the engine's `build`
+    keep_failed  leave what was built before a step or the test failed
+    on_line      receives each line of the engine's output
+
+    SIGTERM and SIGHUP end it as Ctrl-C does, with everything that it started; the same call continues there.
 
     Raises InputError if something can't be used as written; HostError if the engine fails, with its last
     lines, or if it takes longer than `timeout_s`.
     """
+    from assay.run.stopping import terminable
     from assay.stacks import engines, smoke_test
 
     path, text = Path(file), _text(Path(file))
@@ -82,28 +89,49 @@ def build_stack(
     if chosen is None:
         raise InputError(f"{engine!r} is not an engine; choose from {', '.join(engines.ENGINES)}")
     began, say = time.monotonic(), on_line or _silent
-    image_id = engines.build(
-        chosen,
-        path,
-        context=None if context is None else Path(context),
-        options=options,
-        on_line=say,
-        timeout_s=timeout_s,
-    )
-    built_s = time.monotonic() - began
-    image = chosen.image(image_id)
-    test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
-    pushed = None
-    if test.passed:
+    with terminable():
+        try:
+            image_id, layers = engines.build(
+                chosen,
+                path,
+                context=None if context is None else Path(context),
+                options=options,
+                on_line=say,
+                timeout_s=timeout_s,
+            )
+        except engines.BuildFailedError as error:
+            if not keep_failed:
+                chosen.discard(error.layers)
+            raise
+        built_s = time.monotonic() - began
+        image = chosen.image(image_id)
+        test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
+        if not test.passed:
+            if not keep_failed:
+                chosen.discard(layers)
+            return BuiltStack(tag, image, test, None, built_s)
         engines.name_image(chosen, image_id, tag)
-    if push is not None and test.passed:
-        match = _REFERENCE.fullmatch(push)
-        reference = push if match is None or match["tag"] else f"{push}:{image_id[:12]}"
-        digest = engines.push(
-            chosen, image_id, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s
-        )
-        pushed = f"{reference.rpartition(':')[0]}@{digest}"
-    return BuiltStack(tag, image, test, pushed, built_s)
+        pushed = None if push is None else _push(chosen, image_id, push, verify_tls, say, timeout_s)
+        return BuiltStack(tag, image, test, pushed, built_s)
+
+
+def _push(
+    engine: BuildEngine,
+    image_id: str,
+    push: str,
+    verify_tls: bool,
+    say: Callable[[str], None],
+    timeout_s: float,
+) -> str:
+    """Push an image; its name with its digest."""
+    from assay.stacks import engines
+
+    match = _REFERENCE.fullmatch(push)
+    reference = push if match is None or match["tag"] else f"{push}:{image_id[:12]}"
+    digest = engines.push(
+        engine, image_id, reference, verify_tls=verify_tls, on_line=say, timeout_s=timeout_s
+    )
+    return f"{reference.rpartition(':')[0]}@{digest}"
 
 
 def render_build(
@@ -115,11 +143,15 @@ def render_build(
     secret: str | None = None,
     namespace: str | None = None,
     modules: Sequence[str] = (),
+    requests: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Objects that build, test and push a container file on a cluster; they hold no credentials.
 
-    push    `registry/name[:tag]`; on OpenShift, None: an ImageStream
-    secret  name of a Secret of type kubernetes.io/dockerconfigjson that is there
+    push      `registry/name[:tag]`; on OpenShift, None: an ImageStream
+    secret    name of a Secret of type kubernetes.io/dockerconfigjson that is there
+    requests  of the pod that builds, as `{"cpu": "4"}`; what it leaves open: the limit, or 1 CPU and 4 GiB
+    limits    of it; None: none
 
     Raises InputError if something can't be used as written.
     """
@@ -133,14 +165,51 @@ def render_build(
     for option, value in (("--tag", name), ("--push-login", secret), ("--namespace", namespace)):
         if value is not None and not _OBJECT_NAME.fullmatch(value):
             raise InputError([Problem(option, f"{value!r} is not a name in Kubernetes: a-z, 0-9 and '-'")])
+    resources = _resources(requests, limits or {})
     found = _modules(text, modules)
     if platform == "openshift":
         return build_objects.openshift_objects(
-            text, name, push=push, secret=secret, namespace=namespace, modules=found
+            text, name, push=push, secret=secret, namespace=namespace, modules=found, resources=resources
         )
     if push is None:
         raise InputError([Problem("--push", "a Job has to push the image: name a registry")])
-    return build_objects.job_objects(text, name, push=push, secret=secret, namespace=namespace, modules=found)
+    return build_objects.job_objects(
+        text, name, push=push, secret=secret, namespace=namespace, modules=found, resources=resources
+    )
+
+
+def _resources(requests: Mapping[str, str] | None, limits: Mapping[str, str]) -> BuildResources:
+    """What a build gets: a limit without a request is the request, too, as in Kubernetes."""
+    from assay.launch.kubernetes import quantities
+    from assay.stacks.build_objects import DEFAULT_REQUESTS, BuildResources
+
+    wanted = {**DEFAULT_REQUESTS, **limits, **(requests or {})}
+    found = BuildResources(_quantities("--request", wanted), _quantities("--limit", limits))
+    above = [name for name in limits if quantities.number(wanted[name]) > quantities.number(limits[name])]
+    if above:
+        what = "{0}={1} is more than --limit {0}={2}"
+        raise InputError(
+            [Problem("--request", what.format(name, wanted[name], limits[name])) for name in above]
+        )
+    return found
+
+
+def _quantities(option: str, amounts: Mapping[str, str]) -> dict[str, str]:
+    """The same. Raises InputError if one is not a quantity or its name not that of a resource."""
+    from assay.launch.kubernetes import quantities
+
+    problems = []
+    for name, amount in amounts.items():
+        try:
+            usable = bool(_RESOURCE.fullmatch(name)) and quantities.number(quantities.read(amount)) > 0
+        except ValueError:
+            usable = False
+        if not usable:
+            what = f"{name}={amount} is not a resource and its quantity; write cpu=4 or memory=8Gi"
+            problems.append(Problem(option, what))
+    if problems:
+        raise InputError(problems)
+    return dict(amounts)
 
 
 def _silent(line: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
+from assay.run.stopping import terminable
 from assay.stacks.exploring.space import INCUMBENT
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class StackBuilder:
         """Choose what builds: a Workshop or an ImageWorkshop, each of recipes of its own kind."""
         self._workshop: Any = _workshop(self.spec, self.folder)
 
+    @terminable()
     def make_incumbent(self) -> None:
         """Build it. Raises InputError, with the reason, if it can't be built."""
         from assay.stacks.exploring.environments import BuildFailure
@@ -57,6 +59,7 @@ class StackBuilder:
                 f"{reason}\n{self.spec.where('incumbent')}: the incumbent {failure.kind}: see above"
             )
 
+    @terminable()
     def make(self, name: str, choice: StackChoice, left: int, *, needed: bool) -> Mapping[str, Any]:
         """The journal's line of a candidate, which is built if it is needed.
 

@@ -61,6 +61,7 @@ class ExplorationResult:
     best          the best of those that are better beyond the margin; None if there is none
     possible      number of stacks that the specification allows
     spent_s       time that builds and trials took together
+    build_only    nothing was measured: a candidate without a failure was installed and imported
     """
 
     name: str
@@ -73,6 +74,7 @@ class ExplorationResult:
     margin: float
     folder: Path
     sessions: tuple[str, ...]
+    build_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def explore(
     max_stacks: int = MAX_STACKS,
     max_time_s: float | None = None,
     keep: bool = False,
+    build_only: bool = False,
     runs: str | PathLike[str] | None = None,
     progress: Tell | None = None,
     say: Callable[[str], None] = lambda _: None,
@@ -101,6 +104,7 @@ def explore(
 
     max_stacks  candidates to try, those that can't be built included
     keep        leave the environments in place
+    build_only  build and import, and measure nothing; a later call without it measures what was built
     say         receives a line about each step
 
     The same call resumes a stopped exploration, and a larger budget continues one that ended.
@@ -120,7 +124,9 @@ def explore(
     make_directory(folder)
     with locked(folder / "lock", f"the exploration {checked.name}"):
         limits = ExploreLimits(max_stacks, max_time_s)
-        run = _Exploration(checked, runs_dir, folder, limits, keep, progress or Silence, say, command_line)
+        run = _Exploration(
+            checked, runs_dir, folder, limits, keep, progress or Silence, say, command_line, build_only
+        )
         try:
             return run.run()
         finally:
@@ -139,6 +145,7 @@ class _Exploration:
     progress: Tell
     say: Callable[[str], None]
     command_line: Sequence[str]
+    build_only: bool
     spent_s: float = 0.0
     candidates: dict[str, ExploredStack] = field(default_factory=dict)  # by name, in the order proposed
 
@@ -210,7 +217,10 @@ class _Exploration:
             proposed = self.journal.lines[-1]
         names = [self._take_in(values) for values in proposed["choices"]]
         running = [name for at, name in enumerate(names) if self._make(name, len(names) - at)]
-        self._rungs(number, running)
+        if self.build_only:
+            self._drop(running)
+        else:
+            self._rungs(number, running)
         return None
 
     def _over(self) -> Ended | None:
@@ -352,4 +362,5 @@ class _Exploration:
             margin=self.spec.content.margin,
             folder=self.folder,
             sessions=tuple(self.measuring.sessions),
+            build_only=self.build_only,
         )

@@ -111,7 +111,8 @@ def command(
       assay stack advise pyproject.toml --python 3.12 -o locked --containerfile
 
     \b
-    Exit codes: 0 advised; 1 advised, although it has a known failure or vulnerability; 3 no figure of
+    Exit codes: 0 advised, also if the newest versions were not measured, which the answer says and
+    newest_measured in --json; 1 advised, although it has a known failure or vulnerability; 3 no figure of
     the workload decides: the versions are what an indicator predicts, or uv's choice; 4 no solution;
     5 no uv, or the index can't be reached.
     """
@@ -256,7 +257,7 @@ def _indicator_lines(found: StackAdvice) -> Iterator[str]:
 
 def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
     from assay.report import figures
-    from assay.report.sentences.sentences import evidence, questions
+    from assay.report.sentences.sentences import evidence, needed, questions
     from assay.units import human
 
     candidate = one.candidate
@@ -280,6 +281,7 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
         if c.verdict == "undecided" and c.ratio.low is not None:
             yield f"     why: {c.reason}"
+            yield from (f"     {words}" for words in [needed([c])] if words)
         if candidate.through:
             yield f"     never measured in one session: compared through {_listed(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")

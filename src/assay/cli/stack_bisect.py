@@ -266,9 +266,9 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
     for number, culprit in enumerate(search.culprits):
         yield from _culprit(line, number, culprit, found)
     if search.whole is not None:
-        yield f"  BAD relative to GOOD: {_times(search.whole)}"
+        yield f"  BAD relative to GOOD, one build of each: {_times(search.whole)}"
     if search.reverted is not None:
-        yield f"  BAD without it: {_reverted(search.reverted)}"
+        yield f"  BAD without it, one build of each: {_reverted(search.reverted)}"
     if search.culprits and search.culprits[-1].explains is False:
         yield "  More changes are responsible than were found."
     for name, why in line.unbuildable[:_MOST_NAMES]:
@@ -293,7 +293,7 @@ def _culprit(line: BisectedLine, number: int, culprit: Culprit, found: Bisection
     if culprit.confirmed is not None:
         yield f"  confirmed: {_built_again(culprit.confirmed)}"
     if culprit.effect is not None:
-        yield f"  GOOD with it: {_times(culprit.effect)}"
+        yield f"  GOOD with it, one build of each: {_times(culprit.effect)}"
     if culprit.fails is not None:
         yield f"  GOOD with it {'fails too' if culprit.fails else 'does not fail: it needs another change'}"
     if culprit.effect is None and culprit.fails is None and line.search.settings.alone:

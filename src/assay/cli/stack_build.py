@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from assay.cli import options
+from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
@@ -25,9 +25,15 @@ _HERE = {
     "tls_verify": "--no-tls-verify",
     "context": "--context",
     "timeout_s": "--timeout",
+    "keep_failed": "--keep-failed",
     "build_options": "--",
 }
-_ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
+_ELSEWHERE = {
+    "namespace": "--namespace",
+    "push_login": "--push-login",
+    "requests": "--request",
+    "limits": "--limit",
+}
 
 
 @click.command()
@@ -70,6 +76,11 @@ _ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
     help="End a build, a test or a push that takes longer.",
 )
 @click.option(
+    "--keep-failed",
+    is_flag=True,
+    help="Keep the layers that were built before a step or the test failed.",
+)
+@click.option(
     "--render",
     type=click.Choice(["openshift", "kubernetes"]),
     help="Build nothing; print a BuildConfig and an ImageStream, or a Job, that build on a cluster.",
@@ -79,6 +90,22 @@ _ELSEWHERE = {"namespace": "--namespace", "push_login": "--push-login"}
     "--push-login",
     metavar="NAME",
     help="Secret there with the registry's credentials, for rendered objects.",
+)
+@click.option(
+    "--request",
+    "requests",
+    multiple=True,
+    metavar="NAME=QUANTITY",
+    callback=named_values.texts,
+    help="What the rendered build requests, like memory=8Gi. [default: cpu=1, memory=4Gi]",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=QUANTITY",
+    callback=named_values.texts,
+    help="Limit of the rendered build, like memory=16Gi. [default: none]",
 )
 @options.JSON
 def command(
@@ -91,17 +118,20 @@ def command(
     context: Path | None,
     modules: tuple[str, ...],
     timeout_s: float,
+    keep_failed: bool,
     render: str | None,
     namespace: str | None,
     push_login: str | None,
+    requests: dict[str, str],
+    limits: dict[str, str],
     as_json: bool,
 ) -> None:
     """Build the image of a container file, test it, and push it.
 
     The test runs in the image as a user ID that nobody has, with group 0, as OpenShift does: the modules can
-    be imported, and HOME is writable. An image that fails is neither tagged nor pushed. What follows `--` is
-    for the engine's `build`. A build that was stopped continues with the same command, from the engine's
-    layers.
+    be imported, and HOME is writable. An image that fails is neither tagged nor pushed, and is removed. What
+    follows `--` is for the engine's `build`. A build that was stopped, or took too long, continues with the
+    same command, from the engine's layers.
 
     \b
     Examples:
@@ -112,7 +142,7 @@ def command(
 
     \b
     Exit codes: 0 built, tested, and pushed if requested; 1 the image does not pass the test; 4 FILE or an
-    option can't be used; 5 the engine or the registry failed.
+    option can't be used; 5 the engine or the registry failed; 130 stopped: run again to continue.
     """
     from assay.api import stack_builds
 
@@ -128,6 +158,8 @@ def command(
             secret=push_login,
             namespace=namespace,
             modules=modules,
+            requests=requests,
+            limits=limits,
         )
         if as_json:
             options.echo_json({"schema": "assay.stack-build/1", "objects": objects})
@@ -145,6 +177,7 @@ def command(
             modules=modules,
             options=build_options,
             timeout_s=timeout_s,
+            keep_failed=keep_failed,
             on_line=on_line,
         )
     if as_json:

@@ -114,7 +114,7 @@ def _change_lines(known: ChangeKnowledge) -> Iterator[str]:
 
 def effect_lines(effect: KnownEffect) -> Iterator[str]:
     """The verdict with its interval, what it rests on, what else changed, and the doubts."""
-    from assay.report.sentences.sentences import answer, evidence, questions
+    from assay.report.sentences.sentences import answer, evidence, needed, questions
 
     (question,) = questions([effect.comparison])
     yield f"  {answer(question)}"
@@ -126,6 +126,13 @@ def effect_lines(effect: KnownEffect) -> Iterator[str]:
         f", {counted(others, 'other party').replace('partys', 'parties')} among the sources" if others else ""
     )
     yield f"    {where}; {when}{source}; {evidence(question)}"
+    if effect.comparison.family is not None and effect.comparison.verdict == "undecided":
+        yield f"    why: {effect.comparison.reason}"
+    if effect.comparison.verdict == "undecided" and (words := needed([effect.comparison])):
+        yield f"    {words}"
+    if effect.set_aside:
+        aside = counted(effect.set_aside, "session")
+        yield f"    not used: {aside} that measured more stacks, among which this pair may have been chosen"
     if effect.others:
         yield f"    confounded: the effect is of all these together: {_listed(effect.others)}"
     yield from doubt_lines(effect.comparison.doubts, "    ")

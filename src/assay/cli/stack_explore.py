@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options
-from assay.errors import EXIT_OK, EXIT_UNDECIDED
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +29,11 @@ _MOST_REASONS = 4
     show_default=True,
     help="Stacks to try, besides the incumbent.",
 )
+@click.option(
+    "--build-only",
+    is_flag=True,
+    help="Build and import the stacks, and measure nothing; the same command without it measures them.",
+)
 @options.MAX_TIME
 @options.KEEP
 @options.QUIET
@@ -37,6 +42,7 @@ _MOST_REASONS = 4
 def command(
     spec: Path,
     max_stacks: int,
+    build_only: bool,
     max_time: float | None,
     keep: bool,
     quiet: bool,
@@ -56,9 +62,11 @@ def command(
     Examples:
       assay stack explore numpy.yaml
       assay stack explore numpy.yaml --max-time 2h --max-stacks 40
+      assay stack explore numpy.yaml --build-only
 
     \b
     Exit codes: 0 a stack is better than the incumbent beyond the margin; 3 none is shown to be;
+    with --build-only, 0 all candidates were built, 1 some can't be;
     4 SPEC can't be used; 6 another process works on this exploration; 130 stopped; run again to resume.
     """
     from assay.api.stack_explorations import explore
@@ -69,6 +77,7 @@ def command(
         max_stacks=max_stacks,
         max_time_s=max_time,
         keep=keep,
+        build_only=build_only,
         runs=runs_dir,
         progress=teller(quiet),
         say=(lambda _: None) if quiet else _say,
@@ -80,6 +89,8 @@ def command(
         options.echo_json(document(found))
     else:
         _show(found)
+    if found.build_only:
+        sys.exit(EXIT_WORSE if any(one.failure for one in found.candidates) else EXIT_OK)
     sys.exit(EXIT_UNDECIDED if found.best is None else EXIT_OK)
 
 
@@ -104,7 +115,8 @@ def _show(found: ExplorationResult) -> None:
         console.print(_table(found))
     for one in found.candidates:
         if one.comparison is None:
-            console.print(printable(f"{one.name}  {_without_figure(one)}"), markup=False, soft_wrap=True)
+            why = _without_figure(one, build_only=found.build_only)
+            console.print(printable(f"{one.name}  {why}"), markup=False, soft_wrap=True)
     for line in reservations(found):
         console.print(printable(line), markup=False, soft_wrap=True)
     console.print(
@@ -115,10 +127,13 @@ def _show(found: ExplorationResult) -> None:
 def advice(found: ExplorationResult) -> Iterator[str]:
     """The answer, and how much of the space it rests on."""
     from assay.analyse.comparison import lost_time
-    from assay.units import human_seconds
+    from assay.units import counted, human_seconds
 
     best = found.best
-    if best is None or best.comparison is None:
+    if found.build_only:
+        built = sum(not one.failure for one in found.candidates)
+        yield f"{built} of {counted(len(found.candidates), 'candidate')} can be installed and imported."
+    elif best is None or best.comparison is None:
         beyond = f"beyond the margin of {found.margin:.3g}"
         yield f"No candidate is shown to be better than the incumbent {beyond}."
         measured = [one.comparison for one in found.candidates if one.comparison is not None]
@@ -179,9 +194,12 @@ def _table(found: ExplorationResult) -> Table:
     return table
 
 
-def _without_figure(one: ExploredStack) -> str:
+def _without_figure(one: ExploredStack, *, build_only: bool) -> str:
     if one.same_as:
         return f"same packages and settings as {one.same_as}: not measured again"
     if one.failure:
         return f"{one.failure}: {one.why[:300]} (log: {one.log})"
+    if build_only:
+        changes = ", ".join(_change(*pair) for pair in one.changes)
+        return f"installed and imported: {changes}"
     return one.why or "not measured: the time was up"

@@ -62,7 +62,20 @@ def _lines(found: IndicatorListing) -> Iterator[str]:
         series = of[0].workload
         share = f"{used} of {counted(len(of), 'indicator')} used for advice"
         yield f"{series.title} on {series.hardware}: {share}"
+        yield f"  {_reliability(of[0])}"
         yield from (f"  {line}" for line in prediction_lines(of))
+
+
+def _reliability(one: IndicatorPrediction) -> str:
+    """How well the workload predicts itself: what its noise leaves for any indicator."""
+    r = one.reliability
+    if r is None:
+        return "its own steps were not measured in two halves of its sessions: how much is noise is unknown"
+    ends = "no interval" if r.low is None or r.high is None else f"{r.low:.2f} to {r.high:.2f}"
+    return (
+        f"its own steps, one half of its sessions with the other: rank correlation {r.value:.2f} ({ends}) "
+        f"over {r.n} steps; where that is low, noise limits the correlations below"
+    )
 
 
 def _nothing(found: IndicatorListing) -> str:

@@ -17,6 +17,7 @@ def document(found: ExplorationResult) -> dict[str, Any]:
         "name": found.name,
         "incumbent": found.incumbent,
         "best": None if found.best is None else found.best.name,
+        "build_only": found.build_only,
         "margin": found.margin,
         "ended": found.ended,
         "possible": found.possible,

@@ -30,6 +30,7 @@ def prediction(one: IndicatorPrediction) -> dict[str, Any]:
         "indicator": _series(one.indicator),
         "correlation": None if one.correlation is None else asdict(one.correlation),
         "stacks": one.stacks,
+        "reliability": None if one.reliability is None else asdict(one.reliability),
         "predicts": one.predicts,
         "why_not": one.why_not,
     }

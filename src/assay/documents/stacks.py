@@ -117,4 +117,6 @@ def effect(known: KnownEffect) -> dict[str, Any]:
         "newest_at": known.newest,
         "here": known.here,
         "origins": sorted(known.origins),
+        "chosen_among": known.rivals,
+        "set_aside": known.set_aside,
     }

@@ -166,7 +166,7 @@ def unreadable(error: Exception) -> str:
 
 def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:
     states = job["state"]["current"]
-    state = states[0] if isinstance(states, list) else states
+    state = next(iter(states), "") if isinstance(states, list) else states
     if state in _NOT_STARTED:
         return
     if state not in _SLURM:

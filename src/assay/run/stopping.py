@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that is checked where it is safe to stop."""
+"""Ctrl-C and SIGTERM: as a request that is checked where it is safe to stop, or both at once as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 
 class StopRequest:
@@ -56,3 +57,27 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """In this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
+
+    A signal that was ignored, as `nohup` does, stays ignored. Outside the main thread no signal arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -2,7 +2,8 @@
 
 Candidates are the observed stacks that meet the requirements on the hardware class. Each is compared with the
 reference by the sessions that link them, also through stacks that don't meet the requirements and are never
-chosen. What may be claimed of all of them jointly counts, because the best of many looks better than it is.
+chosen. What may be claimed of all of them jointly counts, because the best of many looks better than it is;
+so do the other stacks of their sessions, because the requirements may have been narrowed to the best.
 Observations on other hardware, and those that are too old, are counted and don't decide.
 
 Performance indicators never decide by themselves. One that is shown to order stacks like the workload
@@ -291,13 +292,15 @@ def _compared(
     reference, *others = found
     linked = LinkedStacks(measured)
     compared = []
+    rivals = 1
     for one in others:
         sides = software_of(reference.stack), software_of(one.stack)
         result = linked.compare(*sides, (reference.name, one.name), margin)
         if result is not None:
             through = tuple(_link_name(measured[by][0].stack, names) for by in result.through)
             compared.append(replace(one, comparison=result.comparison, through=through))
-    held = corrected([one.comparison for one in compared if one.comparison is not None])
+            rivals = max(rivals, result.rivals)
+    held = corrected([one.comparison for one in compared if one.comparison is not None], rivals)
     return (reference, *(replace(one, comparison=c) for one, c in zip(compared, held, strict=True)))
 
 

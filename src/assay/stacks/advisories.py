@@ -187,27 +187,13 @@ def _is(own: Version, text: str) -> bool:
 def _within(events: Any, own: Version) -> bool:
     inside = False
     public = Version(own.public)
-    for event in sorted(events, key=_place):
-        (kind, text), *_ = event.items()
-        if kind == "introduced" and public >= _version(text):
+    bounds = [(Version(event[kind]), kind) for event in events for kind in _BOUNDS if kind in event]
+    for version, kind in sorted(bounds, key=lambda one: (one[0], one[1] != "introduced")):
+        if kind == "introduced" and public >= version:
             inside = True
-        elif (kind == "fixed" and public >= _version(text)) or (
-            kind == "last_affected" and public > _version(text)
-        ):
+        elif (kind == "fixed" and public >= version) or (kind == "last_affected" and public > version):
             inside = False
     return inside
-
-
-def _place(event: Mapping[str, str]) -> tuple[Version, bool]:
-    (kind, text), *_ = event.items()
-    return _version(text), kind != "introduced"
-
-
-def _version(text: str) -> Version:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return Version("0")
 
 
 def _advisory(entry: Mapping[str, Any], affected: Mapping[str, Any], name: str, version: str) -> Advisory:
@@ -215,4 +201,4 @@ def _advisory(entry: Mapping[str, Any], affected: Mapping[str, Any], name: str, 
         note = "which versions it affects can't be read, so maybe this one: "
         return advisory_of(entry, name, version, (), note)
     fixed = {event["fixed"] for events in _ranges(affected) for event in events if "fixed" in event}
-    return advisory_of(entry, name, version, sorted(fixed, key=_version))
+    return advisory_of(entry, name, version, sorted(fixed, key=Version))

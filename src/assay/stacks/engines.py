@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ _QUERY_TIMEOUT_S: Final = 60.0
 _NO_SPACE: Final = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _UNAUTHORIZED: Final = re.compile(r"unauthorized|authentication required|denied", re.IGNORECASE)
 _LAST_LINES: Final = 15
+_LAYER: Final = re.compile(r"--> (Using cache )?([0-9a-f]{11,64})")
+_IMAGE: Final = re.compile(r"[0-9a-f]{64}")
+_GRACE_S: Final = 10.0  # for an engine whose container was killed to remove what it made
 OnLine = Callable[[str], None]
 
 
@@ -32,6 +35,26 @@ class LocalImage:
 
     id: str
     size_bytes: int | None
+
+
+@dataclass(frozen=True)
+class BuiltLayers:
+    """The images that a build's steps left, by their IDs, which may be shortened.
+
+    new     that it made, in order
+    cached  that it took from an earlier build
+    """
+
+    new: tuple[str, ...]
+    cached: tuple[str, ...]
+
+
+class BuildFailedError(HostError):
+    """A step of a build failed; `layers` are those of the steps before."""
+
+    def __init__(self, words: str, layers: BuiltLayers) -> None:
+        super().__init__(words)
+        self.layers = layers
 
 
 class BuildEngine(Protocol):
@@ -58,6 +81,14 @@ class BuildEngine(Protocol):
         """Remove the image of this tag, if it is here; layers that others use stay."""
         ...
 
+    def tags(self) -> Mapping[str, Sequence[str]]:
+        """All images here, by ID, with their tags."""
+        ...
+
+    def discard(self, layers: BuiltLayers) -> None:
+        """Remove the untagged images that a build made; what is in use, or from another build, stays."""
+        ...
+
 
 @dataclass(frozen=True)
 class Podman:
@@ -72,15 +103,15 @@ class Podman:
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
-        container = f"assay-{os.getpid()}"
+        container = f"assay-{uuid.uuid4().hex}"
         program, *words = argv
         options = ["--rm", f"--name={container}", "--network=none", f"--user={user}"]
         try:
             return shell.run(
                 [self.name, "run", *options, f"--entrypoint={program}", name, *words], timeout_s=timeout_s
             )
-        except (shell.CommandTimeoutError, KeyboardInterrupt):
-            shell.run([self.name, "rm", "--force", container], timeout_s=_QUERY_TIMEOUT_S)
+        except BaseException:  # the container is no descendant of podman's
+            shell.run([self.name, "rm", "--force", "--ignore", container], timeout_s=_QUERY_TIMEOUT_S)
             raise
 
     def has(self, tag: str) -> bool:
@@ -90,6 +121,16 @@ class Podman:
     def remove(self, tag: str) -> None:
         """Remove the image of this tag, if it is here; layers that others use stay."""
         _remove(self, tag)
+
+    def tags(self) -> Mapping[str, Sequence[str]]:
+        """All images here, by ID, with their tags."""
+        words = [self.name, "images", "--all", "--no-trunc", "--format=json"]
+        found = json.loads(_done(words, _QUERY_TIMEOUT_S).stdout)
+        return {one["Id"]: one.get("Names") or () for one in found}
+
+    def discard(self, layers: BuiltLayers) -> None:
+        """Remove the untagged images that a build made; what is in use, or from another build, stays."""
+        _discard(self, layers.new, "--no-prune")
 
 
 @dataclass(frozen=True)
@@ -108,7 +149,7 @@ class Buildah:
         container = _done([self.name, "from", "--pull-never", name], _QUERY_TIMEOUT_S).stdout.strip()
         words = [self.name, "run", "--network=none", f"--user={user}", container, "--", *argv]
         try:
-            return shell.run(words, timeout_s=timeout_s)
+            return shell.run(words, timeout_s=timeout_s, grace_s=_GRACE_S)
         finally:
             shell.run([self.name, "rm", container], timeout_s=_QUERY_TIMEOUT_S)
 
@@ -119,6 +160,21 @@ class Buildah:
     def remove(self, tag: str) -> None:
         """Remove the image of this tag, if it is here; layers that others use stay."""
         _remove(self, tag)
+
+    def tags(self) -> Mapping[str, Sequence[str]]:
+        """All images here, by ID, with their tags."""
+        found = json.loads(
+            _done([self.name, "images", "--all", "--no-trunc", "--json"], _QUERY_TIMEOUT_S).stdout
+        )
+        return {one["id"].removeprefix("sha256:"): one.get("names") or () for one in found}
+
+    def discard(self, layers: BuiltLayers) -> None:
+        """Remove the untagged images that a build made, unless it took some from another build.
+
+        buildah removes untagged parents with an image, whoever made them.
+        """
+        if not layers.cached:
+            _discard(self, layers.new)
 
 
 ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buildah()}
@@ -132,21 +188,27 @@ def build(
     options: Sequence[str],
     on_line: OnLine,
     timeout_s: float,
-) -> str:
-    """Build an image; its ID. Its layers are kept, so a build that was killed continues where it was.
+) -> tuple[str, BuiltLayers]:
+    """Build an image; its ID, and the layers. They are kept, so a build that was killed continues there.
 
-    It gets no tag: another build may give the tag to its own image at any time.
+    It gets no tag: another build may give the tag to its own image at any time. A build that must end leaves
+    neither processes nor working containers.
 
     context  what the file may copy; None: nothing
     options  further options of the engine's `build`
+
+    Raises BuildFailedError if a step fails.
     """
-    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-        empty, written = Path(folder) / "empty", Path(folder) / "id"
-        empty.mkdir()
-        words = [engine.name, "build", "--layers", f"--file={file}", f"--iidfile={written}", *options]
-        done = shell.follow([*words, str(context or empty)], on_line, timeout_s=timeout_s)
-        _need(done, f"{engine.name} can't build {file}")
-        return written.read_text().strip().removeprefix("sha256:")
+    with tempfile.TemporaryDirectory(prefix="assay-") as empty:
+        words = [engine.name, "build", "--layers", "--force-rm", f"--file={file}", *options]
+        done = shell.follow([*words, str(context or empty)], on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
+    layers = _layers(done.stdout)
+    if not done.ok:
+        raise BuildFailedError(_reason(done, f"{engine.name} can't build {file}"), layers)
+    ids = [line for line in done.stdout.splitlines() if _IMAGE.fullmatch(line)]
+    if not ids:
+        raise HostError(f"{_last(done)}\n{engine.name} does not say which image it built")
+    return ids[-1], layers
 
 
 def name_image(engine: BuildEngine, image_id: str, tag: str) -> None:
@@ -161,13 +223,15 @@ def push(
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         digest = Path(folder) / "digest"
         words = [engine.name, "push", f"--digestfile={digest}", f"--tls-verify={str(verify_tls).lower()}"]
-        done = shell.follow([*words, image_id, f"docker://{reference}"], on_line, timeout_s=timeout_s)
+        words += [image_id, f"docker://{reference}"]
+        done = shell.follow(words, on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
         registry = reference.partition("/")[0]
         if not done.ok and _UNAUTHORIZED.search(done.stdout):
             raise HostError(
                 f"{_last(done)}\n{registry} refuses the push: log in with `{engine.name} login {registry}`"
             )
-        _need(done, f"{engine.name} can't push to {registry}")
+        if not done.ok:
+            raise HostError(_reason(done, f"{engine.name} can't push to {registry}"))
         return digest.read_text().strip()
 
 
@@ -183,12 +247,27 @@ def _done(argv: Sequence[str], timeout_s: float) -> CompletedCommand:
     return done
 
 
-def _need(done: CompletedCommand, what: str) -> None:
-    if done.ok:
-        return
+def _layers(output: str) -> BuiltLayers:
+    """What the steps left, by what the engine says of each; a layer from the cache is named twice."""
+    named = [(match[2], bool(match[1])) for line in output.splitlines() if (match := _LAYER.fullmatch(line))]
+    cached = tuple(name for name, from_cache in named if from_cache)
+    return BuiltLayers(
+        tuple(name for name, _ in named if not any(one.startswith(name) for one in cached)), cached
+    )
+
+
+def _discard(engine: BuildEngine, names: Sequence[str], *options: str) -> None:
+    """Remove images, the newest first: one with children, or in a container, can't be removed."""
+    tags = engine.tags()
+    for name in reversed(names):
+        for image in [one for one in tags if one.startswith(name) and not tags[one]]:
+            shell.run([engine.name, "rmi", *options, image], timeout_s=_QUERY_TIMEOUT_S)
+
+
+def _reason(done: CompletedCommand, what: str) -> str:
     if _NO_SPACE.search(done.stdout):
-        raise HostError(f"{_last(done)}\nthe disk is full: free some space (`podman system prune`)")
-    raise HostError(f"{_last(done)}\n{what}: see above")
+        return f"{_last(done)}\nthe disk is full: free some space (`podman system prune`)"
+    return f"{_last(done)}\n{what}: see above"
 
 
 def _last(done: CompletedCommand) -> str:

@@ -8,11 +8,13 @@ several such sets, those with the fewest other changes are shown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.stacks.effects import Pair, between_sessions, within_sessions
+from assay.analyse.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
 from assay.analyse.statistics.families import corrected
+from assay.analyse.statistics.intervals import t_quantile
 from assay.records import Comparison, HardwareClass, Observation, Stack, StackWorkload, to_compact_json
 from assay.stacks.changes import Change, changes, folded, with_it
 
@@ -30,6 +32,8 @@ class KnownEffect:
     oldest, newest  when it was observed, seconds since the epoch
     here        the hardware is of the class that was asked about
     origins     keys of the parties that observed it; "" is this runs directory
+    rivals      comparisons that its sessions allow, this one included: it may have been chosen among them
+    set_aside   sessions that measured more stacks, next to enough that measured fewer
     """
 
     comparison: Comparison
@@ -40,6 +44,8 @@ class KnownEffect:
     newest: float
     here: bool
     origins: frozenset[str]
+    rivals: int
+    set_aside: int
 
 
 def effects_of_change(
@@ -50,7 +56,8 @@ def effects_of_change(
     here  digests of the hardware classes that are asked about; their effects come first
     """
     sets: dict[tuple[Where, frozenset[Change]], list[Pair]] = {}
-    for where, of_session in _by_place(observed):
+    places = list(_by_place(observed))
+    for where, of_session in places:
         for a in of_session:
             if not _may_have(a.stack, change, change.a):
                 continue
@@ -60,11 +67,11 @@ def effects_of_change(
                 delta = frozenset(changes(a.stack, b.stack))
                 if change in delta:
                     sets.setdefault((where, delta), []).append((a, b))
+    measured = _measured(places)
+    names = _words(change, change.a), _words(change, change.b)
     found = [
-        _effect(
-            pairs, _others(delta, change), (_words(change, change.a), _words(change, change.b)), margin, here
-        )
-        for (_, delta), pairs in sets.items()
+        _effect(pairs, measured[where], _others(delta, change), names, margin, here)
+        for (where, delta), pairs in sets.items()
     ]
     return _least_confounded(found)
 
@@ -85,7 +92,9 @@ def effects_together(
     """
     pairs: dict[Where, list[Pair]] = {}
     alone: dict[Where, tuple[list[Observation], list[Observation]]] = {}
-    for where, of_session in _by_place(observed):
+    places = list(_by_place(observed))
+    measured = _measured(places)
+    for where, of_session in places:
         a, b = ([one for one in of_session if matches(one.stack)] for matches in sides)
         found = [(x, y) for x in a for y in b if x.stack.digest != y.stack.digest]
         pairs.setdefault(where, []).extend(found)
@@ -95,16 +104,23 @@ def effects_together(
     known = []
     for where, of in pairs.items():
         if of:
-            known.append(_effect(of, _beyond(of, asked), names, margin, here))
+            known.append(_effect(of, measured[where], _beyond(of, asked), names, margin, here))
         elif all(alone[where]) and _one_program(alone[where]):
-            known.append(_apart(alone[where], names, margin, here, asked))
+            known.append(_apart(alone[where], measured[where], names, margin, here, asked))
     return tuple(sorted(known, key=lambda one: not one.here))
 
 
 def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
-    """The effects, with verdicts that may be claimed jointly for all those on the hardware asked about."""
+    """The effects, with verdicts that may be claimed jointly for all those on the hardware asked about.
+
+    They are a choice among what their sessions allow, at each place where something was measured.
+    """
     claims = [one for one in effects if one.here]
-    held = iter(corrected([one.comparison for one in claims]))
+    at: dict[Where, list[int]] = {}
+    for one in claims:
+        at.setdefault(_place(one), []).append(one.rivals)
+    out_of = sum(max(len(of), *of) for of in at.values())
+    held = iter(corrected([one.comparison for one in claims], out_of))
     return tuple(replace(one, comparison=next(held)) if one.here else one for one in effects)
 
 
@@ -118,6 +134,16 @@ def _by_place(observed: Iterable[Observation]) -> Iterator[tuple[Where, list[Obs
             where = (one.hardware.digest, one.workload.question, metric)
             found.setdefault((where, one.origin, one.session), []).append(one)
     yield from ((where, of) for (where, _, _), of in found.items())
+
+
+def _measured(
+    places: Iterable[tuple[Where, Sequence[Observation]]],
+) -> dict[Where, dict[str, frozenset[str]]]:
+    """At each place: session → digests of the stacks that it measured."""
+    found: dict[Where, dict[str, frozenset[str]]] = {}
+    for where, of in places:
+        found.setdefault(where, {})[session_name(of[0])] = frozenset(one.stack.digest for one in of)
+    return found
 
 
 def _positive(one: Observation) -> bool:
@@ -150,16 +176,40 @@ def _beyond(pairs: Sequence[Pair], asked: Iterable[Change]) -> tuple[Change, ...
 
 def _effect(
     pairs: Sequence[Pair],
+    measured: Mapping[str, frozenset[str]],
     others: tuple[Change, ...],
     names: tuple[str, str],
     margin: float,
     here: frozenset[str],
 ) -> KnownEffect:
-    return _known(within_sessions(pairs, names, margin), [o for pair in pairs for o in pair], others, here)
+    allowed = {session_name(a): len(measured[session_name(a)]) - 1 for a, _ in pairs}
+    most = _least_chosen(list(allowed.values()))
+    deciding = [pair for pair in pairs if allowed[session_name(pair[0])] <= most]
+    observed = [one for pair in deciding for one in pair]
+    aside = sum(one > most for one in allowed.values())
+    return _known(within_sessions(deciding, names, margin), observed, others, here, most, aside)
+
+
+def _least_chosen(allowed: Sequence[int]) -> int:
+    """How many comparisons a session may allow, at most, to count.
+
+    allowed  comparisons that each session allows
+
+    A pair that was picked in an exploration and confirmed by sessions of its own does not have to pay for
+    the picking in these. The choice is the one with the narrowest interval if all sessions differ alike: it
+    depends on what was measured, never on the figures.
+    """
+
+    def width(most: int) -> float:
+        n = sum(one <= most for one in allowed)
+        return t_quantile(1 - 0.025 / most, n - 1) / math.sqrt(n) if n > 1 else math.inf
+
+    return min(sorted(set(allowed), reverse=True), key=width)
 
 
 def _apart(
     sides: tuple[Sequence[Observation], Sequence[Observation]],
+    measured: Mapping[str, frozenset[str]],
     names: tuple[str, str],
     margin: float,
     here: frozenset[str],
@@ -167,7 +217,9 @@ def _apart(
 ) -> KnownEffect:
     a, b = sides
     others = _beyond([(x, y) for x in a for y in b], asked)
-    return _known(between_sessions(a, b, names, margin), [*a, *b], others, here)
+    sessions = {session_name(one) for one in (*a, *b)}
+    chosen = rivals((measured[name] for name in sessions), a[0].stack.digest, b[0].stack.digest)
+    return _known(between_sessions(a, b, names, margin), [*a, *b], others, here, chosen)
 
 
 def _one_program(sides: tuple[Sequence[Observation], Sequence[Observation]]) -> bool:
@@ -180,6 +232,8 @@ def _known(
     observed: Sequence[Observation],
     others: tuple[Change, ...],
     here: frozenset[str],
+    rivals: int,
+    set_aside: int = 0,
 ) -> KnownEffect:
     first = observed[0]
     if first.workload is None:
@@ -193,7 +247,14 @@ def _known(
         newest=max(one.at for one in observed),
         here=first.hardware.digest in here,
         origins=frozenset(one.origin for one in observed),
+        rivals=rivals,
+        set_aside=set_aside,
     )
+
+
+def _place(one: KnownEffect) -> Where:
+    point = one.comparison.point
+    return one.hardware.digest, one.workload.question, f"{point.metric} {sorted(point.labels.items())}"
 
 
 def _words(change: Change, value: object) -> str:
@@ -204,11 +265,9 @@ def _words(change: Change, value: object) -> str:
 
 def _least_confounded(found: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
     """Per hardware class, workload and metric: the effects with the fewest other changes."""
-    by_place: dict[tuple[str, str, str], list[KnownEffect]] = {}
+    by_place: dict[Where, list[KnownEffect]] = {}
     for one in found:
-        point = one.comparison.point
-        labels = f"{point.metric} {sorted(point.labels.items())}"
-        by_place.setdefault((one.hardware.digest, one.workload.question, labels), []).append(one)
+        by_place.setdefault(_place(one), []).append(one)
     kept: list[KnownEffect] = []
     for of in by_place.values():
         fewest = min(len(one.others) for one in of)

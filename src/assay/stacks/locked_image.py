@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +27,14 @@ from assay.stacks.image import (
     imports_of,
     need_base_for,
 )
-from assay.stacks.parts import BASES
+from assay.stacks.parts import BASES, FRAMEWORKS
 
+_log = logging.getLogger("assay")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY: Final = re.compile(r"[0-9a-fA-F]{40,}")
+_NAMES_A_KEY: Final = re.compile(r"(?i)(?:^|_)(?:\w*key|token|secret)s?(?:_|$)")
 _PYPI: Final = ("https://pypi.org/simple", "https://pypi.org/simple/")
 _CUDA: Final = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?")
 _ROCM: Final = re.compile(r"\+rocm(\d+\.\d+)")
@@ -50,13 +54,17 @@ def image_of_lock(
 
     source    where it is from, for errors
     workload  whose programs must find what they import
-    base      None: the first one whose Python is the lock's, and that has the libraries that it needs
+    base      None: the first one whose Python is the lock's, and that has the libraries that it needs; of a
+              lock that says no Python, the first one for which every package has a wheel
     settings  variables of the image
 
     Raises InputError with every problem of the lock, or if base or workload don't fit it.
     """
     table = _table(text, source)
+    _need_version(table, source)
     python = _python(table, source)
+    if python is None:
+        python = _base_python(table, source, base, mpi=mpi)
     requirements, indexes, problems = _requirements(table, source, python)
     problems += list(_wrong_settings(settings or {}))
     if problems:
@@ -65,7 +73,7 @@ def image_of_lock(
     system = _base(base, python, source, mpi=mpi)
     if accelerator != "cpu":
         need_base_for(system, accelerator)
-    modules = imports_of(workload)
+    modules = _of_lock(imports_of(workload), requirements)
     _need_imports(modules, requirements, workload, source)
     return ImageContents(
         workload=workload,
@@ -91,11 +99,25 @@ def _table(text: str, source: str) -> Mapping[str, Any]:
     return table
 
 
-def _python(table: Mapping[str, Any], source: str) -> str:
-    """Major and minor version of the Python that the lock is for."""
-    written = str(table.get("requires-python", ""))
+def _need_version(table: Mapping[str, Any], source: str) -> None:
+    """Refuse another major version, and warn of a newer minor one, as PEP 751 has it."""
+    written = table.get("lock-version")
+    match = re.fullmatch(r"1\.(\d+)", written) if isinstance(written, str) else None
+    if match is None:
+        what = f"lock-version: found {written!r}; expected '1.0': lock again with a tool that writes that"
+        raise InputError([Problem(source, what)])
+    if int(match[1]) > 0:
+        what = "newer than 1.0, which Assay knows; what else it says is ignored"
+        _log.warning("%s: lock-version %s is %s", source, written, what)
+
+
+def _python(table: Mapping[str, Any], source: str) -> str | None:
+    """Major and minor version of the Python that the lock is for; None if it says none, as `pip lock`."""
+    written = table.get("requires-python")
+    if written is None:
+        return None
     try:
-        least = [one.version for one in SpecifierSet(written) if one.operator in (">=", "==", "~=")]
+        least = [one.version for one in SpecifierSet(str(written)) if one.operator in (">=", "==", "~=")]
     except InvalidSpecifier:
         least = []
     if not least:
@@ -104,6 +126,28 @@ def _python(table: Mapping[str, Any], source: str) -> str:
         )
         raise InputError([Problem(source, what)])
     return ".".join(least[0].split(".")[:2])
+
+
+def _base_python(table: Mapping[str, Any], source: str, base: str | None, *, mpi: bool) -> str:
+    """The Python of the base, or of the first base for which every package has a wheel."""
+    if base is not None:
+        return base_image(base, mpi=mpi).base.python
+    pythons = dict.fromkeys(BASES[name].python for name in _own_bases(mpi=mpi))
+    for python in pythons:
+        if not _requirements(table, source, python)[2]:
+            return python
+    tried = ", ".join(pythons)
+    what = (
+        f"it has no requires-python, and for none of Python {tried} does every package have a wheel: name a "
+        "--base to see what is missing for its Python"
+    )
+    raise InputError([Problem(source, what)])
+
+
+def _own_bases(*, mpi: bool) -> list[str]:
+    """Names of the bases without a vendor's libraries, the default first."""
+    order = sorted(BASES, key=lambda name: name != DEFAULT_BASE)
+    return [name for name in order if not BASES[name].brings and (BASES[name].mpi or not mpi)]
 
 
 def _requirements(
@@ -115,11 +159,10 @@ def _requirements(
     for at, one in enumerate(table["packages"], 1):
         try:
             requirements.append(_requirement(one, python))
+            if (index := str(one.get("index", ""))) and index not in _PYPI:
+                indexes[_public(index)] = None
         except ValueError as error:
             problems.append(Problem(f"{source}: packages[{at}]", str(error)))
-            continue
-        if (index := str(one.get("index", ""))) and index not in _PYPI:
-            indexes[_public(index)] = None
     return requirements, list(indexes), problems
 
 
@@ -162,7 +205,12 @@ def _usable(tag: Tag, python: str) -> bool:
 
 
 def _public(index: str) -> str:
-    """The address without a user, a password or a token: what is written goes to others."""
+    """The address without a user, a password or a token: what is written goes to others.
+
+    Raises ValueError for one that is not on one line without blanks.
+    """
+    if not index.isprintable() or " " in index:
+        raise ValueError("its index is not an address: it has a blank or a control character")
     parts = urlsplit(index)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(
@@ -182,12 +230,7 @@ def _accelerator(requirements: Sequence[LockedRequirement]) -> str:
 
 def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseImage:
     if written is None:
-        order = sorted(BASES, key=lambda name: name != DEFAULT_BASE)
-        fitting = [
-            n
-            for n in order
-            if BASES[n].python == python and not BASES[n].brings and (BASES[n].mpi or not mpi)
-        ]
+        fitting = [name for name in _own_bases(mpi=mpi) if BASES[name].python == python]
         if not fitting:
             there = ", ".join(f"{name} has {one.python}" for name, one in BASES.items() if not one.brings)
             what = (
@@ -202,6 +245,13 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
         what = f"{system.name} has Python {system.base.python}, and {source} is for {python}{also}"
         raise InputError([Problem("--base", what)])
     return system
+
+
+def _of_lock(modules: Sequence[str], requirements: Sequence[LockedRequirement]) -> tuple[str, ...]:
+    """The modules that must be there: of several frameworks, a program uses those that the lock has."""
+    there = {one.name for one in requirements}
+    several = sum(one in FRAMEWORKS for one in modules) > 1
+    return tuple(one for one in modules if not (several and one in FRAMEWORKS and one not in there))
 
 
 def _need_imports(
@@ -220,7 +270,14 @@ def _wrong_settings(settings: Mapping[str, str]) -> Iterator[Problem]:
     for name, value in settings.items():
         if not _VARIABLE.fullmatch(name) or not value.isprintable():
             yield Problem("--env", f"{name!r}={value!r} is not a variable; write NAME=VALUE, on one line")
-        elif secrets_in({name: value}) or secrets_in_text(value):
-            yield Problem(
-                "--env", f"{name} looks like a secret, and an image shows its variables to everybody"
+        elif secrets_in({name: value}) or secrets_in_text(value) or _is_key(name, value):
+            what = (
+                f"{name} looks like a secret, and an image shows its variables to everybody; set it when a "
+                "container starts: `env` of its system, with from_file or from_env"
             )
+            yield Problem("--env", what)
+
+
+def _is_key(name: str, value: str) -> bool:
+    """Whether a variable that is named as a key has a value like one; a commit's name looks the same."""
+    return bool(_KEY.fullmatch(value) and _NAMES_A_KEY.search(name))

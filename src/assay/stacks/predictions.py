@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
@@ -67,12 +68,15 @@ class IndicatorPrediction:
 
     correlation  Kendall's over `n` steps; its interval holds jointly for all indicators of the workload
     stacks       that both measured
+    reliability  Kendall's of the workload's steps in one half of its sessions with the other half: what its
+                 noise leaves to be predicted; None if too few steps are in both halves
     """
 
     indicator: MetricSeries
     workload: MetricSeries
     correlation: Estimate | None
     stacks: int
+    reliability: Estimate | None
 
     @property
     def predicts(self) -> bool:
@@ -117,7 +121,12 @@ def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, .
     for key in named.keys() - set(indicators):
         by = [one for one in indicators if one[0] == key[0] and _common(figures[one], figures[key])]
         confidence = 1 - (1 - _CONFIDENCE) / max(1, len(by))
-        of = [_prediction(named[one], named[key], figures[one], figures[key], confidence) for one in by]
+        reliability = _reliability(figures[key]) if by else None
+        of = []
+        for name in by:
+            placed = _placed(figures[name], figures[key])
+            correlation = rank_correlation(_steps(placed), confidence)
+            of.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
         found += sorted(of, key=_strength, reverse=True)
     return tuple(sorted(found, key=lambda one: (str(one.workload.hardware), one.workload.title)))
 
@@ -131,24 +140,24 @@ def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
     return {software_of(one.stack) for one in a} & {software_of(one.stack) for one in b}
 
 
-def _prediction(
-    indicator: MetricSeries,
-    workload: MetricSeries,
-    of_indicator: Sequence[Observation],
-    of_workload: Sequence[Observation],
-    confidence: float,
-) -> IndicatorPrediction:
-    stacks = {software_of(one.stack): one.stack for one in (*of_indicator, *of_workload)}
-    predicted, measured = _levels(of_indicator), _levels(of_workload)
-    placed = [
+def _reliability(observed: Sequence[Observation]) -> Estimate | None:
+    """How the steps in every second session rank like those in the others."""
+    place = {name: at for at, name in enumerate(sorted({(one.origin, one.session) for one in observed}))}
+    halves = [[one for one in observed if place[one.origin, one.session] % 2 == side] for side in (0, 1)]
+    return rank_correlation(_steps(_placed(*halves)))
+
+
+def _placed(a: Sequence[Observation], b: Sequence[Observation]) -> list[_PlacedStack]:
+    """The stacks that both measured."""
+    stacks = {software_of(one.stack): one.stack for one in (*a, *b)}
+    predicted, measured = _levels(a), _levels(b)
+    return [
         _PlacedStack(
             stacks[name], (predicted[name][0], measured[name][0]), predicted[name][1], measured[name][1]
         )
         for name in stacks
         if name in predicted and name in measured
     ]
-    correlation = rank_correlation(_steps(placed), confidence)
-    return IndicatorPrediction(indicator, workload, correlation, len(placed))
 
 
 def software_of(stack: Stack) -> str:
@@ -191,7 +200,7 @@ def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
         others = [other for other in names if other != name]
         alike: dict[Hashable, dict[int, _PlacedStack]] = {}
         for one in placed:
-            if (version := one.stack.packages.get(name)) is not None:
+            if (version := one.stack.packages.get(name)) in order:
                 rest = (one.sets, _setting(one.stack), *(one.stack.packages.get(other) for other in others))
                 alike.setdefault(rest, {})[order[version]] = one
         for of in alike.values():
@@ -202,16 +211,12 @@ def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
 
 
 def _in_order(stacks: Sequence[Stack], name: str) -> list[str]:
-    """The versions of a package, the oldest first."""
-    versions = {stack.packages[name] for stack in stacks if name in stack.packages}
-
-    def place(text: str) -> tuple[Version, str]:
-        try:
-            return Version(text), text
-        except InvalidVersion:
-            return Version("0"), text
-
-    return sorted(versions, key=place)
+    """The versions of a package, the oldest first; without those that have no place in the order."""
+    found: dict[str, Version] = {}
+    for text in sorted({stack.packages[name] for stack in stacks if name in stack.packages}):
+        with suppress(InvalidVersion):
+            found[text] = Version(text)
+    return sorted(found, key=found.__getitem__)
 
 
 def _own_packages(stacks: Sequence[Stack]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from litestar import Response, get
@@ -13,6 +14,7 @@ from assay.errors import InputError
 from assay.report import figures
 from assay.report.sentences.history import when
 from assay.report.tables import Table, TableBody, TableRow
+from assay.rundir.session import Session, sessions_of
 from assay.units import counted
 from assay.web.queries import Name, some
 from assay.web.questions import FormField, QuestionForm
@@ -74,7 +76,7 @@ def stack(site: Site, digest: str) -> Response[str]:
         title=found.title or found.stack.digest[:SHORT],
         about=[("Digest", found.stack.digest), ("Sessions", str(found.sessions))],
         tables=_tables(found),
-        links=_sessions(found),
+        links=sessions_observed(site.runs, found),
         links_title="Where it was observed",
         command=command_line("stack", "show", found.stack.digest[:SHORT]),
         actions=[
@@ -118,6 +120,10 @@ def _level(one: KnownLevel) -> TableRow:
     return TableRow((what, str(one.hardware), f"{value} {unit}".strip(), ends, *counts, " ".join(codes)))
 
 
-def _sessions(found: KnownStack) -> Sequence[tuple[str, str]]:
-    own = sorted({one.session for one in found.observations if not one.origin and "/" in one.session})
-    return [(name, session_url(name)) for name in own]
+def sessions_observed(runs: Path, found: KnownStack) -> Sequence[tuple[str, str]]:
+    """The sessions that observed it, with their pages: of an exploration or a bisection, its steps."""
+    named = {one.session for one in found.observations if not one.origin}
+    own = {name for name in named if "/" in name and Session(runs / name).path.is_dir()}
+    suites = {name.partition("/")[0] for name in named - own}
+    steps = {one.id for suite in suites for one in sessions_of(runs, suite) if one.header.step_of is not None}
+    return [(name, session_url(name)) for name in sorted(own | steps)]

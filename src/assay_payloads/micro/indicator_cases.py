@@ -28,16 +28,22 @@ results that this makes is 8 %.
 class IndicatorCase:
     """One indicator.
 
-    inputs    float64, or indices; frameworks convert them to the number format that is measured
-    flop      of one step
-    elements  numbers that one step reads and writes, each once
-    right     the result of one step, in float64
+    inputs       float64, converted to the number format that is measured; or indices and images, which aren't
+    flop         of one step
+    elements     numbers of that format that one step reads and writes, each once
+    right        the result of one step, in float64
+    whole_bytes  of the indices and images that one step reads, in any number format
     """
 
     inputs: Arrays
     flop: int
     elements: int
     right: Callable[[Arrays], Array]
+    whole_bytes: int = 0
+
+    def bytes_of(self, dtype: str) -> int:
+        """Bytes that one step reads and writes in a number format."""
+        return self.elements * BYTES[dtype] + self.whole_bytes
 
 
 def cases(options: argparse.Namespace) -> dict[str, IndicatorCase]:
@@ -116,13 +122,19 @@ def _embedding(o: argparse.Namespace, random: np.random.Generator) -> IndicatorC
         "table": random.standard_normal((o.vocabulary, o.head_size)),
         "indices": random.integers(o.vocabulary, size=o.lookups),
     }
-    return IndicatorCase(inputs, 0, 2 * o.lookups * o.head_size, lambda x: x["table"][x["indices"]])
+    return IndicatorCase(
+        inputs,
+        0,
+        2 * o.lookups * o.head_size,
+        lambda x: x["table"][x["indices"]],
+        whole_bytes=inputs["indices"].nbytes,
+    )
 
 
 def _optimizer(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     inputs = {name: random.standard_normal(o.parameters) for name in ("w", "g", "m")}
     inputs["v"] = 0.1 + random.random(o.parameters)  # no half-precision number is so small that it is 0
-    return IndicatorCase(inputs, 12 * o.parameters, 7 * o.parameters, adam)
+    return IndicatorCase(inputs, 12 * o.parameters, 5 * o.parameters, adam)
 
 
 def adam(x: Arrays) -> Array:
@@ -134,14 +146,15 @@ def adam(x: Arrays) -> Array:
 
 def _data(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
     images = random.integers(256, size=(256, o.side, o.side, 3), dtype=np.uint8)
-    inputs = {"images": images, "indices": random.integers(256, size=8 * o.batch)}
+    indices = random.integers(256, size=8 * o.batch)
+    inputs = {"images": images, "indices": indices, "mean": np.array([127.5]), "deviation": np.array([58.0])}
     numbers = 8 * o.batch * o.side * o.side * 3
-    return IndicatorCase(inputs, 2 * numbers, numbers, normalized)
+    return IndicatorCase(inputs, 2 * numbers, numbers, normalized, whole_bytes=numbers + indices.nbytes)
 
 
 def normalized(x: Arrays) -> Array:
-    """Images of the indices as numbers around 0, channels first."""
-    return ((x["images"][x["indices"]] - 127.5) / 58.0).transpose(0, 3, 1, 2)
+    """Images of the indices as numbers around 0 of the mean's format, channels first."""
+    return ((x["images"][x["indices"]] - x["mean"]) / x["deviation"]).transpose(0, 3, 1, 2)
 
 
 def error_of(found: Array, right: Array) -> float:

@@ -5,7 +5,6 @@ Each framework gets the same inputs and returns what can become a NumPy array. I
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +39,6 @@ class IndicatorFramework:
 def framework(name: str, device: str) -> IndicatorFramework:
     """The framework on a device. Raises ImportError if it is missing, ValueError if it has no such device."""
     return {"numpy": _numpy, "torch": _torch, "jax": _jax, "tensorflow": _tensorflow}[name](device)
-
-
-def _optional(module: str) -> Any:
-    """A module that an image of this program has only if it is added: no import statement requires it."""
-    return importlib.import_module(module)
 
 
 def _is_number(array: np.ndarray) -> bool:
@@ -91,7 +85,7 @@ def _torch(device: str) -> IndicatorFramework:
         return torch.from_numpy(array).to(on, types[dtype] if _is_number(array) else None)
 
     def images(x: Mapping[str, Any]) -> Any:
-        return ((x["images"][x["indices"]] - 127.5) / 58.0).permute(0, 3, 1, 2).contiguous()
+        return ((x["images"][x["indices"]] - x["mean"]) / x["deviation"]).permute(0, 3, 1, 2).contiguous()
 
     def finish(_: Any) -> None:
         if on.type == "cuda":
@@ -116,7 +110,9 @@ def _torch(device: str) -> IndicatorFramework:
 
 
 def _jax(device: str) -> IndicatorFramework:
-    jax, jnp = _optional("jax"), _optional("jax.numpy")
+    import jax
+    import jax.numpy as jnp
+
     kind = {"cpu": "cpu", "cuda": "gpu", "auto": None}[device]
     try:
         on = jax.devices(kind)[0]
@@ -135,7 +131,7 @@ def _jax(device: str) -> IndicatorFramework:
         "attention": attention,
         "embedding": lambda x: jnp.take(x["table"], x["indices"], axis=0),
         "optimizer": indicator_cases.adam,
-        "data": lambda x: ((x["images"][x["indices"]] - 127.5) / 58.0).transpose(0, 3, 1, 2),
+        "data": indicator_cases.normalized,
     }
     return IndicatorFramework(
         jax.__version__,
@@ -148,7 +144,8 @@ def _jax(device: str) -> IndicatorFramework:
 
 
 def _tensorflow(device: str) -> IndicatorFramework:
-    tf = _optional("tensorflow")
+    import tensorflow as tf
+
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cuda" and not gpus:
         raise ValueError("TensorFlow finds no GPU")
@@ -174,8 +171,8 @@ def _tensorflow(device: str) -> IndicatorFramework:
         return tf.transpose(last, (0, 3, 1, 2))
 
     def images(x: Mapping[str, Any]) -> Any:
-        chosen = tf.cast(tf.gather(x["images"], x["indices"]), tf.float32)
-        return tf.transpose((chosen - 127.5) / 58.0, (0, 3, 1, 2))
+        chosen = tf.cast(tf.gather(x["images"], x["indices"]), x["mean"].dtype)
+        return tf.transpose((chosen - x["mean"]) / x["deviation"], (0, 3, 1, 2))
 
     operations = {
         "matmul": lambda x: tf.matmul(x["a"], x["b"]),

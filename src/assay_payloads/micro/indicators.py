@@ -16,7 +16,7 @@ import time
 from statistics import median
 
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.micro.indicator_cases import BYTES, TOLERANCES, IndicatorCase, Step, cases, error_of
+from assay_payloads.micro.indicator_cases import TOLERANCES, IndicatorCase, Step, cases, error_of
 from assay_payloads.micro.indicator_frameworks import MODULES, IndicatorFramework, framework
 
 INDICATORS = ("matmul", "conv1d", "conv2d", "attention", "embedding", "optimizer", "data", "import")
@@ -80,7 +80,7 @@ def measure(
     seconds = time_steps(step, lambda: tool.finish(last), min_time_s)
     labels = {"indicator": name, "dtype": dtype}
     rank.log("step_time", seconds, unit="s", labels=labels)
-    rank.log("byte_rate", case.elements * BYTES[dtype] / seconds, unit="B/s", labels=labels)
+    rank.log("byte_rate", case.bytes_of(dtype) / seconds, unit="B/s", labels=labels)
     if case.flop:
         rank.log("flop_rate", case.flop / seconds, unit="FLOP/s", labels=labels)
 

@@ -143,6 +143,7 @@ def test_intervals_cover_the_known_factors_and_the_systems_is_far_narrower(n: in
     assert whole[len(whole) // 2] > 8 * halves[len(halves) // 2]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("n", long_but(1, [3, 5, 10]))
 def test_paired_intervals_cover_the_system_factor_through_a_drift(n: int) -> None:

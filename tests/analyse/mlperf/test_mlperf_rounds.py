@@ -117,7 +117,7 @@ def test_throughput_in_training_is_the_log_s_own_or_stands_in_the_list(
             wrong.append(f"{name}: {median(ratios):.3f} of the log's own")
         doubts = [doubt.code for run in found.runs for doubt in run.doubts]
         wrong += [f"{name}: {code}" for code in {"throughput-contradicts", "events-out-of-order"} & {*doubts}]
-    assert compared > 100 // round_and_part[1]
+    assert compared > 50 // round_and_part[1]  # parts are not of one size
     assert not wrong
 
 

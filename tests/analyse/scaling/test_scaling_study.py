@@ -310,6 +310,7 @@ def test_perfect_curves_seldom_raise_a_doubt() -> None:
     assert raised <= 16, "two doubts of at most 5 % each, and three standard errors of 100 curves"
 
 
+@pytest.mark.long
 def test_three_published_sets_are_one_curve(tmp_path: Path, mlperf_logs: Path) -> None:
     """HPE's RetinaNet on 8, 16 and 32 A100, MLPerf Training v2.1."""
     stem = mlperf_logs / "v2.1" / "HPE" / "HPE-ProLiant-XL675d-Gen10-Plus_A100-SXM-80GB"

@@ -229,6 +229,40 @@ def test_few_explorations_claim_an_effect_that_is_not_there() -> None:
     assert found.covered >= 0.9
 
 
+def best_claimed_alone(tries: int, candidates: int) -> tuple[float, float]:
+    """Shares of explorations without an effect whose best candidate, asked for alone, is called faster.
+
+    With allowance for the others that its sessions measured, and without.
+    """
+    dice = random.Random(11)
+    false, naive = 0, 0
+    for _ in range(tries):
+        linked = LinkedStacks(explored(dice, candidates, Noise(own=0.0), {}, (6,)))
+        found = [linked.compare("incumbent", f"s{at}", ("i", "s"), 0.001) for at in range(candidates)]
+        best = max((one for one in found if one is not None), key=lambda one: one.comparison.ratio.value)
+        assert best.rivals == 4  # of its batch
+        (claimed,) = corrected([best.comparison], candidates)
+        false += claimed.verdict == "faster"
+        naive += best.comparison.verdict == "faster"
+    return false / tries, naive / tries
+
+
+@pytest.mark.parametrize("cases", long_but(1, [15, 300]))
+def test_the_best_of_an_exploration_asked_for_alone_is_claimed_as_one_of_many(cases: int) -> None:
+    false, naive = best_claimed_alone(cases, 8)
+    assert false <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / cases)
+    assert naive > 0.05  # one comparison would be wrong in 0.025
+
+
+def test_a_pair_is_one_of_as_many_as_its_sessions_measured() -> None:
+    crowd = {f"s{at}": [observed(f"s{at}", 1, [1.0, 1.1])] for at in range(5)}
+    crowd["s0"].append(observed("s0", 2, [1.0, 1.1]))
+    crowd["apart"] = [observed("apart", 2, [1.0, 1.1])]
+    linked = LinkedStacks(crowd)
+    pairs = [linked.compare("s0", name, ("a", "b"), 0.02) for name in ("s1", "apart")]
+    assert [one.rivals for one in pairs if one is not None] == [4, 1]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("candidates", "noise", "rungs"),

@@ -44,6 +44,18 @@ def test_a_claim_that_stands_alone_is_left_as_it_is() -> None:
     assert corrected([alone]) == (alone,)
 
 
+def test_a_claim_chosen_among_many_has_to_be_as_sure_as_each_of_them_and_keeps_its_interval() -> None:
+    clear, barely = claim(normal(0.06, 0.01)), claim(normal(0.0277, 0.01))
+    (found,) = corrected([clear], out_of=20)
+    assert found.verdict == "faster"
+    assert found.family is not None
+    assert found.family.size == 20
+    level = (0.06 - math.log(found.family.ratio.low or 0)) / 0.01
+    assert level == pytest.approx(stats.t.isf(0.025 / 20, 10), rel=1e-6)
+    assert "one of 20 comparisons" in found.reason
+    assert [corrected([barely], out_of=size)[0].verdict for size in (1, 20)] == ["faster", "undecided"]
+
+
 def test_equivalent_rests_on_its_own_interval_whatever_is_claimed_beside_it() -> None:
     certain = [claim(normal(0.005, 0.006)) for _ in range(5)]
     noisy = claim(normal(0.0, 0.3))

@@ -4,50 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from assay.analyse.sweeps.links import blame
 from assay.analyse.sweeps.slow_parts import Pair
-from assay.cluster import rounds
-from conftest import long_rows_but, tries
-
-SEED = 20260301
-
-
-def matrix(nodes: int, met: int, seed: int = SEED, law: str = "normal") -> dict[Pair, list[float]]:
-    """Bandwidths of about 100: nodes add 1 % of spread to their pairs, each pair has 1 % of its own."""
-    random = np.random.default_rng(seed)
-    draw = random.standard_normal if law == "normal" else lambda size: random.standard_t(3, size) / 3**0.5
-    effects = {f"n{at}": 0.01 * effect for at, effect in enumerate(draw(nodes).tolist())}
-    pairs = [(a, b) for one in rounds.pairs(list(effects), met, seed=seed) for a, b in one]
-    own = draw(len(pairs)).tolist()
-    return {
-        (a, b): [100 * math.exp(effects[a] + effects[b] + 0.01 * noise)]
-        for (a, b), noise in zip(pairs, own, strict=True)
-    }
-
-
-def slowed(figures: dict[Pair, list[float]], node: str, to: float) -> dict[Pair, list[float]]:
-    return {pair: [v * (to if node in pair else 1) for v in values] for pair, values in figures.items()}
-
-
-def racks(nodes: int, of: int) -> dict[str, str]:
-    return {f"n{at}": f"r{at // of}" for at in range(nodes)}
-
-
-@pytest.mark.parametrize("law", ["normal", "t3"])
-@pytest.mark.parametrize(
-    ("nodes", "met", "of"), long_rows_but(2, [(16, 3, 0), (64, 5, 8), (16, 4, 0), (64, 5, 0)])
-)
-def test_in_a_healthy_matrix_nothing_is_blamed_more_often_than_stated(
-    law: str, nodes: int, met: int, of: int
-) -> None:
-    times, named = tries(200), 0
-    for seed in range(times):
-        seen = blame(matrix(nodes, met, seed, law), "higher", groups=racks(nodes, of) if of else None)
-        named += bool(seen.groups or seen.nodes or seen.links)
-    assert named / times < 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
+from pair_matrices import across, matrix, racks, slowed
 
 
 def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_links_are_not() -> None:
@@ -106,15 +67,6 @@ def test_a_node_that_is_slow_with_two_partners_of_two_may_be_slow_or_its_links()
     assert "the cause may be the node or its links; 3 rounds can distinguish them" in seen.untold[0]
 
 
-def across(figures: dict[Pair, list[float]], groups: dict[str, str], *slow: str) -> dict[Pair, list[float]]:
-    """Halved: pairs between the slow group and the others, or between the two slow groups."""
-
-    def speed(a: str, b: str) -> float:
-        return 0.5 if groups[a] != groups[b] and {*slow} <= {groups[a], groups[b]} else 1.0
-
-    return {(a, b): [v * speed(a, b) for v in values] for (a, b), values in figures.items()}
-
-
 @pytest.mark.parametrize("of", [4, 8])
 def test_of_three_racks_the_one_with_a_slow_uplink_is_blamed_after_five_rounds(of: int) -> None:
     groups = racks(3 * of, of)
@@ -131,12 +83,43 @@ def test_the_way_between_two_racks_is_one_cause_and_neither_rack_is_blamed() -> 
     assert (seen.together, seen.nodes, seen.links, seen.pairs) == ((), (), (), ())
 
 
-def test_nodes_of_an_unknown_rack_are_blamed_together_or_said_to_share_something() -> None:
+def test_nodes_of_an_unknown_rack_are_one_set_with_those_that_met_none_of_it() -> None:
     groups = racks(64, 8)
-    seen = blame(across(matrix(64, 5), groups, "r2"), "higher")
-    assert seen.together
-    assert {groups[node] for part in (*seen.together, *seen.nodes) for node in part.who} == {"r2"}
-    assert any("or something that they share" in line for line in seen.untold)
+    for seed in range(10):
+        seen = blame(across(matrix(64, 5, seed), groups, "r2"), "higher")
+        (side,) = seen.together
+        assert {*side.who} == {node for node, rack in groups.items() if rack == "r2"}
+        assert {*side.one_of} <= {*side.who}
+        assert (seen.nodes, seen.links, seen.pairs) == ((), (), ())
+
+
+def test_four_slow_nodes_that_never_met_may_share_something_and_three_are_slow_nodes() -> None:
+    figures = matrix(64, 3)
+    apart: list[str] = []
+    for pair in figures:
+        if not any({pair[0], node} in map(set, figures) for node in apart):
+            apart.append(pair[0])
+    for node in apart[:3]:
+        figures = slowed(figures, node, 0.7)
+    assert {slow.who for slow in blame(figures, "higher").nodes} == {(node,) for node in apart[:3]}
+    (side,) = blame(slowed(figures, apart[3], 0.7), "higher").together
+    assert side.who == side.one_of == tuple(sorted(apart[:4]))
+
+
+def test_slow_nodes_of_different_racks_share_nothing() -> None:
+    figures, groups = matrix(64, 3), racks(64, 8)
+    for node in ("n1", "n9", "n17", "n25"):
+        figures = slowed(figures, node, 0.7)
+    seen = blame(figures, "higher", groups=groups)
+    assert {slow.who[0] for slow in seen.nodes} == {"n1", "n9", "n17", "n25"}
+    assert seen.together == ()
+
+
+def test_two_slow_nodes_that_were_slow_with_each_other_are_two_slow_nodes() -> None:
+    figures = matrix(64, 5)
+    a, b = next(iter(figures))
+    seen = blame(slowed(slowed(figures, a, 0.7), b, 0.7), "higher")
+    assert ({slow.who[0] for slow in seen.nodes}, seen.together) == ({a, b}, ())
 
 
 def test_a_node_and_a_link_elsewhere_are_found_beside_each_other() -> None:

@@ -68,6 +68,8 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
      waiting("ImagePullBackOff", 'ErrImagePull: dial tcp: i/o timeout'), None),
     ("command", True, "the image has no program no-such-program",
      ended("StartError", 'exec: "no-such-program": executable file not found: unknown'), None),
+    ("unreadable", True, f"the user of pod {POD} may not run /a/bin/python",
+     ended("StartError", 'exec: "/a/bin/python": stat /a/bin/python: permission denied: unknown'), None),
     ("missing", True, "secret absent does not exist",
      waiting("CreateContainerConfigError", 'secret "absent" not found'), None),
     ("root", True, "runAsUser",

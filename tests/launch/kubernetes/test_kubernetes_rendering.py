@@ -344,6 +344,7 @@ def test_the_archive_tells_neither_time_nor_user() -> None:
         assert [(entry.mtime, entry.uid, entry.gname) for entry in tar] == [(0, 0, "")]
 
 
+@pytest.mark.long
 def test_files_that_no_cluster_should_keep_are_refused_with_the_way_out() -> None:
     huge = TaskFile("set.bin", random.Random(1).randbytes((MOST_PARTS + 1) * PART_BYTES))
     with pytest.raises(InputError, match="put large files on a volume and list it under volumes"):

@@ -40,7 +40,7 @@ from assay.workloads import WORKLOADS
 from assay_payloads.measuring import service_level
 from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth, fewest, percentile, proves
 from assay_payloads.serving import completion, llm_client, llm_load
-from conftest import ROOT, SUPPORT, long_but, require
+from conftest import ROOT, SUPPORT, long_but, long_rows_but, require
 from llm_server import Answers, serving
 
 sys.path.insert(0, str(ROOT / "benchmarks"))  # its files know each other by their bare names, as scripts
@@ -105,7 +105,9 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
 
 
 @pytest.mark.parametrize("endpoint", long_but(1, ["chat", "completions"]))
-@pytest.mark.parametrize("how", [Answers(0.05, 0.04), Answers(0.05, 0.04, chunked=False, done=False)])
+@pytest.mark.parametrize(
+    "how", long_but(1, [Answers(0.05, 0.04), Answers(0.05, 0.04, chunked=False, done=False)])
+)
 def test_times_are_those_at_which_the_server_sent_its_tokens(
     tmp_path: Path, endpoint: str, how: Answers
 ) -> None:
@@ -126,6 +128,7 @@ def test_times_are_those_at_which_the_server_sent_its_tokens(
         assert latest - earliest < how.gap_s / 2, f"{stamp}: seen late, or of another token"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("how", long_but(1, [Answers(), Answers(chunked=False)]))
 def test_openais_own_client_reads_the_server_of_these_tests_as_ours_does(
@@ -298,21 +301,21 @@ def later(how: Answers) -> Any:
 
 @pytest.mark.parametrize(
     ("how", "cause"),
-    [
+    long_rows_but(4, [
         (Answers(status=503, says='{"error": "full"}'), 'HTTP 503 Service Unavailable: {"error": "full"}'),
+        (Answers(reset_after=3), "the stream broke after 3 pieces: Connection reset by peer"),
+        (Answers(error_after=2, says="out of blocks"), "the server ended the stream with an error"),
+        (Answers(first_s=9.0), "no complete answer within 2 s"),
         (Answers(status=429, says="slow down"), "HTTP 429 Too Many Requests: slow down"),
         (Answers(kind="application/json", says="{}"), "answered with application/json, not with a stream"),
         (Answers(reset_after=0), "the connection broke before an answer arrived: Connection reset by peer"),
-        (Answers(reset_after=3), "the stream broke after 3 pieces: Connection reset by peer"),
         (Answers(break_after=3), "the stream broke after 3 pieces"),
         (Answers(break_after=3, chunked=False), "the stream ended after 3 pieces without saying why"),
         (Answers(stop_after=3), "the stream ended after 3 pieces without saying why"),
-        (Answers(error_after=2, says="out of blocks"), "the server ended the stream with an error"),
         (Answers(usage=False), "the server reported no usage"),
         (Answers(cut_to=0), "the answer contained no text; its finish reason: stop"),
-        (Answers(first_s=9.0), "no complete answer within 2 s"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_request_that_fails_ends_the_run_with_its_cause_and_no_figure(
     tmp_path: Path, how: Answers, cause: str
 ) -> None:
@@ -358,6 +361,7 @@ def test_whatever_a_server_sends_is_an_answer_or_a_failure_with_its_cause(
     assert asyncio.run(ask())
 
 
+@pytest.mark.long
 def test_failures_within_the_allowed_share_are_counted_and_have_no_times(tmp_path: Path) -> None:
     """One of each kind among 20; one answer that is slow to begin is no failure, and its time counts."""
     kinds = {
@@ -455,6 +459,7 @@ def test_a_run_within_its_bounds_is_valid_and_one_beyond_is_no_result(tmp_path: 
     )
 
 
+@pytest.mark.long
 def test_a_stretch_whose_backlog_grows_is_not_valid_though_its_bound_is_kept(tmp_path: Path) -> None:
     with serving(Answers(first_s=0.01), one_at_a_time=True) as server:  # takes at most 100 a second
         ran = load(
@@ -578,6 +583,7 @@ def test_searches_begin_evenly_over_their_last_step_and_each_at_its_own_rate() -
     assert starts[7] != llm_client.random_start(4.0, 0.01, "7 http://gpu8:8000/v1")
 
 
+@pytest.mark.long
 def test_equal_servers_do_not_give_identical_values() -> None:
     """The same arrivals on both sides and in all repeats: only where each search begins differs."""
     found = []

@@ -13,6 +13,7 @@ from assay.stacks.bisecting.coupling import ordered
 from assay.stacks.bisecting.difference import StackDifference, StackEnd, WheelSources, difference
 from assay.stacks.bisecting.search import BlocksOutcome, Build, Measure, Search, Settings, Stack, Value
 from assay.stacks.uv import Interpreter
+from conftest import long_but
 
 
 class PlantedChanges:
@@ -127,7 +128,7 @@ def test_units_that_require_each_other_are_one_and_come_after_what_they_require(
     assert found.recipe(frozenset({0})).pins == ("a==1", "b==2", "c==1")
 
 
-@pytest.mark.parametrize("effect", [0.0, 0.05])
+@pytest.mark.parametrize("effect", long_but(1, [0.0, 0.05]))
 def test_builds_that_are_faster_or_slower_by_themselves_are_not_named_as_changes(effect: float) -> None:
     wrong = 0
     for seed in range(30):

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay.analyse import doubts
-from assay.analyse.comparison.compare import decide, surely_beyond
-from assay.analyse.statistics import intervals
+from assay.analyse.comparison.compare import decide, more_would_decide, surely_beyond
+from assay.analyse.statistics import intervals, power
 from assay.analyse.statistics.intervals import LogInterval, ratio_end
 from assay.records import Comparison, Doubt, Estimate, Observation, Point
 from assay.units import convert
@@ -133,7 +133,7 @@ def comparison_of(
     lost = lost or (lost_by(a), lost_by(b))
     verdict, reason = decide(estimate, margin, metric.better, lost, names)
     above = None if interval.half is None else ratio_end(interval.half)
-    return Comparison(
+    found = Comparison(
         point=Point(
             workload.workload, workload.shape, metric.name, metric.unit, metric.better, metric.labels
         ),
@@ -156,6 +156,9 @@ def comparison_of(
         by_margin=surely_beyond(estimate, margin, metric.better, lost),
         lost_to_others=lost,
     )
+    if interval.error is None or not more_would_decide(verdict, estimate, lost):
+        return found
+    return replace(found, runs_needed=power.of_comparison(found, confidence))
 
 
 def _doubts(
@@ -173,6 +176,17 @@ def _doubts(
         evidence = "the stacks did not run in the same shuffled blocks"
         found["not-interleaved", evidence] = doubts.KINDS["not-interleaved"].doubt(evidence)
     return tuple(sorted(found.values(), key=lambda doubt: doubts.rank(doubt.code)))
+
+
+def rivals(sessions: Iterable[frozenset[str]], a: str, b: str) -> int:
+    """How many stacks could have been compared with A instead of B, B included: at least 1.
+
+    sessions  that the comparison rests on, as the stacks that each measured
+
+    Whoever asks for B may do so because it looked best of all that a session measured, as after an
+    exploration. So a verdict from these runs has to allow for as many comparisons.
+    """
+    return max((len(stacks | {a, b}) - 1 for stacks in sessions), default=1)
 
 
 def positive(observed: Iterable[Observation]) -> bool:

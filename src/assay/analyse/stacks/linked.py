@@ -22,6 +22,7 @@ from assay.analyse.stacks.effects import (
     logs_by_block,
     lost_by,
     positive,
+    rivals,
     session_name,
 )
 from assay.analyse.stacks.session_fit import SessionFit, session_fits
@@ -36,10 +37,12 @@ class LinkedComparison:
     """B compared with A.
 
     through  the stacks that link them, if no session measured both
+    rivals   how many stacks could have been compared with A instead of B, B included
     """
 
     comparison: Comparison
     through: tuple[str, ...]
+    rivals: int
 
 
 class LinkedStacks:
@@ -74,7 +77,7 @@ class LinkedStacks:
         sides = self._observed[a], self._observed[b]
         fit = _with(self._by_sessions, a, b)
         if fit is None:
-            return LinkedComparison(between_sessions(*sides, names, margin), ())
+            return LinkedComparison(between_sessions(*sides, names, margin), (), self._rivals(a, b))
         through = self._through(a, b)
         replication: Literal["runs", "sessions"] = "sessions"
         confidence = 0.95
@@ -87,6 +90,7 @@ class LinkedStacks:
                 sides, names, margin, interval, "linked", replication, confidence, self._lost(a, b, through)
             ),
             through,
+            self._rivals(a, b),
         )
 
     @cached_property
@@ -114,6 +118,20 @@ class LinkedStacks:
         if not common:
             common = [o for o in others if any(self._sessions[o] & self._sessions[side] for side in (a, b))]
         return tuple(common)
+
+    def _rivals(self, a: str, b: str) -> int:
+        """By the sessions that measured both; by those of either, if none did."""
+        shared = self._sessions[a] & self._sessions[b] or self._sessions[a] | self._sessions[b]
+        return rivals((self._stacks[session] for session in shared), a, b)
+
+    @cached_property
+    def _stacks(self) -> dict[str, frozenset[str]]:
+        """Session → the stacks that it measured."""
+        found: dict[str, set[str]] = {}
+        for name, sessions in self._sessions.items():
+            for session in sessions:
+                found.setdefault(session, set()).add(name)
+        return {session: frozenset(of) for session, of in found.items()}
 
     def _lost(self, a: str, b: str, through: Sequence[str]) -> tuple[float, float]:
         """What both sides may have lost to others.

@@ -27,7 +27,7 @@ from assay.analyse.comparison.compare import decide, more_would_decide, surely_b
 from assay.analyse.statistics import power
 from assay.analyse.statistics.intervals import ratio_end, t_quantile
 from assay.analyse.statistics.sequential import ALPHA, IN_FAMILY
-from assay.records import Comparison, Estimate, Family, RunsNeeded
+from assay.records import Comparison, Estimate, Family
 
 
 def claimed_together(
@@ -38,19 +38,23 @@ def claimed_together(
     return tuple(next(verdicts) if claimed(c) else c for c in comparisons)
 
 
-def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def corrected(family: Sequence[Comparison], out_of: int = 0) -> tuple[Comparison, ...]:
     """The same comparisons with the verdicts that may be claimed for all of them jointly.
+
+    out_of  how many claims the runs allow, if these are a choice among more: they get their share of the
+            error (Bonferroni), because whoever chose may have seen the figures of all
 
     A comparison without an interval claims nothing and does not count. A family of one is
     unchanged. Intervals of more than 95 % are those of repeated looks; the highest confidence among them
     leads.
     """
     claims = [c for c in family if c.error is not None]
-    if len(claims) < 2:
+    size = max(len(claims), out_of)
+    if not claims or size < 2:
         return tuple(family)
-    tail = min(_tail(c.ratio.confidence) for c in claims)
+    tail = min(_tail(c.ratio.confidence) for c in claims) * len(claims) / size
     more, less = _Tail.of(claims, tail), _Tail.of(claims, tail, sign=-1)
-    held = iter([_held(c, more, less, at) for at, c in enumerate(claims)])
+    held = iter([_held(c, more, less, at, size) for at, c in enumerate(claims)])
     return tuple(c if c.error is None else next(held) for c in family)
 
 
@@ -113,10 +117,9 @@ def _t(c: Comparison) -> float:
     return centre / error if error else math.copysign(math.inf, centre) if centre else 0.0
 
 
-def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
+def _held(c: Comparison, more: _Tail, less: _Tail, at: int, size: int) -> Comparison:
     low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
     together = Estimate(c.ratio.value, ratio_end(low), ratio_end(high), c.ratio.n, "", c.ratio.confidence)
-    size = len(more.rejected)
     family = Family(size, "holm" if c.along is None else "band", together, c.verdict)
     if c.verdict == "equivalent":
         return replace(c, family=family)
@@ -130,22 +133,16 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     return replace(
         c,
         verdict=verdict,
-        reason=f"{_with_others(c, size)}, {reason}",
+        reason=f"{_with_others(c, size, len(more.rejected))}, {reason}",
         by_margin=by_margin,
-        runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
+        runs_needed=power.of_comparison(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
         family=family,
     )
 
 
-def _with_others(c: Comparison, size: int) -> str:
+def _with_others(c: Comparison, size: int, shown: int) -> str:
+    if size > shown:
+        return f"claimed as one of {size} comparisons that the same sessions allow"
     if c.along is None:
         return f"claimed jointly with {size - 1} other{'s' * (size > 2)} (Holm)"
     return f"in one band with the curve's other sizes ({size} claims in total)"
-
-
-def _runs_needed(c: Comparison, confidence: float) -> RunsNeeded:
-    """At the confidence that the family leaves to this claim."""
-    a, b = c.sessions if c.replication == "sessions" else c.n
-    replicates = 2 / (1 / a + 1 / b)
-    spread = power.Spread((c.error or 0.0) ** 2 * replicates, c.degrees or 0.0, c.method == "paired")
-    return power.runs_needed(spread, c.margin, confidence, of=c.replication)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Collection, Mapping
 from statistics import median
 
-from assay.analyse.sweeps.slow_parts import FEWEST_PARTNERS, Blame, Pair, SlowPart, Speeds, agree
+from assay.analyse.sweeps.groups import FEWEST_OF_GROUP, Groups
+from assay.analyse.sweeps.slow_parts import FEWEST_PARTNERS, Blame, Pair, SlowPart, Speeds
 
-_FEWEST_SURE = 2  # pairs of a node: with one, the link may be the cause and the others unlucky
+FEWEST_SURE = 2  # pairs of a node: with one, the link may be the cause and the others unlucky
 
 
 def explained(ratios: Mapping[Pair, float], slower: Collection[Pair], fine: Collection[Pair]) -> Blame:
@@ -46,7 +47,7 @@ def _nodes(
         slow = {
             node: median(ratios[pair] for pair in own)
             for node, own in pairs.items()
-            if len(own) >= FEWEST_PARTNERS and not fine & {*own} and len(slower & {*own}) >= _FEWEST_SURE
+            if len(own) >= FEWEST_PARTNERS and not fine & {*own} and len(slower & {*own}) >= FEWEST_SURE
         }
         if not slow:
             return named, slower & left.keys()
@@ -55,31 +56,59 @@ def _nodes(
         left = {pair: ratio for pair, ratio in left.items() if worst not in pair}
 
 
-def slow_together(about: Speeds, lost: Mapping[str, float]) -> tuple[SlowPart, ...]:
-    """Nodes that are fast with each other and slow with all others, which has one cause that they share.
+def slow_together(about: Speeds, lost: Collection[float], groups: Groups | None) -> tuple[SlowPart, ...]:
+    """Nodes that are slow with all others but not with each other: one cause that they share, or may share.
 
-    about  speed of each pair relative to comparable ones, as a logarithm
-    lost   node that most of its pairs make look slow, and others don't → the logarithm that it lost
+    about   speed of each pair relative to comparable ones, as a logarithm
+    lost    logarithms that slow nodes or links lost: a pair is fast if it lost less than half of the least
+    groups  node → what it is known to share; None if unknown
+
+    Fast pairs connect nodes to sets. Beginning with the largest, a set that has a slow pair with the others
+    is on a slow side, else it belongs to the others. A fast pair within shows one cause. Sets that lost alike
+    and of which no pair was measured may have the same cause, unless they are of different groups. They are
+    one side then, because one cause is simpler than several, if it has a fast pair or at least
+    `FEWEST_OF_GROUP` nodes. Its nodes without a fast pair are its `one_of`.
     """
-    left, named = set(lost), []
-    while left:
-        nodes = _reached(left.pop(), about, lost)
-        left -= nodes
-        typical = median(lost[node] for node in nodes)
-        leaving = [speed for pair, speed in about.items() if len(nodes & {*pair}) == 1]
-        if len(nodes) > 1 and len(leaving) >= FEWEST_PARTNERS and agree(leaving, typical):
-            named.append(SlowPart(tuple(sorted(nodes)), math.exp(typical)))
-    return tuple(sorted(named, key=lambda part: (part.ratio, part.who)))
+    if not lost:
+        return ()
+    others: set[str] = set()
+    sides: list[tuple[set[str], float]] = []
+    lone: set[str] = set()
+    for nodes in _connected(about, max(lost) / 2):
+        towards = [speed for pair, speed in about.items() if nodes & {*pair} and others & {*pair}]
+        if not towards:
+            others |= nodes
+            continue
+        if sum(len(nodes & {*pair}) == 1 for pair in about) >= FEWEST_PARTNERS:
+            sides = _joined(sides, nodes, median(towards), about, groups)
+        lone |= nodes if len(nodes) == 1 else set()
+    if sum(len(nodes) for nodes, _ in sides) >= len(others):
+        return ()  # of two halves, either may be the slow one
+    return tuple(
+        SlowPart(tuple(sorted(nodes)), math.exp(speed), tuple(sorted(nodes & lone)))
+        for nodes, speed in sorted(sides, key=lambda side: side[1])
+        if nodes - lone or len(nodes) >= FEWEST_OF_GROUP
+    )
 
 
-def _reached(node: str, about: Speeds, lost: Mapping[str, float]) -> set[str]:
-    """The node, and those of `lost` that fast pairs connect with it."""
-    fast = [
-        {a, b}
-        for (a, b), speed in about.items()
-        if a in lost and b in lost and speed > max(lost[a], lost[b]) / 2
-    ]
-    reached = {node}
-    while joined := [ends for ends in fast if len(ends & reached) == 1]:
-        reached = reached.union(*joined)
-    return reached
+def _connected(about: Speeds, limit: float) -> list[set[str]]:
+    """Sets of nodes that pairs faster than the limit connect, the largest first."""
+    found = {node: {node} for pair in about for node in pair}
+    for (a, b), speed in about.items():
+        if speed > limit and found[a] is not found[b]:
+            found[a] |= found[b]
+            found.update(dict.fromkeys(found[b], found[a]))
+    sets = {id(nodes): nodes for nodes in found.values()}
+    return sorted(sets.values(), key=len, reverse=True)
+
+
+def _joined(
+    sides: list[tuple[set[str], float]], nodes: set[str], speed: float, about: Speeds, groups: Groups | None
+) -> list[tuple[set[str], float]]:
+    """The sides with these nodes, in the first one that may have lost as much by the same cause."""
+    for at, (side, typical) in enumerate(sides):
+        met = any({a, b} & side and {a, b} & nodes for a, b in about)
+        alike = max(speed, typical) < min(speed, typical) / 2
+        if alike and not met and (groups is None or len({groups[node] for node in side | nodes}) == 1):
+            return [*sides[:at], (side | nodes, typical), *sides[at + 1 :]]
+    return [*sides, (nodes, speed)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, Decision, too_low
-from assay.analyse.sweeps.explanations import explained, slow_together
+from assay.analyse.sweeps.explanations import FEWEST_SURE, explained, slow_together
 from assay.analyse.sweeps.groups import Groups, between_groups, slow_groups
 from assay.analyse.sweeps.slow_parts import FEWEST_PARTNERS, Blame, Pair, SlowPart, Speeds, agree
 from assay.records import DEFAULT_MARGIN, Better
@@ -51,7 +51,7 @@ def blame(
     false_alarm = FALSE_ALARM / (2 if groups is None else 3)
     if groups is not None:
         named, untold, speeds = slow_groups(speeds, groups, false_alarm, margin)
-    found = _nodes_and_links(speeds, false_alarm)
+    found = _nodes_and_links(speeds, false_alarm, groups)
     if groups is not None:
         found = between_groups(found, speeds, groups)
     untold += _shared({slow.who[0] for slow in found.nodes}, groups)
@@ -112,22 +112,40 @@ class _NodeVerdict:
     typical: Collection[str]
 
 
-def _nodes_and_links(speeds: Speeds, false_alarm: float) -> Blame:
+def _nodes_and_links(speeds: Speeds, false_alarm: float, groups: Groups | None) -> Blame:
     centre = median(speeds.values())
     about = {pair: speed - centre for pair, speed in speeds.items()}
     partners = _partners(speeds)
     by_node = _judged_nodes(about, partners, false_alarm)
-    together = slow_together(about, by_node.refuted)
-    clear = _unexplained(about, by_node.lost, together)
-    untold = _untold(by_node, partners, hidden=len(about) - len(clear))
-    found = _slow_links(clear, by_node.typical, false_alarm) if clear else Blame()
+    together = slow_together(about, [*by_node.lost.values(), *by_node.refuted.values()], groups)
+    nodes, found = _without_shared(about, by_node, together, false_alarm)
+    if not together and found.links:  # a side too large for its nodes to stand out
+        together = slow_together(about, [math.log(link.ratio) for link in found.links], groups)
+        nodes, found = _without_shared(about, by_node, together, false_alarm)
+    hidden = len(about) - len(_unexplained(about, [node.who[0] for node in nodes], together))
     return replace(
         found,
         together=together,
-        nodes=(*(SlowPart((node,), math.exp(lost)) for node, lost in by_node.lost.items()), *found.nodes),
+        nodes=(*nodes, *found.nodes),
         node_loss=_loss(by_node.decision),
-        untold=(*untold, *found.untold),
+        untold=(*_untold(by_node, partners, hidden=hidden), *found.untold),
     )
+
+
+def _without_shared(
+    about: Speeds, by_node: _NodeVerdict, together: Sequence[SlowPart], false_alarm: float
+) -> tuple[tuple[SlowPart, ...], Blame]:
+    """The slow nodes that two pairs show which `together` doesn't explain, and what is slow besides."""
+    within = {node for part in together for node in part.who}
+    shown = _partners(_unexplained(about, (), together))
+    slow = {
+        node: lost
+        for node, lost in by_node.lost.items()
+        if node not in within and len(shown.get(node, ())) >= FEWEST_SURE
+    }
+    clear = _unexplained(about, slow, together)
+    found = _slow_links(clear, by_node.typical, false_alarm) if clear else Blame()
+    return tuple(SlowPart((node,), math.exp(lost)) for node, lost in slow.items()), found
 
 
 def _unexplained(about: Speeds, slow: Collection[str], together: Sequence[SlowPart]) -> Speeds:

@@ -20,7 +20,8 @@ class SlowPart:
 
     who     one node, both ends of a link, a group's name, two groups' names, or nodes that share something
     ratio   speed relative to comparable ones, below 1
-    one_of  the ends of a pair of which either may be slow, or else the link between them; () elsewhere
+    one_of  the ends of a pair of which either may be slow, or else the link between them; of nodes that share
+            something, those that may be slow by themselves instead; () elsewhere
     """
 
     who: tuple[str, ...]
@@ -38,7 +39,7 @@ class Blame:
     """What is slow, each list slowest first.
 
     groups      slow towards all others, or two towards each other; `untold` states whether inside, too
-    together    nodes that are slow with all others but not with each other: what they share is slow
+    together    nodes that are slow with all others but not with each other: what they share may be slow
     nodes       slow with their partners, all or nearly all
     links       slow between these two, both of which are fast with another partner
     pairs       slow, and an end of each has no other partner with which it is fast

@@ -62,7 +62,7 @@ def details(kind: str, slow: SlowPart, pairs: Pairs) -> str:
     if kind == "group":
         return f"{said}, towards all other groups" if len(slow.who) == 1 else f"{said}, between the two"
     if kind == TOGETHER:
-        return f"{said} with all others, but not with each other: something that they share"
+        return f"{said} with all others{_shared(slow)}"
     if kind == "node":
         return f"{said}; {_partners(*slow_with(pairs.relative, slow.who[0], slow.ratio))}"
     (a, b), (first, second) = slow.who, (slow_with(pairs.relative, node, slow.ratio) for node in slow.who)
@@ -71,6 +71,17 @@ def details(kind: str, slow: SlowPart, pairs: Pairs) -> str:
         one_of = f"{', '.join(slow.one_of)}, or the link between {a} and {b}"
         return f"{said}; one of these is slow: {one_of}; {met}"
     return f"{said}; {met}"
+
+
+def _shared(slow: SlowPart) -> str:
+    """What nodes that are slow with all others may share, and which of them may be slow by themselves."""
+    if set(slow.one_of) == set(slow.who):
+        return ": something that they share, or each of them; no two of them were measured together"
+    said = ", but not with each other: something that they share"
+    if not slow.one_of:
+        return said
+    few = ", ".join(in_order(slow.one_of))
+    return f"{said}; {few}: or the node itself, for it was measured with none of the others here"
 
 
 def _speed(slow: SlowPart) -> str:

@@ -103,7 +103,7 @@ class ImageWorkshop:
             file = self.root / "containerfiles" / image.lock.name.replace(".pylock.toml", ".Containerfile")
             make_directory(file.parent)
             write_atomic(file, self._containerfile(image.base, image.lock).encode())
-            image_id = engines.build(
+            image_id, _ = engines.build(
                 self.engine,
                 file,
                 context=None,

@@ -16,7 +16,7 @@ from assay.analyse.doubts.design import NOT_INTERLEAVED
 from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
 from assay.analyse.statistics.sequential import nominal_p
 from assay.errors import InputError, Problem
-from assay.records import Comparison, Doubt, Point, Result, Run, digest_of
+from assay.records import Comparison, Doubt, Metric, Point, Result, Run, digest_of
 from assay.run import drive, last_words
 from assay.run.interim_looks import spent_s
 from assay.run.progress import Tell
@@ -98,8 +98,13 @@ class Measuring:
         return spent_s({one.run.id: [one.run] for one in found})
 
     def check(self, system: Mapping[str, Any]) -> None:
-        """Raise InputError, at the lines of the user's file, if such a system can't run what is measured."""
-        self._parsed({"incumbent": system, "candidate": system}, 3, (0, 0))
+        """Raise InputError, at the lines of the user's file, if such a system can't run what is measured.
+
+        Also if what is measured can't rank stacks.
+        """
+        what, _ = self._parsed({"incumbent": system, "candidate": system}, 3, (0, 0))
+        if problem := unrankable(what):
+            raise InputError([Problem(self.work.where("measure"), problem)])
 
     def last_line(self, run: Run) -> str:
         """What a failed run's first rank to fail printed last."""
@@ -173,6 +178,28 @@ class Measuring:
             max_repeats,
         )
         return replace(found, doubts=tuple(dict.fromkeys(filter(_applies, _doubts(leading))))), ""
+
+
+def unrankable(what: Suite) -> str:
+    """Why its benchmarks can't rank stacks together, as text; "" if nothing is known against it.
+
+    What they report is what their workloads declare: what runs leave out shows only when they ran.
+    """
+    reported = plan.metrics_of()
+    ranking = [one for one in what.benchmarks if one.workload != INDICATORS] or what.benchmarks
+    leading: dict[str, Metric] = {}
+    for one in ranking:
+        metrics = {
+            metric.name: metric for point in one.points for metric in reported(one.workload, point.params)
+        }
+        stated = one.primary or what.primary
+        if stated is not None and stated not in metrics:
+            return f"primary: {one.name} has no {stated}; it has {', '.join(metrics)}. Measure it separately"
+        leading[one.name] = metrics[stated] if stated is not None else next(iter(metrics.values()))
+    if len({metric.better for metric in leading.values()}) < 2:
+        return ""
+    listed = "; ".join(f"{name}: {one.name}, {one.better} is better" for name, one in leading.items())
+    return f"its benchmarks' leading metrics have different directions ({listed}); measure them separately"
 
 
 def _doubts(compared: Sequence[Comparison]) -> Iterator[Doubt]:
