@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +19,7 @@ from assay.api.stack_bisections import BisectionResult, BisectLimits, BisectRequ
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, InputError
 from assay.records import RunState
 from assay.rundir.session import sessions_of
+from assay.stacks.exploring.environments import Workshop
 from killed_program import killed_at
 
 SUITE = """\
@@ -137,6 +140,22 @@ def test_a_bisection_that_is_killed_resumes_without_repeating_a_trial(folder: Pa
         finished = [attempt.run() for attempt in session.attempts()]
         ids = sorted(run.trial.id for run in finished if run.state is RunState.FINISHED)
         assert ids == sorted(trial.id for trial in session.plan().trials), "each once"
+
+
+def test_a_signal_while_a_stack_is_built_is_a_ctrl_c_so_that_no_uv_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(*_given: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Workshop, "build", build)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _bisect(folder)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
+from assay.run.stopping import terminable
 
 if TYPE_CHECKING:
     from assay.stacks.bisecting.lines import StackLine
@@ -109,6 +110,7 @@ class StackBench:
             failing = (build for build in request.builds if build.stack in self.failing)
             yield found | {build: self.failing[build.stack] for build in failing}
 
+    @terminable()
     def _made(self, build: Build, *, new: bool) -> str | None:
         """The interpreter of a build, which is made if need be; None if it can't be."""
         from assay.stacks.exploring.environments import BuildFailure
