@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,10 @@ import uvicorn
 
 from assay.web import connections
 from assay.web.connections import BoundedConnection
+from assay.web.live import Watchers
+from assay.web.server import streaming_server
+from assay.web.site import Site
+from launcher_contract import eventually
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-a: "
 HALF_BODY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"
@@ -82,3 +88,25 @@ def test_a_request_that_never_ends_is_ended(port: int, first: bytes, monkeypatch
         with pytest.raises(ConnectionError):
             trickle(slow)
     assert ask(port) == 200
+
+
+def test_answers_that_a_stopped_server_leaves_unfinished_are_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def app(scope: object, receive: object, send: object) -> None:
+        await asyncio.sleep(60)
+
+    config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+    server = streaming_server(config, Watchers(Site(tmp_path)))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, args=[[listening]], daemon=True)
+        thread.start()
+        client = socket.create_connection(listening.getsockname())
+        client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert eventually(lambda: bool(server.server_state.tasks))
+        server.should_exit = True
+        thread.join()
+        client.close()
+    said = capfd.readouterr().err
+    assert "Cancel 1 running task" in said
+    assert "Traceback" not in said

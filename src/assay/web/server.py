@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -90,15 +91,24 @@ def serve(
     threading.Thread(target=_warm_up, args=[site], name="first-answers", daemon=True).start()
     ready(url)
     with listening:
-        _server(config, watchers).run(sockets=[listening])
+        streaming_server(config, watchers).run(sockets=[listening])
 
 
-def _server(config: uvicorn.Config, watchers: Watchers) -> uvicorn.Server:
-    """Uvicorn's server, which ends open streams when it is stopped: they would hold it up."""
+def streaming_server(config: uvicorn.Config, watchers: Watchers) -> uvicorn.Server:
+    """Uvicorn's server, which ends open streams when it is stopped: they would hold it up.
+
+    Answers that it then leaves unfinished are counted in one line, not each a traceback.
+    """
+    import asyncio
+
     import uvicorn
+
+    def tells(record: logging.LogRecord) -> bool:
+        return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
     class StreamingServer(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            logging.getLogger("uvicorn.error").addFilter(tells)
             await watchers.end()
             await super().shutdown(sockets)
 
