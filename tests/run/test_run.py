@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local.launcher import LocalLauncher
 from assay.records import Extent, Job, JobState, RunState, to_json
+from assay.run import drive
 from assay.run.drive import CompletedSession, run_suite
 from assay.run.index import update_index
 from assay.run.progress import Silence
@@ -346,6 +348,27 @@ def test_a_job_that_outlived_its_assay_is_adopted_with_all_that_it_printed(site:
     assert not completed.failures
     assert len(site.attempts()) == 2
     assert site.attempts()[0].logs()["rank-0.log"].read_text() == "begun\nv 1\n"
+
+
+def test_an_interruption_before_a_job_is_adopted_ends_it_too(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.suite(slow_first(site))
+    interrupted(site, signal.SIGKILL).communicate()
+    [attempt] = site.attempts()
+    assert processes_with(attempt.run().token)
+
+    @contextmanager
+    def at_once() -> Iterator[StopRequest]:
+        request = StopRequest()
+        request.note(signal.SIGINT)
+        yield request
+
+    monkeypatch.setattr(drive, "stop_requests", at_once)
+    with pytest.raises(InterruptedRun, match="what was running has been ended"):
+        site.run()
+    assert not processes_with(attempt.run().token)
+    assert (attempt.run().state, attempt.run().job) == (RunState.FAILED, JobState.CANCELLED)
 
 
 @pytest.mark.long

@@ -232,7 +232,8 @@ def _run_trial(
     while (todo := trial_state(trial, runs)) is not TrialState.DONE:
         if todo is not TrialState.TO_TAKE_OVER and held.hinders(trial):
             return
-        if execution.stop.made:
+        # a job that an earlier Assay left is ended too: it is taken over, and followed no further
+        if execution.stop.made and todo is not TrialState.TO_TAKE_OVER:
             raise InterruptedRun(
                 f"interrupted; what was running has been ended. {execution.session.id} is kept: "
                 "the same command resumes it"
