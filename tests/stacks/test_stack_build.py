@@ -412,8 +412,10 @@ def test_a_build_that_is_stopped_leaves_no_process_and_no_file(
     lasting = f"{600 + os.getpid()}.{number.value}"  # no other test sleeps for this long
     file.write_text(f"FROM {BASE}\nRUN sleep {lasting}; sleep {lasting}\n")
     words = ["stack", "build", str(file), "--tag", "localhost/assay-test/never:1", "--engine", engine]
+    # heeds SIGHUP also where the tests run under nohup; SIGINT: tests/conftest.py
+    heeds = "import runpy, signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
     with subprocess.Popen(
-        [sys.executable, "-m", "assay", *words],
+        [sys.executable, "-c", f"{heeds} runpy.run_module('assay', run_name='__main__')", *words],
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -421,7 +423,10 @@ def test_a_build_that_is_stopped_leaves_no_process_and_no_file(
         while build.poll() is None and not pids(lasting):
             time.sleep(0.1)
         build.send_signal(number)
-        output, _ = build.communicate(timeout=300)
+        try:
+            output, _ = build.communicate(timeout=120)
+        finally:
+            build.kill()
     assert (build.returncode, b"interrupted" in output) == (EXIT_INTERRUPTED, True), output
     assert pids(lasting) == []
     assert list(temporary.iterdir()) == []
