@@ -50,7 +50,7 @@ def followed(site: Site, session: str) -> dict[str, Any]:
 
     session  `SUITE` or `SUITE/SESSION`; "" for all
 
-    Raises InputError if there is no such session.
+    Raises InputError if the session does not exist.
     """
     return {
         "events": with_query("/live/events", session=session),
