@@ -139,8 +139,7 @@ def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
         Part(
             "others",
             "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
-            # some wait; next to the services' tests, more of them would miss their deadlines
-            at_once=4 if alone else 3,
+            at_once=4,  # some wait
             shown=True,
         ),
         # a training takes a core, which services' tests that time something cannot spare; some use the hosts

@@ -97,6 +97,7 @@ def test_an_exploration_finds_the_planted_effect_and_keeps_what_failed_as_observ
     assert [one.name for one in again.candidates] == [one.name for one in found.candidates]
 
 
+@pytest.mark.long
 def test_stacks_can_be_built_without_measuring_and_measured_afterwards(spec: Path) -> None:
     runs = spec.parent / "runs"
     built = explore(spec, max_stacks=3, runs=runs, build_only=True)

@@ -83,6 +83,7 @@ def test_healthy_hosts_are_not_named(lab: Lab, baseline: list[str]) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_slow_host_a_slow_port_and_a_slow_link_are_named_and_told_apart(
     lab: Lab, baseline: list[str]
 ) -> None:

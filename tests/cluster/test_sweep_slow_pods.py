@@ -75,6 +75,7 @@ def baseline(lab: Lab) -> list[str]:
     return [word for session in found["sessions"] for word in ("--baseline", session)]
 
 
+@pytest.mark.long
 def test_a_node_whose_pods_get_a_third_of_a_cpu_is_named_and_its_taint_printed(
     lab: Lab, baseline: list[str]
 ) -> None:

@@ -18,7 +18,7 @@ from assay.launch.kubernetes.options import KubernetesSystem
 from assay.records import Job, Shape
 from assay.suite import load
 from assay.workloads import WORKLOADS
-from conftest import ROOT
+from conftest import ROOT, long_but
 from containers import IMAGE, ULIMITS, need_podman
 from playbooks import command, yaml
 
@@ -104,7 +104,7 @@ def test_it_runs_on_all_three_systems_with_the_very_same_software(small: Path) -
 
 
 @pytest.mark.kubernetes
-@pytest.mark.parametrize("name", ["eight-h100.yaml", "pod-sizes.yaml"])
+@pytest.mark.parametrize("name", long_but(1, ["eight-h100.yaml", "pod-sizes.yaml"]))
 def test_the_api_server_takes_every_job_of_the_gpu_cluster(name: str, namespace: str, tmp_path: Path) -> None:
     shutil.copytree(GPUS, tmp_path / "gpus")
     systems = yaml(GPUS / "systems.yaml")

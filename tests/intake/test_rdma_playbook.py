@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import kubernetes_cluster as cluster
-from conftest import ROOT, require
+from conftest import ROOT, long_but, require
 from playbooks import command, yaml
 
 EXAMPLE = ROOT / "examples" / "rdma"
@@ -89,7 +89,7 @@ def test_the_preparation_announces_what_the_pods_ask_for(ground: Path) -> None:
 
 
 @pytest.mark.kubernetes
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", long_but(1, SUITES))
 def test_the_api_server_takes_every_job(suite: str, ground: Path, namespace: str) -> None:
     change(ground / "systems.yaml", namespace=namespace)
     change(ground / f"{suite}.yaml", repeats=1)

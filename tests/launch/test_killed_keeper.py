@@ -116,6 +116,7 @@ def test_clean_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
         assert holding(tmp_path / "runs", secret) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, [*reversed(POINTS)]))
 def test_a_resumed_run_leaves_no_value_of_a_keeper_and_an_assay_that_were_killed(
     tmp_path: Path,

@@ -63,6 +63,7 @@ def test_the_linter_finds_nothing_in_the_containerfile() -> None:
     assert said.stdout + said.stderr == ""
 
 
+@pytest.mark.long
 @pytest.mark.podman
 @pytest.mark.slow
 def test_any_user_runs_and_judges_in_the_image_without_a_home_directory(image: str) -> None:

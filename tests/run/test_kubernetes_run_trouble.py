@@ -252,6 +252,7 @@ def test_what_a_kubelet_rotated_away_is_a_failed_collection_and_no_result(
     assert only.job is JobState.LOST
 
 
+@pytest.mark.long
 @pytest.mark.disruptive
 def test_an_api_server_that_is_restarted_is_waited_for_while_submitting_and_cancelling(
     namespace: str, tmp_path: Path
