@@ -70,6 +70,7 @@ def test_a_range_leaves_out_a_version_that_was_yanked(
     assert [one.choice["pace"] for one in found.candidates] == ["1.3.0"]
 
 
+@pytest.mark.long
 def test_an_index_that_does_not_answer_ends_the_command_and_says_nothing_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

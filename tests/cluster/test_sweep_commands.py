@@ -64,6 +64,7 @@ def test_a_baseline_without_pairs_leaves_them_to_each_other_and_one_of_others_is
         judged_pairs(now, before=together({"cd": [1.0]}).figures)
 
 
+@pytest.mark.long
 def test_somebodys_own_suite_of_a_sweeps_name_is_reported_as_any_suite(tmp_path: Path) -> None:
     suite = {"suite": "sweep-nodes", "repeats": 2, "systems": ["here"], "shapes": ["1x1"]}
     metric = {"pattern": "^(?P<value>[0-9]+)$", "unit": "1/s", "better": "higher"}

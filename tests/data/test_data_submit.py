@@ -301,6 +301,7 @@ def test_without_a_terminal_it_shows_and_does_not_ask(site: Path) -> None:
     assert "where: (unknown = 0) and car = 5 and camera = 'cam_front_left'" in done.stderr
 
 
+@pytest.mark.long
 def test_the_suite_that_it_shows_is_the_one_that_runs(site: Path) -> None:
     words = ("--set", "car=1..", "--set", "fußgänger=..50%", "--set", "scene=s1, it's", "--limit", "2")
     found = shown(site, *words)
@@ -322,6 +323,7 @@ def test_it_runs_as_a_job_of_lsf(site: Path, lsf: object) -> None:
     assert json.loads((path.parents[1] / "run.json").read_text())["handle"]["launcher"] == "lsf"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", long_but(1, ["cloud", "batch", "power"]))
 def test_every_launcher_sends_the_manifest(site: Path, system: str) -> None:
     found = shown(site, "--set", "car=5", "--limit", "1", "--system", system, "--shape", "2x1")

@@ -173,6 +173,6 @@ def test_a_training_from_staged_shards_learns_from_all_chosen_frames(here: Path,
     assert ran.returncode == 0, ran.stderr
     near = next(path for path in (tmp_path / "cache").iterdir() if not path.name.startswith("."))
     assert parsed(near / "manifest.jsonl").layout == "webdataset"
-    trained = import_module("assay_payloads.training.validation").trained(tmp_path / "kept" / "trained.pt")
+    trained = import_module("assay_payloads.training.validator").trained(tmp_path / "kept" / "trained.pt")
     assert trained.step == 2
     assert "RD normal street" in json.loads(trained.options["class_names"])

@@ -315,6 +315,7 @@ def test_no_bytes_are_an_accident(noise: bytes, at: int) -> None:
         assert sum(found.values()) == size.width * size.height
 
 
+@pytest.mark.long
 def test_typed_with_damage_and_without_a_data_set(a2d2: Path, tmp_path: Path) -> None:
     done = typed(tmp_path, "data", "scan", "a2d2")
     assert (done.returncode, done.stderr) == (0, "")

@@ -172,6 +172,7 @@ def test_typed(manifest: Path, tmp_path: Path) -> None:
     assert (done.returncode, "is not a manifest" in done.stderr) == (4, True)
 
 
+@pytest.mark.long
 def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
     a2d2: Path, manifest: Path, tmp_path: Path
 ) -> None:

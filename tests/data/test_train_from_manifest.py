@@ -55,7 +55,7 @@ def test_the_chosen_frames_are_trained_on_and_named(tmp_path: Path, chosen: Mani
     said = {event["key"]: event for event in events}
     assert said["manifest_digest"]["value"] == chosen.digest
     assert said["train_samples"]["value"] + said["eval_samples"]["value"] in (9, 10)
-    ended = import_module("assay_payloads.training.validation").trained(tmp_path / "kept" / "trained.pt")
+    ended = import_module("assay_payloads.training.validator").trained(tmp_path / "kept" / "trained.pt")
     assert (ended.step, ended.size) == (4, (64, 96))
     ended.network(20)
 

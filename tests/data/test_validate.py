@@ -73,7 +73,7 @@ def test_counts_are_those_of_the_network_itself(made: Path, validated: dict[str,
     from PIL import Image
 
     from assay_payloads.training.segmentation import Colours, pixel_scores
-    from assay_payloads.training.validation import trained
+    from assay_payloads.training.validator import trained
 
     colours = Colours(made / "a2d2" / "class_list.json", reduced=True)
     network = trained(made / "net.pt").network(20)

@@ -119,6 +119,7 @@ def test_with_horovod_the_total_of_all_workers_scales_and_not_a_workers_own_line
         assert efficiency == pytest.approx(0.97, rel=0.001)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shape", "pods", "gpus"), long_rows_but(1, [("2x8", 2, 8), ("16x1x2", 16, 1)]))
 def test_horovod_is_sent_as_an_mpijob_of_as_many_pods_and_gpus_as_its_shape_says(
     shape: str, pods: int, gpus: int

@@ -118,6 +118,7 @@ def test_each_dashboard_is_one_that_grafana_s_own_types_read() -> None:
     assert len({json.loads(text)["uid"] for text in dashboards().values()}) == len(dashboards())
 
 
+@pytest.mark.long
 def test_the_command_writes_files_or_config_maps(tmp_path: Path) -> None:
     said = typed(tmp_path, "monitor", "dashboards", "-o", "there")
     assert said.returncode == 0, said.stderr

@@ -196,6 +196,7 @@ def test_a_client_that_sends_nothing_keeps_no_scrape_waiting(tmp_path: Path) -> 
             assert b"assay_build_info" in answer.read()
 
 
+@pytest.mark.long
 def test_a_damaged_session_hides_no_running_trial(running: Path) -> None:  # noqa: F811
     live = shown(running)
     broken = running / "broken" / "2026-01-01T00-00-00Z"

@@ -121,6 +121,7 @@ def test_a_job_that_hung_before_is_named_after_ten_minutes() -> None:
     assert watched.stalls[0].behind[0].rank == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step_s", long_but(1, [60.0, 1.0]))
 def test_of_healthy_jobs_at_most_5_in_100_have_a_rank_named(step_s: float) -> None:
     random, named, jobs = np.random.default_rng(7), 0, 100

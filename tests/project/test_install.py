@@ -92,6 +92,7 @@ def test_an_environment_counts_only_if_it_was_made_here_to_the_end(
     assert not is_whole(root), "its interpreter was removed"
 
 
+@pytest.mark.long
 def test_uv_gets_the_index_that_pip_is_configured_to_use(
     make_env: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

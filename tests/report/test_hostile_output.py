@@ -230,6 +230,7 @@ def test_what_the_doctor_says_is_shown_on_any_terminal(terminal: dict[str, str])
     assert "UnicodeEncodeError" not in error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminal", long_but(1, ENCODINGS), ids=["latin-1", "ascii", "C"])
 def test_json_is_whole_on_any_terminal(terminal: dict[str, str], tmp_path: Path) -> None:
     table = tmp_path / "table.csv"

@@ -57,6 +57,7 @@ def until(directory: Path, *words: str) -> tuple[dict[str, Any], subprocess.Comp
     return json.loads(said.stdout) if said.stdout else {}, said
 
 
+@pytest.mark.long
 def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None:
     document, said = until(site(tmp_path, factor=0.8))
     assert said.returncode == 0, said.stderr

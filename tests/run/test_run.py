@@ -350,6 +350,7 @@ def test_a_job_that_outlived_its_assay_is_adopted_with_all_that_it_printed(site:
     assert site.attempts()[0].logs()["rank-0.log"].read_text() == "begun\nv 1\n"
 
 
+@pytest.mark.long
 def test_an_interruption_before_a_job_is_adopted_ends_it_too(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

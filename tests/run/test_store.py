@@ -129,6 +129,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_said(root: Path, content: byte
     assert len(store.find(root, "suite")) == 2
 
 
+@pytest.mark.long
 def test_an_index_with_free_blocks_at_its_end_is_whole(root: Path) -> None:
     for number in range(6):  # each update frees the blocks of the one before; some are cut from the file
         store.update(root, side([1.0 + number, 2.0]))

@@ -165,6 +165,7 @@ def test_a_stack_that_could_not_be_installed_is_known_although_nothing_ran(tmp_p
         list_stacks(runs=tmp_path)
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_while_it_reads_leaves_what_was_known(tmp_path: Path) -> None:
     store.update(tmp_path, results(sessions=2))
     first = list_stacks(runs=tmp_path)

@@ -109,6 +109,7 @@ def with_memory(runs: Path, **needed_bytes: float) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "on_front"),
     [
@@ -187,6 +188,7 @@ def test_what_is_advised_becomes_a_container_file_with_the_same_lock(
     assert assay_says("fastmath", "--containerfile").exit_code == 2  # it has no directory to go to
 
 
+@pytest.mark.long
 def test_a_thread_count_is_part_of_the_advice_only_if_somebody_chose_it(
     tmp_path: Path, index: PackageIndex
 ) -> None:
@@ -197,6 +199,7 @@ def test_a_thread_count_is_part_of_the_advice_only_if_somebody_chose_it(
         assert advise_stack("fastmath", max_age_s=YEARS, runs=runs).settings == expected
 
 
+@pytest.mark.long
 def test_the_newest_version_is_kept_if_no_other_is_faster(tmp_path: Path, index: PackageIndex) -> None:
     observed(tmp_path / "runs", old=0.95)
     found = advise_stack("fastmath", max_age_s=YEARS, runs=tmp_path / "runs")
@@ -269,6 +272,7 @@ def test_old_and_foreign_observations_are_counted_and_do_not_decide(
     assert "Not used: 8 observations on other hardware." in foreign.stderr
 
 
+@pytest.mark.long
 def test_stable_takes_what_worked_in_several_sessions_without_a_failure(
     tmp_path: Path, index: PackageIndex
 ) -> None:

@@ -115,6 +115,7 @@ def test_what_was_never_measured_is_unknown(tmp_path: Path, here: HardwareClass)
     assert "not measured: no session has both" in done.stdout
 
 
+@pytest.mark.long
 def test_stacks_of_different_sessions_are_compared_only_if_both_have_several(tmp_path: Path) -> None:
     other = {**NEW, "package.numpy": "2.4.0"}
     store.update(tmp_path, [*results({"old": OLD}), *results({"new": other}, suite="later", sessions=1)])

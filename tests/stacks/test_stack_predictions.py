@@ -93,10 +93,12 @@ def test_an_indicator_that_tells_nothing_is_rarely_used_though_threads_and_days_
     assert used(("conv2d",), 60) <= 0.09  # 2.5 % plus 3 standard errors
 
 
+@pytest.mark.long
 def test_an_indicator_that_tells_nothing_is_rarely_used_where_versions_build_on_others() -> None:
     assert used(("conv2d",), 40, building=True, versions=20) <= 0.1  # 2.5 % plus 3 standard errors
 
 
+@pytest.mark.long
 def test_the_best_of_eight_that_tell_nothing_is_rarely_used() -> None:
     names = ("matmul", "conv1d", "conv2d", "attention", "embedding", "optimizer", "data", "import")
     assert used(names, 20, building=True) <= 0.13  # 2.5 % plus 3 standard errors

@@ -159,6 +159,7 @@ def test_bundles_that_overlap_are_merged_without_loss_or_repetition(tmp_path: Pa
     assert (again.added, again.conflicts) == (0, ())
 
 
+@pytest.mark.long
 def test_statements_that_contradict_each_other_are_shown_and_the_first_one_stays(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     trust_key(trust_key(runs=theirs).own, runs=ours)

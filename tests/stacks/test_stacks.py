@@ -71,6 +71,7 @@ def test_the_command_that_it_names_prints_the_same_file() -> None:
     assert printed(*said[1].split()) == text
 
 
+@pytest.mark.long
 def test_another_process_prints_the_same_bytes() -> None:
     words = ["resnet50", "--base", "debian13", "--mpi"]
     program = "from assay.cli import main; main()"
@@ -102,6 +103,7 @@ def test_every_workload_and_every_base_lint_clean_and_name_every_version(tmp_pat
     assert findings(*files) == ""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_linter_has_nothing_against_any_base_framework_and_accelerator(tmp_path: Path) -> None:
     files = []

@@ -23,6 +23,7 @@ def apart(rng: np.random.Generator, factor: float, duration_s: float = 600.0) ->
     return bool(abs(a - b) > max(TOLERANCE * max(a, b), FLOOR["W"]) + ERRORS * error)
 
 
+@pytest.mark.long
 def test_one_signal_seen_twice_is_told_apart_in_none_of_400_and_another_in_all() -> None:
     rng = np.random.default_rng(7)
     assert sum(bool(apart(rng, 1.0)) for _ in range(400)) == 0

@@ -150,6 +150,7 @@ def test_a_sweep_has_the_figures_of_the_library(site: Served) -> None:
         assert agrees(row["of the median"], standing.ratio)
 
 
+@pytest.mark.long
 def test_a_sweep_is_answered_as_json_with_what_its_page_and_the_library_say(site: Served) -> None:
     name = f"{NODES}/{made_site.swept_runs.NEWEST}"
     assert f'href="/api/v1/sweep?run={name.replace("/", "%2F")}"' in site.ask(f"/sessions/{name}").text

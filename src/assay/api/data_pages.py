@@ -138,7 +138,7 @@ def _worst(
     """Image, label and prediction of each of the worst frames."""
     from assay.report.page.pictures import FramePictures
     from assay_payloads.datasets.places import PlaceError
-    from assay_payloads.training.validation import CheckpointError, Setup, pictures
+    from assay_payloads.training.validator import CheckpointError, Setup, pictures
 
     about = found.about
     data = about.root if source is None else str(source)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.data.validation import Validation, ValidationAbout, ValidationDirectory, ValidationProgress
     from assay_payloads.datasets.manifest import ChosenFrame
     from assay_payloads.datasets.manifest_chunks import ManifestChunks
-    from assay_payloads.training.validation import Setup
+    from assay_payloads.training.validator import Setup
 
 CHUNK_FRAMES, BATCH_SIZE = 64, 4
 
@@ -115,15 +115,15 @@ def _setup(
     try:
         from assay_payloads.datasets.feed import UnreadableSampleError
         from assay_payloads.datasets.places import PlaceError
-        from assay_payloads.training import validation
+        from assay_payloads.training import validator
     except ImportError as error:
         raise InputError(
             f"validating needs {error.name}: install it with pip install 'assay[training]'"
         ) from None
     try:
-        setup = validation.setup(checkpoint, chunks, data, batch_size=batch_size, device=device)
-        return setup, validation.trained(checkpoint).step
-    except validation.CheckpointError as error:
+        setup = validator.setup(checkpoint, chunks, data, batch_size=batch_size, device=device)
+        return setup, validator.trained(checkpoint).step
+    except validator.CheckpointError as error:
         raise InputError([Problem(str(checkpoint), str(error))]) from None
     except UnreadableSampleError as error:
         raise InputError(f"{error}; name the data set's directory with --from") from None
@@ -162,7 +162,7 @@ def _computed(
     """Chunks that were missing, as they are done."""
     from assay.data.parallel import Workers, mapped
     from assay_payloads.datasets.places import PlaceError
-    from assay_payloads.training.validation import CheckpointError, device_of, validated
+    from assay_payloads.training.validator import CheckpointError, device_of, validated
 
     missing = directory.missing()
     if not missing:

@@ -61,6 +61,7 @@ def test_sizes_that_do_not_show_both_ends_have_no_line(sizes: list[int]) -> None
     assert fit(times(sizes=sizes)) is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_what_did_not_converge_or_has_no_reference_is_unknown_and_says_why() -> 
     assert "none with three converged runs" in only(side([40, 41]), side([40, 41])).reason
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("runs", "references"), long_rows_but(1, [(3, 5), (5, 5), (5, 20)]))
 def test_sets_like_their_references_are_called_fast_or_slow_in_one_of_twenty_cases(

@@ -223,6 +223,7 @@ def test_time_that_a_common_stack_lost_to_others_stretches_the_interval() -> Non
     assert found.comparison.lost_to_others == (pytest.approx(0.15), 0.0)
 
 
+@pytest.mark.long
 def test_few_explorations_claim_an_effect_that_is_not_there() -> None:
     found = outcome(60, 8, Noise(), {})
     assert found.false <= 0.07

@@ -60,6 +60,7 @@ def least_p(a: Any, b: Any, *, paired: bool) -> float:
     return float((2 * stdtr(degrees, -abs(b.mean(axis=0) - a.mean(axis=0)) / np.sqrt(sum(parts)))).min())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "draw", long_but(1, [alone, alike, half_alike, like_their_neighbours, unevenly_spread, long_tailed])

@@ -87,6 +87,7 @@ def test_a_node_that_lost_a_tenth_is_found_among_few(law: str, nodes: int) -> No
     assert found >= 0.94 * 300
 
 
+@pytest.mark.long
 def test_nodes_with_heavier_tails_than_their_runs_are_named_as_seldom() -> None:
     random = np.random.default_rng(SEED)
     sweeps = 1_000

@@ -278,6 +278,7 @@ def test_without_a_count_of_tokens_the_run_fails_and_says_what_to_do(tmp_path: P
     assert '"unit"' not in ran.log
 
 
+@pytest.mark.long
 def test_pieces_are_counted_and_figures_per_token_left_out_only_where_one_says_so(tmp_path: Path) -> None:
     with serving(Answers(usage=False, together=2)) as server:
         pieces = load(tmp_path, server.url, tokens="pieces")
@@ -395,6 +396,7 @@ def test_no_server_and_no_http_are_told_apart(tmp_path: Path) -> None:
     assert f"can't connect to 127.0.0.1:{port}: Connection refused" in refused.errors
 
 
+@pytest.mark.long
 def test_a_server_behind_tls_is_believed_only_with_a_certificate(tmp_path: Path) -> None:
     require("openssl", shutil.which("openssl") is not None, "makes the server's certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -493,6 +495,7 @@ def test_a_few_requests_show_no_backlog(answered: int) -> None:
     assert backlog_growth([1.0, 2.0, 3.0], [*[1.0, 5.0, 9.0][:answered], *[None] * (3 - answered)]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("loads", "stretches"), [((90, 108), 60), pytest.param(range(80, 116), 150, marks=pytest.mark.long)]
 )

@@ -37,6 +37,7 @@ print(memory.keep(), before, faults())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
 def test_memory_that_is_kept_is_not_cleared_page_by_page_at_each_use() -> None:
     ran = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, check=True)

@@ -128,6 +128,7 @@ def test_units_that_require_each_other_are_one_and_come_after_what_they_require(
     assert found.recipe(frozenset({0})).pins == ("a==1", "b==2", "c==1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effect", long_but(1, [0.0, 0.05]))
 def test_builds_that_are_faster_or_slower_by_themselves_are_not_named_as_changes(effect: float) -> None:
     wrong = 0
