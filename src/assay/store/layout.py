@@ -121,7 +121,7 @@ def _trouble_of(path: Path) -> str | None:
     import duckdb
 
     try:
-        with closing(_shared(path, file_stamp(path))) as connection:
+        with _shared(path, file_stamp(path)) as connection:
             # Free blocks at the end may be counted but not exist.
             sizes = "SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
             [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
@@ -153,20 +153,24 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     except OSError as error:
         raise HostError(f"{path}: there is no index; create it with `assay index`") from error
     try:
-        with closing(_shared(path, stamp)) as connection:
+        with _shared(path, stamp) as connection:
             yield connection
     except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
         _forget_opened()
         raise DamagedIndexError(path, error) from error
 
 
-@dataclass(frozen=True)
+@dataclass
 class _OpenIndex:
-    """An index file that this process has open, for further connections to it."""
+    """An index file that this process has open, for further connections to it.
+
+    users  connections that are open now
+    """
 
     stamp: FileStamp
     pid: int
-    connection: DuckDBPyConnection
+    database: DuckDBPyConnection
+    users: int = 0
 
 
 # The file that was read last, kept open: to open it takes several times as long as to list runs.
@@ -174,16 +178,30 @@ _opened: dict[Path, _OpenIndex] = {}
 _opening = Lock()
 
 
-def _shared(path: Path, stamp: FileStamp) -> DuckDBPyConnection:
+@contextmanager
+def _shared(path: Path, stamp: FileStamp) -> Iterator[DuckDBPyConnection]:
     """A separate connection to the file as it is now, which may be open already."""
     with _opening:
-        known, pid = _opened.get(path), os.getpid()
-        if known is None or (known.stamp, known.pid) != (stamp, pid):
-            _opened.clear()
-            known = _opened[path] = _OpenIndex(stamp, pid, _attached(path, read_only=True))
-        connection = known.connection.cursor()
-    _configure(connection)
-    return connection
+        known = _opened.get(path)
+        if known is None or (known.stamp, known.pid) != (stamp, os.getpid()):
+            _close_opened()
+            known = _opened[path] = _OpenIndex(stamp, os.getpid(), _attached(path, read_only=True))
+        known.users += 1
+    try:
+        with closing(known.database.cursor()) as connection:
+            _configure(connection)
+            yield connection
+    finally:
+        with _opening:
+            known.users -= 1
+
+
+def _close_opened() -> None:
+    """What somebody still reads, or was inherited, is left to them."""
+    for one in _opened.values():
+        if one.users == 0 and one.pid == os.getpid():
+            _detach(one.database)
+    _opened.clear()
 
 
 def _forget_opened() -> None:
@@ -197,7 +215,7 @@ def reading_at(path: Path) -> Iterator[DuckDBPyConnection]:
     import duckdb
 
     try:
-        with closing(_attached(path, read_only=True)) as connection:
+        with _attached_alone(path, read_only=True) as connection:
             yield connection
     except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
         raise DamagedIndexError(path, error) from error
@@ -215,7 +233,7 @@ def writing_at(path: Path, tables: str = TABLES) -> Iterator[DuckDBPyConnection]
 
     fresh = not path.exists()
     try:
-        with closing(_attached(path, read_only=False)) as connection:
+        with _attached_alone(path, read_only=False) as connection:
             connection.execute("BEGIN")
             if fresh:
                 connection.execute(tables)
@@ -232,20 +250,58 @@ def writing_at(path: Path, tables: str = TABLES) -> Iterator[DuckDBPyConnection]
         raise DamagedIndexError(path, error) from error
 
 
+@contextmanager
+def _attached_alone(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
+    """The only connection to a file."""
+    database = _attached(path, read_only=read_only)
+    try:
+        with closing(database.cursor()) as connection:
+            _configure(connection)
+            yield connection
+    except BaseException:
+        database.close()
+        raise
+    _detach(database)
+
+
+# Databases in memory that no file is attached to: to make one takes 25 ms. By process: a fork inherits none
+# of their threads.
+_idle: dict[int, list[DuckDBPyConnection]] = {}
+_MOST_IDLE = 4
+
+
 def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:
-    """A separate connection: DuckDB would return the old file to a process that still has it open."""
+    """A database of its own for a file: DuckDB would return the old file to one that still has it open."""
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    try:
+        database = _idle.setdefault(os.getpid(), []).pop()
+    except IndexError:
+        database = duckdb.connect(":memory:")
     try:
         mode = "READ_ONLY" if read_only else "READ_WRITE"
         quoted = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{quoted}' AS index_file (TYPE duckdb, {mode})")
-        _configure(connection)
+        database.execute(f"ATTACH '{quoted}' AS index_file (TYPE duckdb, {mode})")
     except duckdb.Error:
-        connection.close()
+        database.close()
         raise
-    return connection
+    return database
+
+
+def _detach(database: DuckDBPyConnection) -> None:
+    """Close the file; the database can take another one."""
+    import duckdb
+
+    idle = _idle.setdefault(os.getpid(), [])
+    try:
+        database.execute("DETACH index_file")
+    except duckdb.Error:
+        database.close()
+        raise
+    if len(idle) < _MOST_IDLE:
+        idle.append(database)
+    else:
+        database.close()
 
 
 def _configure(connection: DuckDBPyConnection) -> None:
