@@ -281,6 +281,30 @@ def test_in_a_browser_an_operator_signs_in_and_starts_a_suite(browser: Browser, 
 
 
 @pytest.mark.long
+@pytest.mark.browser
+def test_an_open_page_says_that_its_sign_in_ended_and_goes_on_after_the_next(
+    browser: Browser, site: ServedSite
+) -> None:
+    def sign_in(page: Page) -> None:
+        page.get_by_label("Token").fill(TOKENS["alice"])
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_text("Updates by itself.").wait_for()
+
+    context = browser.new_context()
+    page, other = context.new_page(), context.new_page()
+    page.goto(f"{site.url}/live")
+    sign_in(page)
+    other.goto(f"{site.url}/doubts")
+    other.get_by_role("button", name="Sign out").click()
+    page.get_by_text("Not signed in since").wait_for(timeout=60_000)
+    assert axe_finds(page) == []
+    page.get_by_role("link", name="Sign in again").click()
+    sign_in(page)
+    assert page.url == f"{site.url}/live"
+    context.close()
+
+
+@pytest.mark.long
 def test_a_killed_server_and_a_killed_run_lose_nothing(place: Path) -> None:
     runs = place / "killed"
     options = ("--tokens", str(place / "tokens"), "--allow", "run", "--suites", str(place / "suites"))

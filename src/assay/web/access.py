@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,8 @@ class Identity:
 
 
 ASKING: ContextVar[Identity | None] = ContextVar("asking", default=None)
+MAY_READ_ON: ContextVar[Callable[[], bool]] = ContextVar("may_read_on", default=lambda: True)
+"""Whether who asked may still read: an answer can take longer than they are signed in."""
 
 
 class Access:
@@ -112,11 +115,15 @@ class Access:
                 await sync_to_thread(self._note_refusal, scope, who, "not allowed")
             await send(message)
 
-        asking = ASKING.set(who)
+        def may_read_on() -> bool:
+            return not self._rules.are_asked or self._who(headers) is not None
+
+        asking, reading = ASKING.set(who), MAY_READ_ON.set(may_read_on)
         try:
             await self._app(scope, _bounded(scope, receive), sent if _changes(scope) else send)
         finally:
             ASKING.reset(asking)
+            MAY_READ_ON.reset(reading)
 
     def _who(self, headers: dict[str, str]) -> Identity | None:
         rules = self._rules

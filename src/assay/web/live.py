@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from litestar import Response, get
@@ -13,6 +13,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from assay.api.running import top
 from assay.errors import AssayError, BusyError
 from assay.units import human, human_seconds, significant
+from assay.web.access import MAY_READ_ON
 from assay.web.guard import MOST_STREAMS
 from assay.web.queries import Name, some
 from assay.web.rendering import page, text_of, with_query
@@ -42,7 +43,7 @@ def live(site: Site, session: Name = None) -> Response[str]:
 @get("/live/events", include_in_schema=False)
 async def events(watchers: Watchers, session: Name = None) -> ServerSentEvent:
     """The same part of the page again whenever it changed."""
-    return ServerSentEvent(watchers.follow(some(session) or ""))
+    return ServerSentEvent(watchers.follow(some(session) or "", MAY_READ_ON.get()))
 
 
 def followed(site: Site, session: str) -> dict[str, Any]:
@@ -118,8 +119,12 @@ class Watchers:
             async with watched.changed:
                 watched.changed.notify_all()
 
-    async def follow(self, session: str) -> AsyncIterator[ServerSentEventMessage]:
+    async def follow(
+        self, session: str, may_read_on: Callable[[], bool]
+    ) -> AsyncIterator[ServerSentEventMessage]:
         """The part of the page at once, then whenever it changed; a silent stream says that it is there.
+
+        It ends when who asked may no longer read.
 
         Raises BusyError if too many browsers follow already.
         """
@@ -136,6 +141,8 @@ class Watchers:
                 if watched.version == seen:
                     async with watched.changed:
                         is_new = await _within(watched.changed.wait(), PING_S)
+                    if not may_read_on():
+                        return
                     if not is_new:
                         yield ServerSentEventMessage(event="still-here", data="yes")
                     if watched.version == seen:

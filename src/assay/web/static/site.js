@@ -25,21 +25,31 @@ function follow(part, lost = "") {
     lost = "";
     if (state.textContent !== "Updates by itself.") state.textContent = "Updates by itself.";
   };
-  const lose = () => {
+  const lose = (signIn = "") => {
     lost ||= `${new Date().toISOString().slice(11, 19)} UTC`;
-    const words = `Not connected since ${lost}: this is how it was then. It tries again by itself.`;
-    if (state.textContent !== words) state.textContent = words;
+    const what = signIn ? `Not signed in since ${lost}` : `Not connected since ${lost}`;
+    const words = `${what}: this is how it was then. ${signIn ? "Sign in again" : "It tries again by itself."}`;
+    if (state.textContent === words) return;
+    state.textContent = signIn ? words.replace("Sign in again", "") : words;
+    if (signIn) state.append(Object.assign(document.createElement("a"), { href: signIn, textContent: "Sign in again" }));
   };
   // A browser tries again where nobody answers; where a proxy answers with an error, or nothing comes, it doesn't.
-  const again = () => {
+  const again = async () => {
     clearTimeout(silent);
     source.close();
-    lose();
+    lose(await whereToSignIn());
     setTimeout(follow, 3000, part, lost);
   };
   source.onmessage = (message) => { part.innerHTML = message.data; heard(); };
   source.addEventListener("still-here", heard);
   source.onerror = () => { if (source.readyState === EventSource.CLOSED) again(); else lose(); };
+}
+
+// The address at which to sign in; "" where this page can be read, or nobody answers.
+async function whereToSignIn() {
+  const signal = AbortSignal.timeout(5000);
+  const answer = await fetch(location.href, { method: "HEAD", signal }).catch(() => null);
+  return answer && new URL(answer.url).pathname === "/login" ? answer.url : "";
 }
 
 // `/` goes to the search of the page, as in other tools.
