@@ -11,6 +11,7 @@ import pytest
 import test_deeplearningexamples
 import test_gpu_burn
 import test_horovod
+import test_ior
 import test_nccl_tests
 import test_param_comms
 import test_perftest
@@ -79,6 +80,50 @@ def test_two_systems_logs_are_compared() -> None:
     [claim] = [c for c in told["comparisons"] if c["metric"] == "throughput"]
     assert claim["verdict"] == "faster"
     assert {row["shape"] for row in rows("fabric")} == {"2x2"}
+
+
+def ior_summary(name: str, rate: float, **options: object) -> None:
+    test = {"Options": {"api": "POSIX", **options}, "Results": [[test_ior.result(bwMiB=rate)]]}
+    Path(name).write_text(test_ior.summary(tests=[test]))
+
+
+def test_the_tasks_and_nodes_of_ior_are_a_shape() -> None:
+    ior_summary("large.json", 4000.0, tasks="64", nodes="16")
+    assert take("large.json", "--name", "large")["notes"] == [
+        "large.json: read as a log of ior; unknown lines: 0"
+    ]
+    assert {row["shape"] for row in rows("large")} == {"16x4"}
+
+
+def test_storage_is_not_judged_by_another_access_pattern() -> None:
+    for name, transfer in (("small", "4096"), ("large", "1048576")):
+        for number in range(3):
+            ior_summary(f"{name}{number}.json", 1000.0 + number, tasks=4, nodes=1, transferSize=transfer)
+        take(*(f"{name}{number}.json" for number in range(3)), "--name", name, "--system", name)
+    [comparison] = [
+        one
+        for one in json.loads(run("compare", "small", "large", "--json").stdout)["comparisons"]
+        if one["metric"] == "write_bandwidth"
+    ]
+    [doubt] = [one for one in comparison["doubts"] if one["code"] == "different-work"]
+    assert doubt["evidence"] == "ior_transferSize 4096 and 1048576"
+
+
+@pytest.mark.parametrize("nodes", [0, -2, True, 3])
+def test_a_size_that_can_not_be_is_none(nodes: object) -> None:
+    summary = {"num_accelerators": 3 * 10**8 if nodes == 3 else 8, "num_hosts": nodes, "metric": DLIO}
+    Path("summary.json").write_text(json.dumps(summary))
+    notes = take("summary.json", "--name", "dlio")["notes"]
+    assert any("or say what can't be; they are stored as 1x1" in note for note in notes)
+    assert run("show", "dlio").exit_code == 0
+    assert {row["shape"] for row in rows("dlio")} == {"1x1"}
+
+
+DLIO = {
+    "train_au_mean_percentage": 95.25,
+    "train_au_meet_expectation": "success",
+    "train_throughput_mean_samples_per_second": 171.66,
+}
 
 
 def test_several_figures_of_one_run_become_the_one_that_counts() -> None:

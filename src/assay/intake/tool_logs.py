@@ -82,12 +82,20 @@ def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:
 
 
 def _shape(found: LogFigures) -> Shape | None:
-    """Nodes × ranks per node from the log; None if it does not state them."""
-    ranks = next((found.facts[fact] for fact in _RANKS if isinstance(found.facts.get(fact), int)), None)
-    nodes = found.facts.get("nodes", 1)
-    if not isinstance(ranks, int) or not isinstance(nodes, int) or ranks < 1 or ranks % nodes:
+    """Nodes × ranks per node from the log; None if it does not state them, or states what can't be."""
+    ranks = next((count for fact in _RANKS if (count := _count(found, fact)) is not None), None)
+    nodes = _count(found, "nodes") if "nodes" in found.facts else 1
+    if ranks is None or nodes is None or nodes < 1 or ranks % nodes:
         return None
-    return Shape(nodes, ranks // nodes)
+    try:
+        return Shape.parse(f"{nodes}x{ranks // nodes}")
+    except ValueError:
+        return None
+
+
+def _count(found: LogFigures, fact: str) -> int | None:
+    value = found.facts.get(fact)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _primary(log: _Log) -> str:
@@ -114,8 +122,8 @@ def _notes(logs: Sequence[_Log], tool: str, asked: TrainingLogsRequest) -> tuple
     shapes = [_shape(log.found) for log in logs if asked.shape is None]
     if unsized := shapes.count(None):
         notes.append(
-            f"{unsized} of {len(logs)} logs don't say how many devices took part; they are stored as 1x1. "
-            "Set it with --shape"
+            f"{unsized} of {len(logs)} logs don't say how many devices took part, or say what can't be; they "
+            "are stored as 1x1. Set it with --shape"
         )
     on_one = [log for log in logs if "nodes" not in log.found.facts and _shape(log.found)]
     if asked.shape is None and on_one:

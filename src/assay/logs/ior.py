@@ -37,10 +37,11 @@ def ior(path: Path) -> LogFigures:
     try:
         told = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
         found.facts["ior_version"] = str(told["Version"])
-        at = 0
+        at, counted = 0, set[tuple[int | None, int | None]]()
         for test, of_test in enumerate(told["tests"]):
             settings = {**of_test.get("Parameters", {}), **of_test.get("Options", {})}
             found.facts |= {f"ior_{key}": str(settings[key]) for key in _FACTS if key in settings}
+            counted.add((_count(settings.get("tasks")), _count(settings.get("nodes"))))
             seen = Counter[str]()
             for result in (one for repetition in of_test["Results"] for one in repetition):
                 access = str(result["access"])
@@ -49,6 +50,10 @@ def ior(path: Path) -> LogFigures:
                 labels: dict[str, Scalar] = {"test": test, "repetition": seen[access]}
                 seen[access] += 1
                 found.figures += _figures(access, result, labels, line)
+        if len(counted) == 1:  # tests of other sizes are no run of one size
+            [(tasks, nodes)] = counted
+            found.facts |= {} if tasks is None else {"ranks": tasks}
+            found.facts |= {} if nodes is None else {"nodes": nodes}
     except ValueError as error:
         found.problems.append(str(error))
     except (LookupError, TypeError, AttributeError) as error:
@@ -56,6 +61,12 @@ def ior(path: Path) -> LogFigures:
     if found.problems:
         found.figures.clear()
     return found.missing("no test of IOR read or wrote anything")
+
+
+def _count(told: object) -> int | None:
+    """A number of tasks or nodes, which IOR writes as text or as a number."""
+    value = number(told)
+    return int(value) if value is not None and value.is_integer() else None
 
 
 def _figures(

@@ -34,8 +34,13 @@ WORK = (
     "tokens_counted_by", "data_format", "dataset", "manifest_digest",
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
+    "fio_rw", "fio_bs", "fio_ioengine", "fio_iodepth", "fio_numjobs", "fio_direct", "fio_size",
+    "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
+    "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io", "elbencho_io_depth",
+    "protocol", "num_streams", "blksize", "reverse", "bidir",
+    "number_of_qps", "connection_type", "tx_depth",
 )  # fmt: skip
-WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
+WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads", "ranks", "elbencho_hosts")
 STATED_BY_BOTH = (("precision", "dtype"), ("global_batch_size", "batch_size"))
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
 CONTAINER = "container"  # compared between sides with the same engine; otherwise it is the question itself
@@ -170,14 +175,15 @@ DIFFERENT_WORK = CaseDoubtKind(
     severity="invalid",
     means=(
         "What the programs or logs reported about their work (precision, batch, data, target, library "
-        "versions) differs between the sides."
+        "versions, block size, queue depth, streams) differs between the sides."
     ),
     effect=(
-        "A ratio of speeds at different precision, batch or target by itself says nothing about the system."
+        "A ratio of speeds at different precision, batch, target or block size by itself says nothing about "
+        "the system."
     ),
     remedy=(
-        "Give both sides the same precision, batch, data and target, or compare only what does not depend "
-        "on them."
+        "Give both sides the same precision, batch, data, target and access pattern, or compare only what "
+        "does not depend on them."
     ),
     evidence=different_work,
     looks_at="runs",
