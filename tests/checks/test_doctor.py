@@ -69,6 +69,13 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
         "2.8.0 is installed but does not import: OSError: libcudart.so.12",
         "--force-reinstall",
     ),
+    (
+        software.torch_import,
+        {**PYTHON, "python.torch": "2.8.0", "torch.import_error": "did not end within 180 s"},
+        "unknown",
+        "2.8.0 is installed; its import did not end within 180 s",
+        "when the machine is idle",
+    ),
     (software.torch_import, {}, "unknown", "could not be tested", ""),
     (software.torchvision, {"torch.torchvision": "0.23.0"}, "ok", "0.23.0", ""),
     (

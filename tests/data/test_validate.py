@@ -22,6 +22,7 @@ import ray_cluster
 import s3_server
 import validated_network
 from assay import api
+from assay.data import validated_frames
 from assay.data.manifest import write
 from assay.data.validation import ABOUT, CHUNKS, FRAMES, RESULT
 from assay.errors import BusyError, InputError
@@ -151,6 +152,21 @@ def test_a_second_call_computes_nothing_and_gives_the_same(made: Path, validated
     again = validate(made, "once", "--by", "width", "--catalog", str(made / "c.duckdb"))
     assert again == validated == json.loads((made / "once" / RESULT).read_text())
     assert before == {path: path.stat().st_mtime_ns for path in (made / "once" / CHUNKS).iterdir()}
+
+
+def test_of_too_many_groups_the_worst_are_kept(
+    made: Path, validated: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validated_frames, "MOST_GROUPS", 1)
+    found = api.validate_data(
+        made / "net.pt", made / "m.jsonl", made / "once", chunk_frames=CHUNK, workers=1,
+        by=["width"], catalog=made / "c.duckdb",
+    )  # fmt: skip
+    [kept] = [group for group in found.groups if group.column == "scene"]
+    scenes = [group for group in validated["groups"] if group["column"] == "scene"]
+    assert kept.value == min(scenes, key=lambda group: group["mean_iou"])["value"]
+    assert found.more_groups == ("scene",)
+    (made / "once" / RESULT).write_text(json.dumps(validated))
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.api.evidence import reindex, runs_directory
 from assay.errors import InputError
+from assay.records import DEFAULT_MARGIN
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -67,7 +68,7 @@ class BisectLimits:
     """
 
     error: float = 0.05
-    margin: float = 0.02
+    margin: float = DEFAULT_MARGIN
     max_repeats: int = 20
     max_stacks: int = 100
     max_time_s: float | None = None

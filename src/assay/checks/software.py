@@ -11,6 +11,7 @@ from assay.units import human_seconds
 OLDEST_PYTHON = (3, 10)  # the oldest release that current torch supports
 SLOW_IMPORT_S = 20.0
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_TIMED_OUT = re.compile(r"did not end within|no answer within")  # of `probing.in_turn` and `shell`
 CHOOSE_BUILD = "https://pytorch.org/get-started/locally"
 
 # Oldest driver that runs programs built with a CUDA toolkit of this major version
@@ -39,6 +40,9 @@ def torch_import(facts: Facts) -> Check:
     if error is not None and installed is None:
         where = text(facts, "python.executable") or "the trials' interpreter"
         return Check("torch", "fail", f"not installed in {where}", _install(facts, "torch torchvision"))
+    if error is not None and _TIMED_OUT.search(error):
+        remedy = "repeat it when the machine is idle, or move the environment to a local disk"
+        return Check("torch", "unknown", f"{installed} is installed; its import {error}", remedy)
     if error is not None:
         again = _install(facts, "--force-reinstall torch torchvision")
         return Check("torch", "fail", f"{installed} is installed but does not import: {error}", again)

@@ -193,7 +193,8 @@ def _show_groups(found: Validation, share: Callable[[float | None], str]) -> Non
         for group in worst[:MOST_GROUPS]:
             click.echo(f"  {share(group.mean_iou):>8}  {group.value}, {group.frames:,} frames")
         if len(groups) > MOST_GROUPS:
-            click.echo(f"  and {len(groups) - MOST_GROUPS:,} better ones")
+            most = "more than " if column in found.more_groups else ""
+            click.echo(f"  and {most}{len(groups) - MOST_GROUPS:,} better ones")
 
 
 def _progress() -> Callable[[ValidationProgress], None]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE: Final = 2048
 MEMORY: Final = "200MB"  # of the table of frames; what is larger is on the disk
 MOST_NAMED: Final = 1000  # unreadable frames that are named in a result; the table of frames has all
-MOST_GROUPS: Final = 1000  # values of a column
+MOST_GROUPS: Final = 1000  # values of a column, the worst ones
 WORST: Final = 12  # frames
 _FIXED: Final = (
     ("number", "INTEGER"),
@@ -210,14 +210,17 @@ class _FrameTable:
         tables = {"scene": "frames", "camera": "frames"}
         tables |= {column: self._joined(column, catalog) for column, catalog in by.items()}
         for column, table in tables.items():
-            rows = list(self._sums(column, table))
-            if len(rows) > MOST_GROUPS:
-                more.append(column)
-            for value, frames, counts in rows[:MOST_GROUPS]:
+            groups = []
+            for value, frames, counts in self._sums(column, table):
                 one = scores(counts)
                 ious = tuple(iou.value for iou in one.ious)
-                group = GroupResult(column, value, frames, one.mean_iou.value, one.accuracy.value, ious)
-                found.append(group)
+                groups.append(
+                    GroupResult(column, value, frames, one.mean_iou.value, one.accuracy.value, ious)
+                )
+            if len(groups) > MOST_GROUPS:
+                more.append(column)
+                groups.sort(key=lambda group: 2.0 if group.mean_iou is None else group.mean_iou)
+            found += groups[:MOST_GROUPS]
         return found, more
 
     def _joined(self, column: str, catalog: Path) -> str:

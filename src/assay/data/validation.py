@@ -118,7 +118,7 @@ class Validation:
     matrix      pixels: a row per true class, a column per predicted one
     unknown     pixels of colors that no class has; they count nowhere else
     groups      by scene, by camera, and by each requested column
-    more_groups columns with more values than are listed
+    more_groups columns with more values than are listed; those listed have the lowest mean IoU
     worst       frames with the lowest mean IoU
     """
 

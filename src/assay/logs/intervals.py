@@ -114,10 +114,6 @@ class _Pairs:
         return own is None or self.closed[-1].label != label
 
 
-def _no_pairs() -> dict[Kind, _Pairs]:
-    return {kind: _Pairs() for kind, _ in _EDGES.values()}
-
-
 def label_of(event: Event) -> Label:
     """The epoch, or the samples, that a line is about."""
     metadata = event.metadata

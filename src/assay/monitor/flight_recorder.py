@@ -20,7 +20,6 @@ from assay.inputs import open_plain
 from assay.monitor.stragglers import Straggler, stragglers
 
 LARGEST_BYTES: Final = 256 << 20
-MOST_RANKS_NAMED: Final = 8
 _RANK: Final = re.compile(r"(\d+)(?:\.pickle|\.pkl)?$")
 
 

@@ -135,11 +135,6 @@ def store_tables(
         made.rename(final)
 
 
-def recorders(directory: Path) -> list[Recorder]:
-    """Who has telemetry of this attempt, the sampler first. Raises InputError if one's files are damaged."""
-    return [recorder for recorder in FOLDERS if nodes(directory, recorder)]  # type: ignore[misc, arg-type]
-
-
 def nodes(directory: Path, recorder: Recorder | None = None) -> tuple[NodeTelemetry, ...]:
     """Each node of an attempt that was sampled.
 

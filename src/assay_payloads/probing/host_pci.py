@@ -13,7 +13,6 @@ from assay_payloads.keeping.file_tree import FileTree
 BUS = "/sys/bus/pci/devices"
 NVIDIA, AMD, VIRTIO = "0x10de", "0x1002", "0x1af4"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-BRIDGE = "0x0604"
 # Class codes by their first two bytes. Source: PCI Code and ID Assignment Specification
 KINDS = {
     "0x0300": "gpu",

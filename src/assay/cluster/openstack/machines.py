@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from assay.units import convert, parse_quantity
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+MIB, GIB = 2**20, 2**30
 PAGE_BYTES = {"2MiB": 2 * MIB, "1GiB": GIB}
 
 

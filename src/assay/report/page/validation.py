@@ -113,9 +113,10 @@ def _tables(report: ValidationReport) -> list[Table]:
     for column in dict.fromkeys(group.column for group in report.groups):
         groups = [group for group in report.groups if group.column == column]
         groups.sort(key=lambda group: 2.0 if group.mean_iou is None else group.mean_iou)
+        more = f", {MOST_ROWS} of them" if len(groups) > MOST_ROWS else ""
         tables.append(
             Table(
-                f"By {column}, the worst first",
+                f"By {column}, the worst first{more}",
                 ("", "frames", "mean IoU", "pixel accuracy"),
                 (TableBody("", tuple(map(_group_row, groups[:MOST_ROWS]))),),
             )

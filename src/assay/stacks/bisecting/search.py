@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.sequential import looks, nominal_p
+from assay.records import DEFAULT_MARGIN
 from assay.stacks.bisecting import confirmation, posterior
 from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
 from assay.stacks.bisecting.posterior import Posterior
@@ -94,7 +95,7 @@ class Settings:
     """
 
     error: float = 0.05
-    margin: float = 0.02
+    margin: float = DEFAULT_MARGIN
     max_repeats: int = 20
     requires: Mapping[int, Stack] = field(default_factory=dict)
     alone: bool = True
