@@ -219,6 +219,7 @@ def _template(
         retries=benchmark.retries,
         data=benchmark.data,
         digest=digest_of([task_digest, system.name, system.definition]),
+        task_digest=task_digest,
     )
 
 

@@ -136,7 +136,14 @@ def test_no_text_is_more_than_a_condition(text: str) -> None:
     assert set(found.sql) <= set("()<>=?*/ .10ANDORNTpixels"), "only our own words are in the SQL"
 
 
-COMPARISONS = ("car > 1", "car = 3%..4%", "scene = 'a'", "scene in (a, 'b', c)", "width != 5", "car in (1, 2)")
+COMPARISONS = (
+    "car > 1",
+    "car = 3%..4%",
+    "scene = 'a'",
+    "scene in (a, 'b', c)",
+    "width != 5",
+    "car in (1, 2)",
+)
 CONDITIONS = st.recursive(
     st.sampled_from(COMPARISONS),
     lambda parts: st.one_of(

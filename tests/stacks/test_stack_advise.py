@@ -398,8 +398,12 @@ def test_ranges_are_read_as_the_format_says(tmp_path: Path, version: str, affect
         {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "zzz"}, {"fixed": "!!"}]}]},
         {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": 7}]}]},
         {},
+        {"versions": [2.1]},
+        {"versions": "2.1"},
+        {"versions": ["2.1"], "ranges": None},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [None]}]},
     ],
-    ids=["commits only", "no versions", "a number", "nothing"],
+    ids=["commits only", "no versions", "a number", "nothing", "numbers", "text", "no ranges", "no events"],
 )
 def test_an_advisory_that_says_no_versions_is_taken_to_affect_each(
     tmp_path: Path, affected: dict[str, object]
@@ -425,6 +429,8 @@ def test_an_advisory_that_says_no_versions_is_taken_to_affect_each(
             '{"id": "X", "affected": [{"package": {"ecosystem": "npm", "name": "a"}, "versions": ["1"]}]}',
             "none of its 1 advisories is for PyPI",
         ),
+        ("a.json", '{"id": "X", "affected": [{"package": 3}]}', "`package` is not a table"),
+        ("a.json", '{"id": "X", "affected": [{"package": null}]}', "none of its 1 advisories is for PyPI"),
         ("a.json", '{"id": "X\\nVulnerabilities: none known."}', "it has no id of one word"),
     ],
 )

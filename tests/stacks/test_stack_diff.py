@@ -74,6 +74,17 @@ def test_sessions_count_together_although_the_kernel_was_updated_between_them(tm
     assert effect.comparison.replication == "sessions"
 
 
+def test_figures_of_two_programs_are_no_pair_even_in_one_session(tmp_path: Path) -> None:
+    made = [
+        replace(one, run=replace(one.run, assay_version="0.0.9")) if one.run.trial.block > 1 else one
+        for one in results(speeds={"new": 1.04})
+    ]
+    store.update(tmp_path, made)
+    found = diff_stacks("stacks:old", "stacks:new", runs=tmp_path)
+    ((effect,),) = [one.effects for one in found.changes]
+    assert effect.comparison.n == (9, 9)
+
+
 def test_what_changed_together_has_one_effect_and_says_so(tmp_path: Path) -> None:
     both = {**NEW, "package.numpy": "2.4.0"}
     store.update(tmp_path, results({"old": OLD, "new": both}, speeds={"new": 1.05}))

@@ -244,13 +244,25 @@ def test_a_trusted_party_can_not_state_what_can_not_be(tmp_path: Path) -> None:
     export_stacks(tmp_path / "bundle.json", runs=theirs)
     _, good = bundles.opened(tmp_path / "bundle.json", {keys.written(signer.public_key): ""})
     first = good.observations[0]
+
+    def with_setting(name: str, value: str) -> bundles.Bundle:
+        return replace(good, stacks=(replace(good.stacks[0], settings={name: value}), *good.stacks[1:]))
+
     for wrong, why in (
         (replace(good, schema=99), "update Assay"),
         (replace(good, observations=(replace(first, stack=99),)), "not in its tables"),
         (replace(good, observations=(replace(first, failure="crashes"),)), "both a figure and a failure"),
         (replace(good, observations=(replace(first, confidence=0.5),)), "a confidence or a share"),
         (replace(good, observations=(replace(first, at=2e9 * 4),)), "a day to come"),
+        (replace(good, observations=(replace(first, at=-1e18),)), "or before 1970"),
         (replace(good, observations=(replace(first, values=((1, -5.0),)),)), "a flop_rate that can't be"),
+        (replace(good, observations=(replace(first, values=((10**30, 5.0),)),)), "a block that can't be"),
+        (with_setting("env.LD_PRELOAD", "/tmp/evil.so"), "never shares: env.LD_PRELOAD"),
+        (with_setting("env.OMP_NUM_THREADS", "4; rm"), "never shares: env.OMP_NUM_THREADS"),
+        (
+            replace(good, stacks=(replace(good.stacks[0], system={"os": "Debian GNU/Linux 12\nok"}),)),
+            "a text that",
+        ),
         (
             replace(good, stacks=(replace(good.stacks[0], packages={"torch": "2 ; rm -rf /"}),)),
             "which is none",

@@ -21,7 +21,7 @@ from assay.web.tokens import read_tokens
 from served_site import TOKENS, ServedSite, ended, serving, tokens_file
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytest.importorskip("litestar")
 SUITE = """

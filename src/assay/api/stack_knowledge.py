@@ -53,6 +53,15 @@ class KnownStack:
         """All of them."""
         return (*(one for level in self.levels for one in level.observations), *self.failures)
 
+    def runs_on(self, hardware: str) -> int:
+        """That gave figures on the hardware class of this digest; one can give several figures."""
+        counts: dict[tuple[str, ...], int] = {}
+        for one in self.observations:
+            if one.workload is not None and one.hardware.digest == hardware:
+                session = (one.origin, one.session, one.workload.digest)
+                counts[session] = max(counts.get(session, 0), len(one.values))
+        return sum(counts.values())
+
     @property
     def sessions(self) -> int:
         """In which it was observed."""

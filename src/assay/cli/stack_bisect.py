@@ -179,7 +179,11 @@ def command(
     width = DEFAULT_MARGIN if margin is None else margin
 
     def planned(plan: BisectPlan) -> bool:
-        if plan_only or not quiet:
+        if plan_only and as_json:
+            from assay.documents.stack_bisections import plan_document
+
+            options.echo_json(plan_document(plan))
+        elif plan_only or not quiet:
             for line in plan_lines(plan):
                 _say(line)
         return not plan_only
@@ -244,6 +248,7 @@ _ENDS = {
     "equal": "The two stacks are equally fast within the margin: there is nothing to find.",
     "no difference": "No difference is shown; raise --max-repeats, or measure something that runs longer.",
     "better": "The bad stack is faster than the good one; swap them to find out why.",
+    "good fails": "GOOD fails where BAD works: swap them to find out why, or look at the logs of its runs.",
     "too few figures": "The two stacks gave no figure in the same blocks; look at the logs of their runs.",
     "undecided": "No change can be named.",
     "time is up": "The budget is spent; run it again with a larger one to resume.",

@@ -71,8 +71,7 @@ def _lines(stacks: Sequence[KnownStack]) -> Iterator[str]:
 
 def _evidence(known: KnownStack, hardware: str) -> str:
     """How often it was observed on this hardware."""
-    figures = {id(one): one for level in known.levels for one in level.observations if one.primary}
-    runs = sum(len(one.values) for one in figures.values() if one.hardware.digest == hardware)
+    runs = known.runs_on(hardware)
     sessions = {(o.origin, o.session) for o in known.observations if o.hardware.digest == hardware}
     failed = [one for one in known.failures if one.hardware.digest == hardware]
     kinds = sorted({one.failure for one in failed if one.failure})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_bisections import BisectedLine, BisectionResult
+    from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
     from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
     from assay.stacks.bisecting.search import Culprit
 
@@ -26,6 +26,19 @@ def document(found: BisectionResult) -> dict[str, Any]:
         "spent_s": found.spent_s,
         "sessions": list(found.sessions),
         "lines": [_line(one) for one in found.lines],
+    }
+
+
+def plan_document(plan: BisectPlan) -> dict[str, Any]:
+    """What would be bisected."""
+    return {
+        "schema": "assay.stack-bisection-plan/1",
+        "name": plan.name,
+        "what": plan.what,
+        "changes": list(plan.names),
+        "fixed": [str(change) for change in plan.fixed],
+        "at_least": plan.at_least,
+        "folder": str(plan.folder),
     }
 
 

@@ -268,6 +268,8 @@ class Trial:
     max_output_bytes  output limit for the ranks of one node; None in runs from before there was a limit
     sample_every_s  time between samples of each node that it runs on; None: none are taken
     data       frames that each node brings near before the ranks start, if the suite asks for it
+    task_digest  of the program's bytes and parameters, whatever the suite's seed and systems; "" in runs from
+               before it was kept
 
     What it runs is not stored here: `plan.task_of(trial)` recreates it; the digest shows that it is the same.
     """
@@ -288,6 +290,7 @@ class Trial:
     max_output_bytes: int | None = None
     sample_every_s: float | None = None
     data: StagedData | None = None
+    task_digest: str = ""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class AdvisoryDatabase:
             if not entry.get("withdrawn"):
                 count += 1
                 for affected in entry.get("affected", ()):
-                    about = affected.get("package", {})
+                    about = affected.get("package") or {}  # none: it is about commits
                     if about.get("ecosystem") == "PyPI" and "name" in about:
                         entries.setdefault(canonicalize_name(about["name"]), []).append((entry, affected))
         if not entries:
@@ -141,6 +141,9 @@ def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
         affected = plain.get("affected", [])
         if not isinstance(affected, list) or not all(isinstance(one, dict) for one in affected):
             raise InputError([Problem(where, "`affected` is not a list of tables")])
+        for package in (one.get("package") or {} for one in affected):
+            if not isinstance(package, dict) or not isinstance(package.get("name", ""), str):
+                raise InputError([Problem(where, "`package` is not a table with a name")])
         found: Mapping[str, Any] = plain
         return found
 
@@ -167,6 +170,8 @@ def _ranges(affected: Mapping[str, Any]) -> list[Any]:
 
 def _is_readable(affected: Mapping[str, Any]) -> bool:
     """Whether it says which versions it affects, in versions that Python packages can have."""
+    if not _is_well_formed(affected):
+        return False
     ranges = _ranges(affected)
     bounds = [event.get(kind) for events in ranges for event in events for kind in _BOUNDS if kind in event]
     try:
@@ -174,6 +179,17 @@ def _is_readable(affected: Mapping[str, Any]) -> bool:
     except (InvalidVersion, TypeError):
         return False
     return bool(affected.get("versions") or bounds)
+
+
+def _is_well_formed(affected: Mapping[str, Any]) -> bool:
+    versions, ranges = affected.get("versions", []), affected.get("ranges", [])
+    return (
+        isinstance(versions, list)
+        and all(isinstance(one, str) for one in versions)
+        and isinstance(ranges, list)
+        and all(isinstance(one, dict) and isinstance(one.get("events", []), list) for one in ranges)
+        and all(isinstance(event, dict) for one in ranges for event in one.get("events", []))
+    )
 
 
 def _is(own: Version, text: str) -> bool:

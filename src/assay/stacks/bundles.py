@@ -32,7 +32,7 @@ from assay.records import (
     from_json,
     to_compact_json,
 )
-from assay.stacks import keys
+from assay.stacks import keys, scrubbing
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
@@ -41,6 +41,8 @@ SCHEMA: Final = 1
 PAYLOAD_TYPE: Final = "application/vnd.assay.stack-bundle+json"
 LARGEST_BYTES: Final = 64 << 20
 _DAY_S: Final = 86400.0
+_MOST_BLOCKS: Final = 1 << 53
+_LONGEST: Final = 1000  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,10 @@ def _bundle(where: str, payload: bytes) -> Bundle:
     try:
         plain = json.loads(payload)
         schema = plain["schema"]
+        texts = [*_texts(plain)]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise InputError([Problem(where, f"its content is not a bundle ({error!r})")]) from error
+        what = "its content is not a bundle; expected a JSON object with `schema`"
+        raise InputError([Problem(where, what)]) from error
     if schema != SCHEMA:
         what = f"its form is number {schema!r}, this version of Assay reads {SCHEMA}: update Assay"
         raise InputError([Problem(where, what)])
@@ -176,9 +180,30 @@ def _bundle(where: str, payload: bytes) -> Bundle:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         raise InputError([Problem(where, f"its content is not a bundle: {name}: {first['msg']}")]) from error
+    if odd := next((text for text in texts if not text.isprintable() or len(text) > _LONGEST), None):
+        what = f"it has a text that Assay never writes into one: {odd[:40]!r}"
+        raise InputError([Problem(where, what)])
     if wrong := _contradiction(bundle):
         raise InputError([Problem(where, f"its content contradicts itself: {wrong}")])
+    if foreign := sorted({name for stack in bundle.stacks for name in scrubbing.not_for_others(stack)}):
+        names = ", ".join(foreign[:5])
+        what = (
+            f"its stacks have facts or settings that Assay never shares: {names}; a setting becomes part of "
+            "advice. Update Assay if its owner has a newer version"
+        )
+        raise InputError([Problem(where, what)])
     return bundle
+
+
+def _texts(plain: Any) -> Iterator[str]:
+    if isinstance(plain, dict):
+        yield from plain
+        plain = [*plain.values()]
+    if isinstance(plain, list):
+        for item in plain:
+            yield from _texts(item)
+    elif isinstance(plain, str):
+        yield plain
 
 
 def _contradiction(bundle: Bundle) -> str:
@@ -199,16 +224,23 @@ def _contradiction(bundle: Bundle) -> str:
             return "an observation that is both a figure and a failure, or neither"
         if one.metric is not None and one.workload is None:
             return "a figure without a workload"
-        if not all(map(math.isfinite, (one.at, one.confidence, *(value for _, value in one.values)))):
-            return "a figure that is not a finite number"
-        if not 0.95 <= one.confidence < 1 or not 0 <= one.lost_to_others <= 1:
-            return "a confidence or a share that can't be"
-        if one.at > time.time() + _DAY_S:
-            return "an observation of a day to come"
-        if one.metric is not None and not all(
-            _is_possible(value, one.metric.unit) for _, value in one.values
-        ):
-            return f"a {one.metric.name} that can't be"
+        if wrong := _impossible(one):
+            return wrong
+    return ""
+
+
+def _impossible(one: SharedObservation) -> str:
+    """What of its numbers can't be, as text; "" if nothing."""
+    if not all(map(math.isfinite, (one.at, one.confidence, *(value for _, value in one.values)))):
+        return "a figure that is not a finite number"
+    if not 0.95 <= one.confidence < 1 or not 0 <= one.lost_to_others <= 1:
+        return "a confidence or a share that can't be"
+    if not 0 <= one.at <= time.time() + _DAY_S:
+        return "an observation of a day to come, or before 1970"
+    if not all(0 <= block < _MOST_BLOCKS for block, _ in one.values):
+        return "a block that can't be"
+    if one.metric is not None and not all(_is_possible(value, one.metric.unit) for _, value in one.values):
+        return f"a {one.metric.name} that can't be"
     return ""
 
 

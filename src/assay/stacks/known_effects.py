@@ -62,7 +62,7 @@ def effects_of_change(
             if not _may_have(a.stack, change, change.a):
                 continue
             for b in of_session:
-                if not _may_have(b.stack, change, change.b):
+                if not _may_have(b.stack, change, change.b) or not _one_program(((a,), (b,))):
                     continue
                 delta = frozenset(changes(a.stack, b.stack))
                 if change in delta:
@@ -96,7 +96,9 @@ def effects_together(
     measured = _measured(places)
     for where, of_session in places:
         a, b = ([one for one in of_session if matches(one.stack)] for matches in sides)
-        found = [(x, y) for x in a for y in b if x.stack.digest != y.stack.digest]
+        found = [
+            (x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program(((x,), (y,)))
+        ]
         pairs.setdefault(where, []).extend(found)
         apart = alone.setdefault(where, ([], []))
         apart[0].extend(a)
@@ -223,7 +225,7 @@ def _apart(
 
 
 def _one_program(sides: tuple[Sequence[Observation], Sequence[Observation]]) -> bool:
-    """Whether figures of different sessions come from the same program, and so can be compared."""
+    """Whether figures come from the same program, and so can be compared."""
     return len({one.workload.digest for side in sides for one in side if one.workload is not None}) == 1
 
 

@@ -100,7 +100,8 @@ def observe(
 def workload_of(run: Run) -> StackWorkload:
     """What a run ran."""
     trial = run.trial
-    program = run.suite_digest if trial.workload in _OWN_PROGRAM else f"assay {run.assay_version}"
+    own = trial.task_digest or run.suite_digest
+    program = own if trial.workload in _OWN_PROGRAM else f"assay {run.assay_version}"
     return StackWorkload(trial.workload, str(trial.shape), trial.params, program)
 
 

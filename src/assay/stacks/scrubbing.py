@@ -66,6 +66,7 @@ _SETTING: Final = re.compile(
 )
 _MODEL: Final = re.compile(r"[\w ()@.,/+-]{1,80}")
 _ERROR: Final = re.compile(r"\b[A-Z][A-Za-z]{2,40}(Error|Exception)\b|SIG[A-Z]{3,5}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 _OWN_PROGRAM: Final = re.compile(r"assay [\w.+]{1,30}")
 
 
@@ -115,6 +116,18 @@ class Scrubber:
         if any(private.values()):
             settings[LEFT_OUT] = self.digest(private)
         return Stack(dict(_system(stack)), packages, builds, settings)
+
+
+def not_for_others(stack: Stack) -> Iterator[str]:
+    """The facts and settings that `Scrubber` never leaves in a stack, by their names.
+
+    A setting becomes part of advice and of container files, so a stack of another party has no other ones.
+    """
+    system, settings = dict(_system(stack)), dict(_settings(stack))
+    yield from (name for name, value in stack.system.items() if system.get(name) != value)
+    for name, value in stack.settings.items():
+        if settings.get(name) != value and not (name == LEFT_OUT and _DIGEST.fullmatch(str(value))):
+            yield name
 
 
 def _system(stack: Stack) -> Iterator[tuple[str, Scalar]]:

@@ -69,6 +69,15 @@ def named(search: Search) -> set[int]:
     return {change for one in search.culprits for change in one.changes}
 
 
+def test_ends_that_are_swapped_are_said_to_be() -> None:
+    class Swapped(PlantedChanges):
+        def value(self, build: Build, shift: float) -> Value:
+            return super().value(build, shift) if build.stack else "crashes"
+
+    search = searched(8, Swapped({3}, 1, effect=0.0))
+    assert (search.ended, search.culprits) == ("good fails", [])
+
+
 def test_a_planted_slowdown_is_named_in_at_least_95_of_100_cases() -> None:
     right = 0
     for seed in range(60):

@@ -36,8 +36,8 @@ WORK = (
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
     "fio_rw", "fio_bs", "fio_ioengine", "fio_iodepth", "fio_numjobs", "fio_direct", "fio_size",
     "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
-    "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io", "elbencho_io_depth",
-    "protocol", "num_streams", "blksize", "reverse", "bidir",
+    "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io",
+    "elbencho_io_depth", "protocol", "num_streams", "blksize", "reverse", "bidir",
     "number_of_qps", "connection_type", "tx_depth",
 )  # fmt: skip
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads", "ranks", "elbencho_hosts")

@@ -28,7 +28,9 @@ Stack = frozenset[int]
 Value = float | str
 """The logarithm of a build's speed in a block, or how it failed."""
 Kind = Literal["slower", "fails"]
-Ended = Literal["found", "equal", "no difference", "better", "too few figures", "undecided", "time is up"]
+Ended = Literal[
+    "found", "equal", "no difference", "better", "good fails", "too few figures", "undecided", "time is up"
+]
 
 _MOST_STEPS: Final = 60  # of one line: the noise is too large for an answer by then
 _MOST_CULPRITS: Final = 4
@@ -167,6 +169,9 @@ class Search:
             counts = (good_failed, good_ran - good_failed), (bad_failed, bad_ran - bad_failed)
             if posterior.fails_more(*counts) >= 1 - self.settings.error:
                 self.kind, self.ended = "fails", "time is up"
+                return
+            if posterior.fails_more(*reversed(counts)) >= 1 - self.settings.error:
+                self.ended = "good fails"
                 return
             self.whole = self._effect(*ends)
             if self.whole is None:
