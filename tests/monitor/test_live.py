@@ -112,6 +112,28 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
     assert node.events == ("GPU 2: Xid 79",)
 
 
+def test_the_time_left_follows_from_the_trials_that_are_done(tmp_path: Path) -> None:
+    waits = f"test -e {tmp_path / 'once'} && sleep 60; touch {tmp_path / 'once'}; echo value: 1"
+    (tmp_path / "suite.yaml").write_text(
+        f'suite: three\nworkload: command\nparams:\n  argv: [sh, -c, "{waits}"]\n'
+        "  metrics: {value: {pattern: 'value: (?P<value>[0-9]+)', unit: \"\"}}\n"
+        "repeats: 3\nsystems: [local]\n"
+    )
+    argv = [sys.executable, "-m", "assay", "run", "suite.yaml", "--quiet"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as assay:
+        try:
+            give_up = time.monotonic() + 60
+            while not (found := [one for one in api.top(runs=tmp_path / "runs").running if one.done == 1]):
+                assert time.monotonic() < give_up
+                time.sleep(0.1)
+        finally:
+            assay.terminate()
+    assert found[0].trials == 3
+    assert found[0].left_s is not None
+    assert 0 <= found[0].left_s < 60
+    assert re.fullmatch(r"about \d+ s left", found[0].left)
+
+
 def test_nothing_runs_in_an_empty_directory(tmp_path: Path) -> None:
     assert api.top(runs=tmp_path).running == ()
 

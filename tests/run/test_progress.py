@@ -24,10 +24,11 @@ from assay.records import (
     Shape,
 )
 from assay.run.concurrency import ConcurrentProgress
+from assay.run.last_figure import LastFigure, figure_of
 from assay.run.last_words import last_line, last_lines, own_cause
-from assay.run.pace import LastFigure, Pace, figure_of
 from assay.run.time_limit import cpu_use
 from assay.rundir import session as rundir
+from assay.rundir.pace import Pace
 from assay.workloads import PLACES
 
 MLLOG = ':::MLLOG {{"time_ms": 1, "key": "{key}", "value": {value}, "metadata": {metadata}}}\n'

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from assay.plan import metrics_of
 from assay.records import JobState, Output, Plan, Result, Run, RunState, Trial
+from assay.run.last_figure import LastFigure, figure_of
 from assay.run.last_words import last_lines
-from assay.run.pace import LastFigure, Pace, figure_of
 from assay.run.progress import Silence, Tell
+from assay.rundir.pace import Pace
 from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds
 

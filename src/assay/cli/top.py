@@ -81,10 +81,11 @@ def _parts(live: LiveRun) -> list[RenderableType]:
 
     figures = {name: value for rank in reversed(live.ranks) for name, value in rank.figures.items()}
     said = "".join(f"  {name} {_number(value)}" for name, value in figures.items())
+    left = f", {live.left}" if live.left else ""
     head = Text.assemble(
         (live.run.trial.id, "bold"),
         f"  {live.session}  {live.run.trial.system}  {live.done} of {live.trials} done, "
-        f"running for {human_seconds(live.running_s)}{said}",
+        f"running for {human_seconds(live.running_s)}{left}{said}",
     )
     parts: list[RenderableType] = [head]
     if live.stopped:

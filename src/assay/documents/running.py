@@ -26,6 +26,8 @@ def document(live: LiveRun) -> dict[str, Any]:
         "trial": trial.id,
         "system": trial.system,
         "running_s": live.running_s,
+        "left_s": live.left_s,
+        "left_is_most": live.is_most,
         "done": live.done,
         "trials": live.trials,
         "stopped": live.stopped,

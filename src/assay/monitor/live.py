@@ -19,10 +19,12 @@ from assay.monitor.steps import Steps
 from assay.monitor.stragglers import stop, stragglers
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
+from assay.rundir.pace import Pace
 from assay.rundir.session import Attempt, Session
 from assay.telemetry.lines import STREAM
 from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample, rates
 from assay.telemetry.stalls import THROTTLED
+from assay.units import rough_seconds
 
 TAIL_BYTES = 1 << 18  # of each log: the newest samples and figures
 LATE_PERIODS = 5.0  # without a sample, from which on a node counts as silent
@@ -79,6 +81,8 @@ class LiveRun:
     """A running trial; what is off comes first everywhere.
 
     done, trials  settled trials of the session, and all of them
+    left_s        that the rest of the session will take; None while unknown
+    is_most       it is decided on the way how many trials there are: `trials` and `left_s` are the most
     stopped       why the job may have stopped, or that nobody follows it; "" if it takes steps
     """
 
@@ -90,6 +94,15 @@ class LiveRun:
     nodes: tuple[LiveNode, ...]
     ranks: tuple[LiveRank, ...]
     stopped: str = ""
+    left_s: float | None = None
+    is_most: bool = False
+
+    @property
+    def left(self) -> str:
+        """`about 9 min left`; "" while unknown."""
+        if self.left_s is None:
+            return ""
+        return f"{'at most ' if self.is_most else ''}about {rough_seconds(self.left_s)} left"
 
 
 @dataclass(frozen=True)
@@ -131,11 +144,17 @@ def _of_session(session: Session, at: float) -> Iterator[LiveRun]:
     is_unfollowed = is_left(session.path / "lock")
     last = session.last_attempts()
     runs = {name: attempt.run() for name, attempt in last.items()}
-    done = sum(run.state.final for run in runs.values())
+    settled = [run for run in runs.values() if run.state.final]
+    pace = Pace(plan, settled)
     for name, run in runs.items():
         if run.state is RunState.RUNNING:
-            found = _of_attempt(last[name], run, session.id, done, len(plan.trials), at)
-            yield replace(found, stopped=found.stopped or _UNFOLLOWED) if is_unfollowed else found
+            found = _of_attempt(last[name], run, session.id, len(settled), len(plan.trials), at)
+            yield replace(
+                found,
+                stopped=found.stopped or (_UNFOLLOWED if is_unfollowed else ""),
+                left_s=pace.left_s(found.running_s),
+                is_most=bool(plan.looks),
+            )
 
 
 def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int, at: float) -> LiveRun:

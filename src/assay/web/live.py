@@ -71,6 +71,7 @@ def shown(lives: Sequence[LiveRun]) -> list[dict[str, Any]]:
             "done": live.done,
             "trials": live.trials,
             "running": human_seconds(live.running_s),
+            "left": live.left,
             "stopped": live.stopped,
             "figures": {
                 name: significant(value, 4)
