@@ -120,9 +120,13 @@ def fraction(text: str | float) -> float:
     """A fraction from `0.02` or `"2%"`. Raises ValueError otherwise."""
     if isinstance(text, int | float):
         return float(text)
-    quantity = parse_quantity(text)
+    wrong = f"{text!r} is not a share; write it as 2% or 0.02"
+    try:
+        quantity = parse_quantity(text)
+    except ValueError:
+        raise ValueError(wrong) from None
     if quantity.unit not in ("", "%"):
-        raise ValueError(f"{text!r} is not a share; write it as 2% or 0.02")
+        raise ValueError(wrong)
     return quantity.value * (0.01 if quantity.unit == "%" else 1.0)
 
 

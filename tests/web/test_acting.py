@@ -111,6 +111,10 @@ def test_without_a_token_nothing_is_shown_but_the_form_to_sign_in(site: ServedSi
     asked = site.ask("/runs?q=a")
     assert (asked.status, asked.headers["location"]) == (303, "/login?next=%2Fruns%3Fq%3Da")
     assert site.ask("/login").status == 200
+    form = site.form("/queue/add", {"suite": "quick.yaml"}, Referer=f"{site.url}/start?suite=quick.yaml")
+    assert (form.status, form.headers["location"]) == (303, "/login?next=%2Fstart%3Fsuite%3Dquick.yaml")
+    foreign = site.form("/queue/add", {"suite": "quick.yaml"}, Referer="https://evil.example/a")
+    assert (foreign.status, foreign.headers["location"]) == (303, "/login?next=%2F")
     refused = site.ask("/api/v1/runs")
     assert (refused.status, refused.headers["content-type"]) == (401, "application/problem+json")
     assert json.loads(refused.text)["status"] == 401

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -364,6 +365,21 @@ def test_a_server_is_stopped_without_a_word_while_a_page_is_followed(
     assert b"Nothing is running" in stream.read()
     assert "Traceback" not in (said := capfd.readouterr().err), said
     connection.close()
+
+
+def test_a_request_that_is_no_http_is_refused_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import_table(tmp_path / "runs", "keep")
+    capfd.readouterr()
+    site = serving(tmp_path / "runs")
+    head = b"POST /doubts HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    with socket.create_connection(("127.0.0.1", site.port), timeout=60) as connection:
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 4")
+    assert site.ask("/healthz").status == 200
+    site.stop()
+    assert "Traceback" not in (said := capfd.readouterr().err), said
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from assay.api.browsing import browse, has_runs, newest_sessions
 from assay.api.evidence import runs_directory
 from assay.errors import AssayError, InputError
-from assay.units import all_of, counted
+from assay.units import all_of, counted, rough_seconds
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from assay.store import SessionCounts
 
 AttentionKind = Literal[  # the gravest first
-    "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline", "undecided",
-    "unfinished",
+    "clock", "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline",
+    "undecided", "unfinished",
 ]  # fmt: skip
 MOST_SUITES = 12  # of which the newest session is judged, the newest suites
 MOST_RUNS = 5000  # of a suite in whose history regressions are looked for: more take seconds
 _EARLIER = 400  # sets of a baseline, among which its newest result is
+_CLOCKS_AGREE_S = 300.0
 _MOST_KEPT = 256  # sessions whose judgment is kept while they don't change
 
 
@@ -45,7 +47,8 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
 
     Failed requirements, slower sides, slow nodes of a sweep, failed and unfinished runs, and sessions that
     can't be read, as `assay report` and `assay show` find them; steps for the worse in primary metrics, as
-    `assay history` finds them, in suites of at most 5,000 runs; baselines that were not measured again. A
+    `assay history` finds them, in suites of at most 5,000 runs; baselines that were not measured again;
+    sessions of a time that is still to come. A
     session that has not changed is not judged again. Before the first run, nothing is off.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
@@ -54,8 +57,19 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     if not has_runs(runs=directory):
         return ()
     newest = newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
-    found = (one for session in newest for one in _of(directory, session))
+    found = [one for session in newest for one in (*_of_the_future(session), *_of(directory, session))]
     return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
+
+
+def _of_the_future(counts: SessionCounts) -> Iterator[AttentionItem]:
+    """Not kept: what it says depends on the time of day."""
+    ahead_s = counts.created_at - time.time()
+    if ahead_s > _CLOCKS_AGREE_S:
+        words = (
+            f"Its newest run is of a time that is {rough_seconds(ahead_s)} from now: the clock of the "
+            "machine that made it, or of this one, is wrong. Until then it is the newest of its suite."
+        )
+        yield AttentionItem(counts.reference, "clock", words)
 
 
 _kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()

@@ -175,11 +175,15 @@ class Access:
             return refusal(scope, 429, "Too many wrong tokens; wait a minute.", [(b"retry-after", b"60")])
         if "authorization" in headers:
             self.failed(_client(scope), "a wrong token in a header")
-        if scope["path"].startswith(API) or scope["method"] not in ("GET", "HEAD"):
+        is_form = scope["method"] == "POST" and "authorization" not in headers
+        if scope["path"].startswith(API) or not (is_form or scope["method"] in ("GET", "HEAD")):
             words = "Send a token that this server knows, as `Authorization: Bearer TOKEN`."
             return refusal(scope, 401, words, [(b"www-authenticate", b"Bearer")])
         query = scope["query_string"].decode("latin-1")
         here = scope["path"] + (f"?{query}" if query else "")
+        if is_form:  # back to the page that it is on
+            page = urlsplit(headers.get("referer", ""))
+            here = page._replace(scheme="", netloc="").geturl() if page.netloc == headers.get("host") else "/"
         return refusal(scope, 303, "", [(b"location", f"/login?next={quote(here, safe='')}".encode())])
 
     def may_try(self, client: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 from collections.abc import Iterable
 from typing import Any
 
+from h11 import LocalProtocolError
 from litestar.types import ASGIApp, Message, Receive, Send
 
 from assay.web.refusals import refusal
@@ -16,6 +18,7 @@ MOST_STREAMS = 100  # open at once, over all browsers
 READING = frozenset({"GET", "HEAD"})
 ACTING = READING | {"POST", "PUT"}
 
+_log = logging.getLogger("assay")
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -56,6 +59,12 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Refuse the request, or answer it with the headers of every page."""
+        try:
+            await self._answer(scope, receive, send)
+        except LocalProtocolError as error:  # its body is no HTTP: the connection has said so, and has ended
+            _log.info("a request ended: %s", error)
+
+    async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
