@@ -145,6 +145,19 @@ def test_a_bundle_alone_is_knowledge_without_any_run_here(tmp_path: Path) -> Non
     assert len(list_stacks(runs=tmp_path / "ours").stacks) == 2
 
 
+def test_what_others_observed_is_said_to_be_theirs(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    made(theirs)
+    export_stacks(tmp_path / "bundle.json", runs=theirs)
+    key = trust_key(runs=theirs).own
+    trust_key(key, runs=ours)
+    import_stacks(tmp_path / "bundle.json", runs=ours)
+    digest = list_stacks(runs=ours).stacks[0].stack.digest
+    said = assay_says("show", digest, "--runs", ours)
+    assert f" of {key[:20]}…" in said.stdout
+    assert "ed25519" not in assay_says("show", "projectx:old", "--runs", theirs).stdout
+
+
 def test_bundles_that_overlap_are_merged_without_loss_or_repetition(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     trust_key(trust_key(runs=theirs).own, runs=ours)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{4,16}")
 MAIN_PACKAGES = ("torch", "tensorflow", "jax", "onnxruntime", "transformers", "numpy")
 """What people call a stack by."""
+_MOST_NAMED = 3  # packages of a stack that has none of them
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,12 @@ class StackListing:
 
 
 def title(stack: Stack) -> str:
-    """What people call a stack: Python and its main packages."""
+    """What people call a stack: Python and its main packages, or its first few if it has none of these."""
     python = stack.system.get("python.version")
     names = [f"Python {python}"] if python else []
-    return ", ".join([*names, *(f"{p} {stack.packages[p]}" for p in MAIN_PACKAGES if p in stack.packages)])
+    others = sorted(stack.packages.keys() - {"pip", "setuptools", "wheel", "assay"})[:_MOST_NAMED]
+    main = [name for name in MAIN_PACKAGES if name in stack.packages] or others
+    return ", ".join([*names, *(f"{name} {stack.packages[name]}" for name in main)])
 
 
 def known(runs_dir: Path, progress: Callable[[int, int], None] | None = None) -> Knowledge:

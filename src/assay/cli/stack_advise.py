@@ -11,7 +11,7 @@ import click
 
 from assay.cli import options
 from assay.cli.stack_diff import TO_MEASURE
-from assay.cli.stack_list import day
+from assay.cli.stack_list import day, session_names
 from assay.cli.stack_show import doubt_lines, failure_lines
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
@@ -285,7 +285,7 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         if candidate.through:
             yield f"     never measured in one session: compared through {_listed(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")
-    yield f"     sessions: {_listed(sorted({one.session for one in candidate.observations}))}"
+    yield f"     sessions: {session_names(candidate.observations)}"
     for failure in candidate.failures[:2]:
         yield from _indented(failure)
 

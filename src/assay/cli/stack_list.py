@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +12,11 @@ import click
 from assay.cli import options
 from assay.units import counted
 
+_KEY, _MOST_SESSIONS = 20, 3  # characters of a key; sessions that are named
+
 if TYPE_CHECKING:
     from assay.api.stack_knowledge import KnownStack
+    from assay.records import Observation
 
 
 @click.command()
@@ -77,6 +80,13 @@ def _evidence(known: KnownStack, hardware: str) -> str:
     kinds = sorted({one.failure for one in failed if one.failure})
     ended = f", {len(failed)} × {' or '.join(kinds)}" if failed else ""
     return f"{counted(runs, 'run')} in {counted(len(sessions), 'session')}{ended}"
+
+
+def session_names(observed: Iterable[Observation]) -> str:
+    """Some of the sessions of observations; of those of others, with the beginning of their key."""
+    sessions = sorted({(one.session, one.origin) for one in observed})
+    names = [f"{session} of {origin[:_KEY]}…" if origin else session for session, origin in sessions]
+    return f"{', '.join(names[:_MOST_SESSIONS])}{' …' if len(names) > _MOST_SESSIONS else ''}"
 
 
 def left_out_notes(left_out: Mapping[str, int]) -> Iterator[str]:

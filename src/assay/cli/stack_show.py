@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options
-from assay.cli.stack_list import day
+from assay.cli.stack_list import day, session_names
 from assay.units import counted
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def level_lines(found: KnownLevel) -> Iterator[str]:
     when = day(first) if day(first) == day(last) else f"{day(first)} to {day(last)}"
     sessions = counted(found.level.sessions, "session")
     yield f"  {counted(found.level.runs, 'run')} in {sessions}, {when}"
+    yield f"  sessions: {session_names(found.observations)}"
     if found.level.sessions == 1:
         yield "  one session: another day may differ by more than the interval"
     yield from doubt_lines((doubt for one in found.observations for doubt in one.doubts), "  ")
