@@ -251,7 +251,12 @@ def test_sessions_while_others_used_the_cpus_do_not_decide_where_there_are_undis
     assert only_busy.candidates[1].verdict == "undecided"
 
 
-def test_where_nothing_is_known_it_says_so_and_how_to_measure(tmp_path: Path, index: PackageIndex) -> None:
+@pytest.mark.parametrize("is_there", [False, True])
+def test_where_nothing_is_known_it_says_so_and_how_to_measure(
+    tmp_path: Path, index: PackageIndex, is_there: bool
+) -> None:
+    if is_there:
+        (tmp_path / "runs").mkdir()
     done = assay_says("fastmath", "--runs", tmp_path / "runs")
     assert done.exit_code == 3, done.output
     assert done.stderr.startswith("Nothing measured on AMD EPYC")

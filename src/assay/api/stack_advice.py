@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from assay.api.browsing import has_runs
 from assay.api.evidence import runs_directory
 from assay.api.stack_knowledge import known
 from assay.errors import InputError
@@ -258,9 +259,12 @@ class _Question:
 
 def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowledge:
     """What is known; nothing if there are no runs yet, which the advice then says."""
+    from assay.stacks import places
     from assay.stacks.knowledge import Knowledge
 
-    if not runs_dir.is_dir():
+    if not (
+        has_runs(runs=runs_dir) or places.bundles(runs_dir).is_dir() or places.failures(runs_dir).is_dir()
+    ):
         return Knowledge((), {})
     return known(runs_dir, progress)
 
