@@ -226,10 +226,11 @@ def _export(request: ScheduleRequest, runs: str) -> list[str]:
 
 
 def _timer(request: ScheduleRequest, notes: list[str]) -> Schedule:
+    from assay import launch
     from assay.monitor.schedule import units
 
     suite, systems, runs = _here(request)
-    own = request.system.launcher in ("local", "podman", "docker")
+    own = launch.PLATFORMS[request.system.launcher].nodes is None  # its trials run on this machine
     service = units.service(
         suite=request.name,
         system=request.system.name,
