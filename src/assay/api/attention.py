@@ -56,20 +56,28 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     directory = runs_directory(runs)
     if not has_runs(runs=directory):
         return ()
-    newest = newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
-    found = [one for session in newest for one in (*_of_the_future(session), *_of(directory, session))]
+    now = time.time() + _CLOCKS_AGREE_S
+    newest = newest_sessions(MOST_SUITES, one_per_suite=True, until=now, runs=directory)
+    known = {session.suite for session in newest}
+    ahead = [
+        session
+        for session in newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
+        if session.created_at > now
+    ]
+    found = [_of_a_time_to_come(session) for session in ahead]
+    for session in (*newest, *(one for one in ahead if one.suite not in known)):
+        found += _of(directory, session)
     return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
 
 
-def _of_the_future(counts: SessionCounts) -> Iterator[AttentionItem]:
+def _of_a_time_to_come(counts: SessionCounts) -> AttentionItem:
     """Not kept: what it says depends on the time of day."""
-    ahead_s = counts.created_at - time.time()
-    if ahead_s > _CLOCKS_AGREE_S:
-        words = (
-            f"Its newest run is of a time that is {rough_seconds(ahead_s)} from now: the clock of the "
-            "machine that made it, or of this one, is wrong. Until then it is the newest of its suite."
-        )
-        yield AttentionItem(counts.reference, "clock", words)
+    words = (
+        f"Its newest run is of a time that is {rough_seconds(counts.created_at - time.time())} from now: the "
+        "clock of the machine that made it, or of this one, is wrong. Until then, commands that name only "
+        "the suite mean this session."
+    )
+    return AttentionItem(counts.reference, "clock", words)
 
 
 _kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()

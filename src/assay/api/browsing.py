@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +93,15 @@ def has_runs(*, runs: str | PathLike[str] | None = None) -> bool:
 
 
 def newest_sessions(
-    limit: int, *, one_per_suite: bool = False, runs: str | PathLike[str] | None = None
+    limit: int,
+    *,
+    one_per_suite: bool = False,
+    until: float = math.inf,
+    runs: str | PathLike[str] | None = None,
 ) -> Sequence[SessionCounts]:
     """The newest sessions, or each suite's newest, as the index has them; the newest first.
+
+    until  only those whose newest run is of this time or before, seconds since the epoch
 
     Raises InputError if there are no runs.
     """
@@ -103,7 +110,9 @@ def newest_sessions(
 
     directory = runs_directory(runs)
     ready(directory)
-    return answered(directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite))
+    return answered(
+        directory, lambda: store.newest_sessions(directory, limit, one_per_suite=one_per_suite, until=until)
+    )
 
 
 def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence[str]]:

@@ -141,7 +141,7 @@ def _is_corrected(session: Session, planned: Plan) -> bool:
 
 def _undigested(plan: Plan) -> tuple[Trial, ...]:
     """Its trials without what follows from a version of Assay: digests, and how nodes are sampled."""
-    return tuple(replace(trial, digest="", sample_every_s=None) for trial in plan.trials)
+    return tuple(replace(trial, digest="", task_digest="", sample_every_s=None) for trial in plan.trials)
 
 
 def _has_work(session: Session, planned: Plan) -> bool:

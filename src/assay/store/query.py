@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -198,17 +199,20 @@ class SessionCounts:
         return f"{self.suite}/{self.session}"
 
 
-def newest_sessions(root: Path, limit: int, *, one_per_suite: bool = False) -> list[SessionCounts]:
-    """The newest sessions, or each suite's newest, the newest first."""
+def newest_sessions(
+    root: Path, limit: int, *, one_per_suite: bool = False, until: float = math.inf
+) -> list[SessionCounts]:
+    """The newest sessions, or each suite's newest, the newest first; `until`: of this time or before."""
     of = _SET_ORDERS
     one = "QUALIFY row_number() OVER (PARTITION BY suite ORDER BY session DESC) = 1" if one_per_suite else ""
     query = f"""
         SELECT suite, session, {of["finished"]}, {of["failed"]}, {of["open"]},
             list_sort(list(DISTINCT system)), list_sort(list(DISTINCT system) FILTER ({_COUNTS})),
             list_sort(list(DISTINCT benchmark)), {of["created_at"]} AS newest
-        FROM runs GROUP BY suite, session {one} ORDER BY newest DESC, suite, session LIMIT ?"""  # noqa: S608 - our own tests
+        FROM runs GROUP BY suite, session HAVING newest <= ? {one}
+        ORDER BY newest DESC, suite, session LIMIT ?"""  # noqa: S608 - our own tests
     with reading(root) as index:
-        rows = index.execute(query, [limit]).fetchall()
+        rows = index.execute(query, [until, limit]).fetchall()
     return [
         SessionCounts(
             suite, session, finished, failed, unfinished,

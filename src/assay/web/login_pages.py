@@ -40,8 +40,11 @@ async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: A
 
 
 @post("/logout", include_in_schema=False, status_code=200)
-async def sign_out(request: AnyRequest, rules: AccessRules, gate: Access) -> Response[Any]:
+async def sign_out(request: AnyRequest, rules: AccessRules, audit: Audit, gate: Access) -> Response[Any]:
     """Without the cookie, which is worth nothing from now on, to the first page."""
+    if (who := ASKING.get()) is not None:
+        client = request.client.host if request.client else ""
+        await sync_to_thread(audit.note, who.name, client, "sign out", "done", role=who.role)
     await sync_to_thread(gate.sign_out, request.headers.get("cookie", ""))
     return _redirect("/", [_cookie(rules, "", 0)] if rules.tokens else [])
 
