@@ -11,6 +11,7 @@ from assay import shell
 from assay.api.stack_explorations import ExplorationResult, explore
 from assay.errors import HostError
 from assay.shell import CompletedCommand
+from assay.stacks import places
 
 SPEC = """\
 explore: trouble
@@ -57,6 +58,7 @@ def test_an_index_that_lies_about_hashes_makes_a_stack_that_does_not_install(
     assert liar.failure == "does not install"
     assert "hash" in liar.why.lower()
     assert "1.1.0" in liar.why
+    assert not places.failures(tmp_path / "runs").exists(), "another download may be whole"
 
 
 @pytest.mark.long

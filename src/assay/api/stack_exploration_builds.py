@@ -83,7 +83,7 @@ class StackBuilder:
                 failure = self._workshop.build(recipe, place)
         if done is not None:
             return done
-        if failure is not None:
+        if failure is not None and not failure.is_the_indexs:
             self._record(name, choice, recipe, place, failure)
         self.journal.add(
             "made",

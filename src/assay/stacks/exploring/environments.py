@@ -107,6 +107,11 @@ class BuildFailure:
     why: str
     log: Path
 
+    @property
+    def is_the_indexs(self) -> bool:
+        """Whether a package index sent other bytes than it had stated: nothing is known of the stack then."""
+        return "hash mismatch" in self.why.lower()
+
 
 @dataclass(frozen=True)
 class Workshop:
