@@ -47,6 +47,19 @@ def test_the_file_of_observations_is_rebuilt_after_it_is_deleted_or_damaged(tmp_
     assert list_stacks(runs=tmp_path) == first
 
 
+def test_where_the_file_can_not_be_written_all_is_known_and_the_disk_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.update(tmp_path, results(speeds={"new": 1.04}))
+    (tmp_path / ".stacks" / ".lock").mkdir(parents=True)  # fails whatever would write there, also for root
+    own = list_stacks(runs=tmp_path)
+    assert f"{tmp_path / '.stacks' / '.lock'}: " in caplog.text
+    assert not places.knowledge_file(tmp_path).exists()
+    (tmp_path / ".stacks" / ".lock").rmdir()
+    assert list_stacks(runs=tmp_path) == own
+    assert places.knowledge_file(tmp_path).exists()
+
+
 def test_only_sessions_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.update(tmp_path, results(sessions=3))
     list_stacks(runs=tmp_path)

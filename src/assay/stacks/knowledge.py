@@ -8,6 +8,7 @@ nothing of its own: delete it, and the next command builds it again.
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay import read, store
 from assay.durable import locked, make_directory, sync, writing
+from assay.errors import HostError
 from assay.records import (
     Doubt,
     HardwareClass,
@@ -37,6 +39,7 @@ from assay.stacks.steps import as_step, steps_together
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_log = logging.getLogger("assay")
 SCHEMA: Final = 2
 _LONGEST_WAIT_S: Final = 600.0  # for another process that builds it
 _TABLES: Final = """
@@ -70,9 +73,19 @@ def knowledge(runs_dir: Path, progress: Progress | None = None) -> Knowledge:
 
     runs_dir  whose index is up to date
 
-    Raises HostError if the file can't be written, InputError if a recorded failure or a bundle is damaged.
+    Where the file can't be written, as on a full disk, this process has its own one in memory.
+
+    Raises InputError if a recorded failure or a bundle is damaged.
     """
     path = places.knowledge_file(runs_dir)
+    try:
+        return _up_to_date(runs_dir, path, progress)
+    except HostError as error:
+        _log.warning("%s; until then, this process reads what is known of stacks into memory", error)
+        return _up_to_date(runs_dir, store.own_directory(runs_dir) / path.name, progress)
+
+
+def _up_to_date(runs_dir: Path, path: Path, progress: Progress | None) -> Knowledge:
     try:
         _update(runs_dir, path, progress)
     except store.DamagedIndexError:  # it has nothing of its own
@@ -91,7 +104,7 @@ def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
         return
     make_directory(path.parent)
     new = path.with_name(f".{path.name}.new")
-    with locked(places.lock(runs_dir), f"what is known of stacks in {runs_dir}", wait_s=_LONGEST_WAIT_S):
+    with locked(path.with_name(".lock"), f"what is known of stacks in {runs_dir}", wait_s=_LONGEST_WAIT_S):
         known = _known(path)
         with writing(new):
             for left in (new, new.with_name(f"{new.name}.wal")):  # left by a killed process

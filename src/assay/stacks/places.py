@@ -13,11 +13,6 @@ def knowledge_file(runs_dir: Path) -> Path:
     return runs_dir / _FOLDER / "knowledge.duckdb"
 
 
-def lock(runs_dir: Path) -> Path:
-    """Held by the process that builds the next one."""
-    return runs_dir / _FOLDER / ".lock"
-
-
 def failures(runs_dir: Path) -> Path:
     """Failures that no run directory holds, a file each."""
     return runs_dir / _FOLDER / "failures"

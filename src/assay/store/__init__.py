@@ -10,6 +10,7 @@ from __future__ import annotations
 from assay.store.layout import (
     DamagedIndexError,
     index_path,
+    own_directory,
     reading_at,
     remove_left_indexes,
     trouble,
@@ -51,6 +52,7 @@ __all__ = [
     "listed_sets",
     "metric_names",
     "newest_sessions",
+    "own_directory",
     "parse",
     "reading_at",
     "remove_left_indexes",

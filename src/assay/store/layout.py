@@ -52,23 +52,33 @@ def index_path(root: Path) -> Path:
 
 def index_directory(root: Path) -> Path:
     """The runs directory, or where this process keeps its own index of it."""
-    own = _own_indexes.get(root.absolute())
-    return root if own is None else Path(own.name)
+    return own_directory(root) if root.absolute() in _with_own_index else root
 
 
 def use_own_index(root: Path) -> bool:
     """Keep an index for this process only, because none can be written in the runs directory.
 
-    It is in memory where the system has files in memory, and is removed with the process. Returns False if
-    the process has its own index already.
+    Returns False if the process has its own index already.
     """
-    if root.absolute() in _own_indexes:
+    if root.absolute() in _with_own_index:
         return False
-    remove_left_indexes()
-    own = tempfile.TemporaryDirectory(prefix=_OWN_INDEX, dir=_memory_directory())
-    _held.enter_context(locked(Path(own.name) / _OWN_LOCK, "the index of this process"))
-    _own_indexes[root.absolute()] = own
+    own_directory(root)
+    _with_own_index.add(root.absolute())
     return True
+
+
+def own_directory(root: Path) -> Path:
+    """Where this process keeps what can't be written in the runs directory.
+
+    It is in memory where the system has files in memory, and is removed with the process.
+    """
+    own = _own_directories.get(root.absolute())
+    if own is None:
+        remove_left_indexes()
+        own = tempfile.TemporaryDirectory(prefix=_OWN_INDEX, dir=_memory_directory())
+        _held.enter_context(locked(Path(own.name) / _OWN_LOCK, "the index of this process"))
+        _own_directories[root.absolute()] = own
+    return Path(own.name)
 
 
 def remove_left_indexes() -> None:
@@ -87,7 +97,8 @@ def _memory_directory() -> Path:
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory in it is this process's own
 _OWN_INDEX, _OWN_LOCK = "assay-index-", "lock"
-_own_indexes: dict[Path, tempfile.TemporaryDirectory[str]] = {}
+_own_directories: dict[Path, tempfile.TemporaryDirectory[str]] = {}
+_with_own_index: set[Path] = set()
 _held = ExitStack()  # the locks that show that this process uses them; they end with it
 
 
