@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import random
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,7 @@ def following(port: int) -> Iterator[list[int]]:
         yield got
     finally:
         if connection.sock is not None:
-            connection.sock.close()
+            connection.sock.shutdown(socket.SHUT_RDWR)  # ends the reading, which close would wait for
         connection.close()
 
 
