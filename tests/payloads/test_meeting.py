@@ -95,12 +95,12 @@ def test_no_rank_starts_before_the_last_node_is_there(made: Any, order: tuple[in
 
 
 def test_ranks_that_never_come_are_named_and_the_others_run_nothing(made: Any) -> None:
-    job = made(3, limit_s=0.5)
+    job = made(3, limit_s=2.5)
     job.start(0)
     job.start(1)
     ends = job.ends()
     assert [(end["state"], end["cause"]) for end in ends] == [
-        ("failed", "ranks 4 to 5 of 6 did not start within 0.5 s")
+        ("failed", "ranks 4 to 5 of 6 did not start within 2.5 s")
     ] * 2
     assert not list(job.directory.glob("node-*/streams/rank-*"))
 
