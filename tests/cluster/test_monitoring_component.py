@@ -119,7 +119,7 @@ def test_an_interval_that_prometheus_would_refuse_is_refused(wrong: str) -> None
         ("", "add the line"),
         ("- a list\n", "it is not a mapping in YAML"),
         ("a: [", "it is not a mapping in YAML"),
-        ("[" * 5000, "it is not a mapping in YAML"),
+        pytest.param("[" * 5000, "it is not a mapping in YAML", marks=pytest.mark.long),
         (None, "it is not a mapping in YAML"),
     ],
 )

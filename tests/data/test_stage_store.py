@@ -42,6 +42,7 @@ def manifest(tmp_path: Path) -> Path:
     return tmp_path / "d.jsonl"
 
 
+@pytest.mark.long
 def test_to_a_store_and_back_every_byte_is_the_same(
     bucket: Path, near: str, manifest: Path, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkers, "check", lambda *_: [])
 
 
+@pytest.mark.long
 def test_real_results_become_a_folder_that_mlperfs_checkers_accept(results: Path, tmp_path: Path) -> None:
     first = submit(results, into=tmp_path)
     assert first.exit_code == 1

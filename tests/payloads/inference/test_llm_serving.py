@@ -106,7 +106,7 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
 
 @pytest.mark.parametrize("endpoint", long_but(1, ["chat", "completions"]))
 @pytest.mark.parametrize(
-    "how", long_but(1, [Answers(0.05, 0.04), Answers(0.05, 0.04, chunked=False, done=False)])
+    "how", long_but(1, [Answers(0.1, 0.1), Answers(0.1, 0.1, chunked=False, done=False)])
 )
 def test_times_are_those_at_which_the_server_sent_its_tokens(
     tmp_path: Path, endpoint: str, how: Answers
