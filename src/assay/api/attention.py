@@ -48,8 +48,8 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     Failed requirements, slower sides, slow nodes of a sweep, failed and unfinished runs, and sessions that
     can't be read, as `assay report` and `assay show` find them; steps for the worse in primary metrics, as
     `assay history` finds them, in suites of at most 5,000 runs; baselines that were not measured again;
-    sessions of a time that is still to come. A
-    session that has not changed is not judged again. Before the first run, nothing is off.
+    sessions of a time that is still to come. A session that has not changed is not judged again. Before the
+    first run, nothing is off.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     """
@@ -57,15 +57,14 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
     if not has_runs(runs=directory):
         return ()
     now = time.time() + _CLOCKS_AGREE_S
-    newest = newest_sessions(MOST_SUITES, one_per_suite=True, until=now, runs=directory)
-    known = {session.suite for session in newest}
-    ahead = [
-        session
-        for session in newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
-        if session.created_at > now
-    ]
+    newest = newest_sessions(MOST_SUITES, one_per_suite=True, runs=directory)
+    ahead = [session for session in newest if session.created_at > now]
+    if ahead:  # it is judged only where its suite has no other
+        newest = newest_sessions(MOST_SUITES, one_per_suite=True, until=now, runs=directory)
+        known = {session.suite for session in newest}
+        newest = [*newest, *(session for session in ahead if session.suite not in known)]
     found = [_of_a_time_to_come(session) for session in ahead]
-    for session in (*newest, *(one for one in ahead if one.suite not in known)):
+    for session in newest:
         found += _of(directory, session)
     return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
 

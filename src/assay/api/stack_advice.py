@@ -262,9 +262,7 @@ def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowl
     from assay.stacks import places
     from assay.stacks.knowledge import Knowledge
 
-    if not (
-        has_runs(runs=runs_dir) or places.bundles(runs_dir).is_dir() or places.failures(runs_dir).is_dir()
-    ):
+    if not (has_runs(runs=runs_dir) or places.has_more_than_runs(runs_dir)):
         return Knowledge((), {})
     return known(runs_dir, progress)
 

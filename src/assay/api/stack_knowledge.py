@@ -107,7 +107,7 @@ def known(runs_dir: Path, progress: Callable[[int, int], None] | None = None) ->
     from assay.run.answered import answered
     from assay.stacks import knowledge, places
 
-    if places.bundles(runs_dir).is_dir() or places.failures(runs_dir).is_dir():
+    if places.has_more_than_runs(runs_dir):
         _ensure_index(runs_dir)
     else:
         ready(runs_dir)

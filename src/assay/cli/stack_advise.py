@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import click
 
 from assay.cli import options
 from assay.cli.stack_diff import TO_MEASURE
-from assay.cli.stack_list import day, session_names
+from assay.cli.stack_list import day, session_names, some_of
 from assay.cli.stack_show import doubt_lines, failure_lines
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
@@ -283,7 +283,7 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
             yield f"     why: {c.reason}"
             yield from (f"     {words}" for words in [needed([c])] if words)
         if candidate.through:
-            yield f"     never measured in one session: compared through {_listed(candidate.through)}"
+            yield f"     never measured in one session: compared through {some_of(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")
     yield f"     sessions: {session_names(candidate.observations)}"
     for failure in candidate.failures[:2]:
@@ -296,10 +296,6 @@ def _memory(candidate: Candidate) -> str:
     if candidate.memory is None:
         return "memory not measured"
     return f"largest process {human(candidate.memory.estimate.value, 'B')}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
 
 
 def _safety(found: StackAdvice) -> Iterator[str]:

@@ -12,7 +12,7 @@ import click
 from assay.cli import options
 from assay.units import counted
 
-_KEY, _MOST_SESSIONS = 20, 3  # characters of a key; sessions that are named
+_KEY = 20  # characters of a party's key
 
 if TYPE_CHECKING:
     from assay.api.stack_knowledge import KnownStack
@@ -86,7 +86,12 @@ def session_names(observed: Iterable[Observation]) -> str:
     """Some of the sessions of observations; of those of others, with the beginning of their key."""
     sessions = sorted({(one.session, one.origin) for one in observed})
     names = [f"{session} of {origin[:_KEY]}…" if origin else session for session, origin in sessions]
-    return f"{', '.join(names[:_MOST_SESSIONS])}{' …' if len(names) > _MOST_SESSIONS else ''}"
+    return some_of(names)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first three."""
+    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
 
 
 def left_out_notes(left_out: Mapping[str, int]) -> Iterator[str]:

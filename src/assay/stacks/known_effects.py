@@ -8,6 +8,7 @@ several such sets, those with the fewest other changes are shown.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ def effects_of_change(
             if not _may_have(a.stack, change, change.a):
                 continue
             for b in of_session:
-                if not _may_have(b.stack, change, change.b) or not _one_program(((a,), (b,))):
+                if not _may_have(b.stack, change, change.b) or not _one_program((a, b)):
                     continue
                 delta = frozenset(changes(a.stack, b.stack))
                 if change in delta:
@@ -96,9 +97,7 @@ def effects_together(
     measured = _measured(places)
     for where, of_session in places:
         a, b = ([one for one in of_session if matches(one.stack)] for matches in sides)
-        found = [
-            (x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program(((x,), (y,)))
-        ]
+        found = [(x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program((x, y))]
         pairs.setdefault(where, []).extend(found)
         apart = alone.setdefault(where, ([], []))
         apart[0].extend(a)
@@ -107,7 +106,7 @@ def effects_together(
     for where, of in pairs.items():
         if of:
             known.append(_effect(of, measured[where], _beyond(of, asked), names, margin, here))
-        elif all(alone[where]) and _one_program(alone[where]):
+        elif all(alone[where]) and _one_program(itertools.chain(*alone[where])):
             known.append(_apart(alone[where], measured[where], names, margin, here, asked))
     return tuple(sorted(known, key=lambda one: not one.here))
 
@@ -224,9 +223,9 @@ def _apart(
     return _known(between_sessions(a, b, names, margin), [*a, *b], others, here, chosen)
 
 
-def _one_program(sides: tuple[Sequence[Observation], Sequence[Observation]]) -> bool:
+def _one_program(observed: Iterable[Observation]) -> bool:
     """Whether figures come from the same program, and so can be compared."""
-    return len({one.workload.digest for side in sides for one in side if one.workload is not None}) == 1
+    return len({one.workload.digest for one in observed if one.workload is not None}) == 1
 
 
 def _known(

@@ -23,6 +23,11 @@ def bundles(runs_dir: Path) -> Path:
     return runs_dir / _FOLDER / "bundles"
 
 
+def has_more_than_runs(runs_dir: Path) -> bool:
+    """Whether there are observations besides those of runs."""
+    return failures(runs_dir).is_dir() or bundles(runs_dir).is_dir()
+
+
 def trusted_keys(runs_dir: Path) -> Path:
     """The keys whose bundles are believed."""
     return runs_dir / _FOLDER / "trusted-keys.json"

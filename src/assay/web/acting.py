@@ -20,6 +20,11 @@ T = TypeVar("T")
 AnyRequest = Request[Any, Any, Any]
 
 
+def address_of(request: AnyRequest) -> str:
+    """Where it comes from, for the record; "" if that is unknown."""
+    return request.client.host if request.client else ""
+
+
 def entitled(right: Right) -> Identity:
     """Who asks, if they may. Raises NotAuthorizedException, or PermissionDeniedException."""
     who = ASKING.get()
@@ -47,7 +52,7 @@ async def act(
     audit: Audit, request: AnyRequest, who: Identity, what: str, action: Callable[[], T], **about: Any
 ) -> T:
     """Do it, with a line in the record before and one after. Raises what the action raises."""
-    client = request.client.host if request.client else ""
+    client = address_of(request)
 
     def recorded() -> T:
         audit.note(who.name, client, what, "requested", role=who.role, **about)

@@ -10,7 +10,7 @@ from litestar.concurrency import sync_to_thread
 from litestar.datastructures import Cookie
 
 from assay.web.access import ASKING, SIGNED_IN_S, Access, AccessRules, signed
-from assay.web.acting import AnyRequest
+from assay.web.acting import AnyRequest, address_of
 from assay.web.audit import Audit
 from assay.web.rendering import page
 from assay.web.tokens import holder
@@ -26,7 +26,7 @@ async def login(request: AnyRequest) -> Response[str]:
 async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: Access) -> Response[Any]:
     """A cookie for who has a token, and back to the page that was asked for."""
     form = await request.form()
-    client = request.client.host if request.client else ""
+    client = address_of(request)
     following = str(form.get("next", "/"))
     if not gate.may_try(client):
         return _form(429, following, "Too many wrong tokens; wait a minute.")
@@ -43,7 +43,7 @@ async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: A
 async def sign_out(request: AnyRequest, rules: AccessRules, audit: Audit, gate: Access) -> Response[Any]:
     """Without the cookie, which is worth nothing from now on, to the first page."""
     if (who := ASKING.get()) is not None:
-        client = request.client.host if request.client else ""
+        client = address_of(request)
         await sync_to_thread(audit.note, who.name, client, "sign out", "done", role=who.role)
     await sync_to_thread(gate.sign_out, request.headers.get("cookie", ""))
     return _redirect("/", [_cookie(rules, "", 0)] if rules.tokens else [])

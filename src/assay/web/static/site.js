@@ -27,11 +27,11 @@ function follow(part, lost = "") {
   };
   const lose = (signIn = "") => {
     lost ||= `${new Date().toISOString().slice(11, 19)} UTC`;
-    const what = signIn ? `Not signed in since ${lost}` : `Not connected since ${lost}`;
-    const words = `${what}: this is how it was then. ${signIn ? "Sign in again" : "It tries again by itself."}`;
-    if (state.textContent === words) return;
-    state.textContent = signIn ? words.replace("Sign in again", "") : words;
-    if (signIn) state.append(Object.assign(document.createElement("a"), { href: signIn, textContent: "Sign in again" }));
+    const then = `Not ${signIn ? "signed in" : "connected"} since ${lost}: this is how it was then. `;
+    const next = document.createElement(signIn ? "a" : "span");
+    next.textContent = signIn ? "Sign in again" : "It tries again by itself.";
+    if (signIn) next.href = signIn;
+    if (state.textContent !== then + next.textContent) state.replaceChildren(then, next);
   };
   // A browser tries again where nobody answers; where a proxy answers with an error, or nothing comes, it doesn't.
   const again = async () => {
