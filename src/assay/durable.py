@@ -175,8 +175,10 @@ def sync(*paths: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
-        for _ in threads.map(_sync, paths):
-            pass
+        others = [threads.submit(_sync, path) for path in paths[1:]]
+        _sync(paths[0])
+        for other in others:
+            other.result()
 
 
 def _sync(path: Path) -> None:

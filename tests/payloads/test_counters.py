@@ -16,7 +16,7 @@ import pytest
 from test_provenance import tree as laid_out
 
 from assay.records import NodeCounts
-from assay_payloads.keeping import counters
+from assay_payloads.keeping import cgroups, counters
 from assay_payloads.keeping.file_tree import FileTree
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
@@ -146,7 +146,7 @@ def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
             "sys/fs/cgroup/worker/cpu.stat": stat,
         },
     )
-    [(path, group)] = counters.groups_with_quota(tree)
+    [(path, group)] = counters.groups_with_quota(tree, cgroups.directories(tree, "cpu"))
     assert path == "/sys/fs/cgroup/worker"
     assert group == {"cores": 1.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
 
@@ -167,7 +167,7 @@ def test_the_groups_of_version_1(tmp_path: Path) -> None:
     }
     tree = laid_out(tmp_path, **files)
     counted = {"cores": 0.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
-    assert dict(counters.groups_with_quota(tree)) == {f"/{group}": counted}
+    assert dict(counters.groups_with_quota(tree, cgroups.directories(tree, "cpu"))) == {f"/{group}": counted}
 
 
 def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None:
@@ -240,9 +240,13 @@ def test_pressure_is_that_of_the_jobs_own_group_where_the_kernel_counts_it(tmp_p
         "proc/pressure/cpu": "some avg10=9.00 total=9000000\n",
         "sys/fs/cgroup/pods/cpu.pressure": "some avg10=5.00 total=5000000\n",
     }
-    assert counters.pressures(laid_out(tmp_path / "above", **files)) == {"cpu_wait_s": 5.0}
+    assert _pressures(laid_out(tmp_path / "above", **files)) == {"cpu_wait_s": 5.0}
     own = files | {"sys/fs/cgroup/pods/worker/cpu.pressure": "some avg10=1.00 total=1000000\n"}
-    assert counters.pressures(laid_out(tmp_path / "own", **own)) == {"cpu_wait_s": 1.0}
+    assert _pressures(laid_out(tmp_path / "own", **own)) == {"cpu_wait_s": 1.0}
+
+
+def _pressures(tree: FileTree) -> dict[str, float]:
+    return counters.pressures(tree, cgroups.directories(tree, "cpu"))
 
 
 def test_the_waiting_in_the_queues_of_the_jobs_cpus_is_summed(tmp_path: Path) -> None:
@@ -262,6 +266,6 @@ def test_pressure_and_swap(tmp_path: Path) -> None:
             "proc/vmstat": "pgpgin 5\npswpin 3\npswpout 2\n",
         },
     )
-    assert counters.pressures(tree) == {"cpu_wait_s": 1.5}
+    assert _pressures(tree) == {"cpu_wait_s": 1.5}
     page = os.sysconf("SC_PAGE_SIZE")
     assert counters.swapping(tree) == {"swapped_in_bytes": 3 * page, "swapped_out_bytes": 2 * page}

@@ -46,7 +46,7 @@ class Scores:
     @property
     def sound(self) -> bool:
         """Whether every log is complete and valid, no check fails and every stated score follows."""
-        from assay.analyse.doubts.published_scores import SCORE_CONTRADICTS
+        from assay.analyse.doubts.scores import SCORE_CONTRADICTS
         from assay.analyse.mlperf.inference_rules import check_inference
 
         checks = [check for scored in self.sets for check in scored.checks]
@@ -141,7 +141,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
     Raises InputError if it is neither, if one value is given for several sets, or if no row of a
     sheet is about a set here.
     """
-    from assay.analyse.doubts.published_scores import score_contradicts
+    from assay.analyse.doubts.scores import score_contradicts
     from assay.logs.stated_scores import of_set, stated_scores
 
     if stated is None:

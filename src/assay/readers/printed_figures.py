@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.logs import whole_numbers
 from assay.logs.figures import Axis, LogFigure, LogFigures, lines
 from assay.logs.mllog import EventReader
-from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
-from assay.logs.tf_cnn_benchmarks import CnnStep, cnn_run
 from assay.logs.tool import Tool
 from assay.logs.tools import TOOLS
 from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
+
+if TYPE_CHECKING:
+    from assay.logs.tf_cnn_benchmarks import CnnStep
 
 VALUE = "value"
 # What MLPerf's rules derive from a log: metric → its unit and how to compute it from a successful training.
@@ -117,6 +118,8 @@ def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> Trainin
 
     A training that did not succeed is a problem.
     """
+    from assay.logs.mlperf import training_run
+
     training = training_run(path)
     if training.status != "success":
         found.problems.append(f"{path.name}: the training is {training.status}: {training.problem}")
@@ -132,6 +135,8 @@ def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> Trainin
 
 def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
     """The requested metrics of `CNN`, in the requested units. A run without a result is a problem."""
+    from assay.logs.tf_cnn_benchmarks import cnn_run
+
     run = cnn_run(path)
     found.facts.update(run.facts)
     found.skipped += run.skipped

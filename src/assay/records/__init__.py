@@ -34,7 +34,7 @@ from assay.records.logged_runs import (
     TrainingStatus,
 )
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
-from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
+from assay.records.plain import digest_of, from_json, indented, to_compact_json, to_json, to_plain
 from assay.records.plans import (
     CHOSEN_ROOT,
     CHOSEN_SET,
@@ -146,6 +146,7 @@ __all__ = [
     "Verdict",
     "digest_of",
     "from_json",
+    "indented",
     "to_compact_json",
     "to_json",
     "to_plain",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from assay import __version__, redact
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
-from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, to_plain
+from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, indented, to_plain
 
 SCHEMA = 1
 FIX = "restore the file, or remove its directory to repeat the work"
@@ -155,6 +154,4 @@ def record_json(record: Any) -> bytes:
 
 
 def _text(plain: Any) -> bytes:
-    return redact.text(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
-        errors="replace"
-    )  # names of files may hold any byte
+    return redact.text(indented(plain) + "\n").encode()

@@ -243,6 +243,8 @@ def writing_at(path: Path, tables: str = TABLES) -> Iterator[DuckDBPyConnection]
     import duckdb
 
     fresh = not path.exists()
+    with _opening:
+        _close_opened()  # what is written will replace it, and its database can take this file
     try:
         with _attached_alone(path, read_only=False) as connection:
             connection.execute("BEGIN")

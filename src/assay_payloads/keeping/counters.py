@@ -34,17 +34,17 @@ Look = dict[str, Any]
 def look(tree: FileTree | None = None) -> Look:
     """All counters now, of this machine unless a tree is given."""
     tree = tree or FileTree()
-    allowed = os.sched_getaffinity(0)
+    allowed, groups = os.sched_getaffinity(0), cgroups.directories(tree, "cpu")
     return {
         **cpu_times(tree, allowed),
         "elapsed_s": time.monotonic(),  # right after the CPUs' times: a delay between would look like use
         **job_use(),
-        **pressures(tree),
+        **pressures(tree, groups),
         **queues(tree, allowed),
         **swapping(tree),
         **heat(tree, allowed),
         **cpu_set(tree),
-        "groups": dict(groups_with_quota(tree)),
+        "groups": dict(groups_with_quota(tree, groups)),
     }
 
 
@@ -111,14 +111,13 @@ def cpu_times(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if busy else {}
 
 
-def pressures(tree: FileTree) -> dict[str, float]:
+def pressures(tree: FileTree, groups: list[str]) -> dict[str, float]:
     """Seconds in which some task waited for a CPU, and for memory.
 
-    For a CPU: from the innermost group around this process whose pressure is counted, otherwise from the
-    node.
+    groups  around this process; for a CPU, the innermost whose pressure is counted, otherwise the node
     """
-    groups = (tree.text(f"{path}/cpu.pressure") for path in cgroups.directories(tree, "cpu"))
-    own_group = next((text for text in groups if text), None)
+    texts_of_groups = (tree.text(f"{path}/cpu.pressure") for path in groups)
+    own_group = next((text for text in texts_of_groups if text), None)
     texts = {
         "cpu_wait_s": own_group or tree.text("/proc/pressure/cpu"),
         "memory_wait_s": tree.text("/proc/pressure/memory"),
@@ -172,9 +171,9 @@ def listed(text: str) -> set[int]:
 # Groups --------------------------------------------------------------------------------------------------
 
 
-def groups_with_quota(tree: FileTree) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each group around this process with a CPU quota: its quota in cores, and its counts."""
-    for path in cgroups.directories(tree, "cpu"):
+def groups_with_quota(tree: FileTree, groups: list[str]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each of these groups around this process with a CPU quota: its quota in cores, and its counts."""
+    for path in groups:
         cores = cgroups.quota_cores(tree, path)
         if cores is not None:
             yield path, {"cores": cores, **throttled(tree, path)}

@@ -31,6 +31,7 @@ SIGTERM or SIGINT to the keeper cancels the job.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gc
 import hashlib
@@ -80,15 +81,17 @@ and MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) from its environment, keep
 """
 
 
-def main(directory: Path, *, detach: bool, node: int) -> int:
-    """Take the job and keep it to its end; EXIT_NOT_OURS if somebody else has taken it."""
+def main(directory: Path, *, node: int, taken: int | None = None) -> int:
+    """Take the job and keep it to its end; EXIT_NOT_OURS if somebody else has taken it.
+
+    taken  the pipe that gets a byte once the job is taken
+    """
     if not (directory / "spec.json").exists():
         return not_ours()
     spec, work = json.loads((directory / "spec.json").read_bytes()), directory / "work"
     if spec["nodes"] > 1:
         directory = directory / f"node-{node}"
         directory.mkdir(exist_ok=True)
-    taken = detached() if detach else None
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     if not claim(directory, spec["token"]):
@@ -362,14 +365,16 @@ def serve(probe: str, sampler: str) -> None:
     for line in sys.stdin.buffer:
         if answers is not None:
             answers.take_in()
-        starting = os.fork()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers whose jobs have ended
+                pass
+        starting, taken = begun()
         if starting == 0:
-            serve_one(**json.loads(line))
-        _, status = os.waitpid(starting, 0)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+            serve_one(taken, **json.loads(line))
+        os.write(1, b"%d\n" % how_it_began(starting, taken))
 
 
-def serve_one(directory: str, environment: dict[str, str]) -> NoReturn:
+def serve_one(taken: int, directory: str, environment: dict[str, str]) -> NoReturn:
     """In a forked child: be the keeper of this job, in its own session."""
     code = 1
     try:
@@ -381,7 +386,7 @@ def serve_one(directory: str, environment: dict[str, str]) -> NoReturn:
         for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
             os.dup2(file, stream)
         os.chdir(directory)
-        code = main(Path(directory), detach=True, node=0)
+        code = main(Path(directory), node=0, taken=taken)
     finally:
         end_child(code)
 
@@ -397,17 +402,31 @@ def show_token(token: str) -> None:
         ctypes.memmove(begin, shown, len(shown))
 
 
-def detached() -> int:
-    """Continue in a child; the parent ends once the child has written to this pipe, or like the child."""
+def begun() -> tuple[int, int]:
+    """Fork: the child's ID, 0 in the child, and this one's end of a pipe from it."""
     waiting, telling = os.pipe()
-    if child := os.fork():
-        os.close(telling)
+    child = os.fork()
+    os.close(telling if child else waiting)
+    return child, waiting if child else telling
+
+
+def how_it_began(child: int, waiting: int) -> int:
+    """0 once the child has written to the pipe; if it ends before, its exit code."""
+    try:
         if os.read(waiting, 1):
-            os._exit(0)
-        status = os.waitpid(child, 0)[1]
-        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
-    os.close(waiting)
-    return telling
+            return 0
+    finally:
+        os.close(waiting)
+    status = os.waitpid(child, 0)[1]
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def detached() -> int:
+    """Continue in a child and return its end of the pipe; the parent ends when the child has begun."""
+    child, pipe = begun()
+    if child:
+        os._exit(how_it_began(child, pipe))
+    return pipe
 
 
 def asked() -> argparse.Namespace:
@@ -429,7 +448,7 @@ if __name__ == "__main__":
         serve(*args.serve)
         os._exit(0)
     number = int(os.environ[args.node_from]) if args.node_from else 0
-    code = main(args.directory, detach=args.detach, node=number)
+    code = main(args.directory, node=number, taken=detached() if args.detach else None)
     os._exit(
         code
     )  # everything is written, and whoever waits for the job need not wait for interpreter shutdown

@@ -10,7 +10,7 @@ import pytest
 
 from assay.analyse.comparison.groups import group
 from assay.analyse.doubts import Case, Side, of
-from assay.analyse.doubts.published_scores import score_contradicts
+from assay.analyse.doubts.scores import score_contradicts
 from assay.records import Doubt, Estimate, Provenance, Result, Shape
 from stated_runs import metrics, result
 

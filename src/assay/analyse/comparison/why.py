@@ -14,7 +14,6 @@ from typing import Final
 from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.doubts import kernel_counts
 from assay.analyse.doubts.case import counted, listed, percent, probed
-from assay.analyse.exchange import communication
 from assay.analyse.statistics.ratio import one_side
 from assay.records import NodeCounts, Point, Result, Shape
 from assay.units import human
@@ -125,6 +124,8 @@ def _first_probed(results: Sequence[Result]) -> Result | None:
 
 def _exchange(sides: _Pair) -> Iterator[str]:
     """A gradient exchange that takes longer, compared with how much longer a step takes."""
+    from assay.analyse.exchange import communication
+
     a, b = (
         communication.measured(_group(sides.point, here), every)
         for here, every in ((sides.here_a, sides.all_a), (sides.here_b, sides.all_b))

@@ -22,9 +22,9 @@ from assay.analyse.doubts import (
     network,
     paths,
     plausibility,
-    published_scores,
     result_sets,
     scaling,
+    scores,
     sequence,
     series,
     serving,
@@ -32,7 +32,6 @@ from assay.analyse.doubts import (
     timing,
 )
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
-from assay.analyse.mlperf import score
 from assay.logs import cache_clearing
 from assay.logs import doubts as of_logs
 from assay.records import SEVERITIES, Doubt, DoubtKind, Subject
@@ -108,11 +107,11 @@ KINDS: dict[str, DoubtKind] = {
         scaling.SUPERLINEAR,
         scaling.OFF_THE_CURVE,
         scaling.BATCH_DIFFERS,
-        published_scores.SCORE_CONTRADICTS,
-        score.NO_RULE,
-        score.RUN_COUNT,
-        score.UNUSABLE_RUN,
-        score.NOT_CONVERGED,
+        scores.SCORE_CONTRADICTS,
+        scores.NO_RULE,
+        scores.RUN_COUNT,
+        scores.UNUSABLE_RUN,
+        scores.NOT_CONVERGED,
         result_sets.UNREADABLE_FILE,
         result_sets.MIXED_RUNS,
         result_sets.EQUAL_SEEDS,

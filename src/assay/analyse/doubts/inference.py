@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind
-from assay.analyse.mlperf.inference_rules import asked_accuracy, check_inference, task_of, unmet_settings
-from assay.records import Doubt, DoubtKind, InferenceRun, Scalar
+from assay.records import Doubt, DoubtKind, InferenceRun, Result, Scalar
 
 LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported ones and our own
 # Workload → its scenario with Poisson arrivals, the fact that holds the rate, and the sender.
@@ -24,9 +23,7 @@ def short_settings(case: Case) -> str | None:
         unmet
         for workload in LOADGENS
         for params, stated in _runs(case, workload)
-        for unmet in unmet_settings(
-            stated.get("scenario"), stated, str(params.get("benchmark") or ""), str(params.get("round") or "")
-        )
+        for unmet in _unmet(params, stated)
     )
     if not found:
         return None
@@ -47,6 +44,13 @@ SHORT_SETTINGS = CaseDoubtKind(
 )
 
 
+def _unmet(params: Mapping[str, Any], stated: Mapping[str, Scalar]) -> Sequence[str]:
+    from assay.analyse.mlperf.inference_rules import unmet_settings
+
+    benchmark, number = (str(params.get(name) or "") for name in ("benchmark", "round"))
+    return unmet_settings(stated.get("scenario"), stated, benchmark, number)
+
+
 def below_asked_accuracy(case: Case) -> str | None:
     """Runs of the rules' own model and data whose accuracy is below what the closed division requires."""
     found = []
@@ -55,12 +59,20 @@ def below_asked_accuracy(case: Case) -> str | None:
             continue
         for sample in side.group.samples:
             facts = sample.result.reading.facts
-            asked = asked_accuracy(facts) if sample.result.run.trial.workload == "inference" else None
+            asked = _asked_accuracy(sample.result)
             if asked is not None and sample.value < asked:
                 found.append(f"{facts['model']} has {sample.value:.4f}, the rules require {asked:.4f}")
     if not found:
         return None
     return "; ".join(dict.fromkeys(found))
+
+
+def _asked_accuracy(result: Result) -> float | None:
+    if result.run.trial.workload != "inference":
+        return None
+    from assay.analyse.mlperf.inference_rules import asked_accuracy
+
+    return asked_accuracy(result.reading.facts)
 
 
 BELOW_ASKED_ACCURACY = CaseDoubtKind(
@@ -229,6 +241,8 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
     """What speaks against a run's values as an MLPerf result; empty if it is no result at all."""
     if run.problem:
         return ()
+    from assay.analyse.mlperf.inference_rules import check_inference, task_of, unmet_settings
+
     checks = check_inference(run)
     stated = {key: said.value for key, said in run.stated.items()}
     short = unmet_settings(run.scenario, stated, *task_of(run))

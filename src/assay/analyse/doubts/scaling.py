@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from assay.analyse.doubts.case import percent
-from assay.analyse.scaling.batches import Kind
-from assay.analyse.scaling.laws import Fit, HoldoutSize
-from assay.analyse.scaling.steps import ScalingStep
 from assay.records import Doubt, DoubtKind
+
+if TYPE_CHECKING:
+    from assay.analyse.scaling.batches import Kind
+    from assay.analyse.scaling.laws import Fit, HoldoutSize
+    from assay.analyse.scaling.steps import ScalingStep
 
 WORTH_SAYING = 0.02  # a smaller deviation from the curve changes no decision, however certain it is
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
+from assay.analyse.doubts.scores import NO_RULE, NOT_CONVERGED, RUN_COUNT, UNUSABLE_RUN
 from assay.analyse.mlperf.log_rules import RuleCheck
 from assay.analyse.mlperf.rounds import RoundRules, ScoringRule, rule_for
-from assay.records import Doubt, DoubtKind, TrainingRun
+from assay.records import Doubt, TrainingRun
 from assay.units import counted
 
 _BROKEN: Final = ("unfinished", "invalid")
@@ -116,62 +117,6 @@ def olympic_mean(minutes: Sequence[float], failed: int, dropped: int) -> float:
     if not kept:
         raise ValueError(f"no run is left of {len(minutes)}")
     return fmean(kept)
-
-
-NO_RULE = DoubtKind(
-    code="no-rule",
-    subject="training",
-    severity="weak",
-    means="No rule states how this benchmark is scored, or the logs name no benchmark.",
-    effect="There is no score, only the minutes of single runs.",
-    remedy="Use the minutes of the single runs, and compare them run by run with `assay compare`.",
-)
-
-
-RUN_COUNT = DoubtKind(
-    code="run-count",
-    subject="training",
-    severity="invalid",
-    means="The set does not have the number of runs that the rule requires.",
-    effect=(
-        "A score of any other number of runs is not comparable: the fastest and slowest are dropped from a "
-        "fixed number."
-    ),
-    remedy=(
-        "Score exactly as many runs as the rule asks for; until then use the minutes of the single runs."
-    ),
-)
-
-
-UNUSABLE_RUN = DoubtKind(
-    code="unusable-run",
-    subject="training",
-    severity="invalid",
-    means=(
-        "A log of the set is broken, cut or unfinished, or its last evaluation missed the round's target."
-    ),
-    effect=(
-        "A broken log is not a run that failed to converge: counting it either way invents a result. The "
-        "official rule drops one as the slowest run; the score by that rule is shown next to it."
-    ),
-    remedy="Complete the file or repeat the run: a broken log is not a run that failed to converge.",
-)
-
-
-NOT_CONVERGED = DoubtKind(
-    code="not-converged",
-    subject="training",
-    severity="weak",
-    means="Runs of the set ended without reaching the quality target.",
-    effect=(
-        "Within the number that the rules allow, they count as the slowest; beyond it, the set is not a "
-        "result."
-    ),
-    remedy=(
-        "Compare the share of runs that converge as well as the score, and check the hyperparameters of "
-        "those that did not."
-    ),
-)
 
 
 def _obstacles(runs: Sequence[TrainingRun], rule: ScoringRule | None, benchmark: str | None) -> list[Doubt]:

@@ -18,13 +18,10 @@ from assay.analyse.comparison.sides import (
     led_by,
     primary_metrics,
 )
-from assay.analyse.exchange.curves import ExchangeCurve, exchange_curves
 from assay.analyse.expectations.requirements import check
 from assay.analyse.expectations.shares import Flops
-from assay.analyse.mlperf.decompose import Decomposition, decompose
-from assay.analyse.rankings.ranking import Ranking, rankings
-from assay.analyse.scaling.curve import curves, sizes_of_one_system
-from assay.analyse.scaling.study import Study, study
+from assay.analyse.scaling.curve import Curve, curves, sizes_of_one_system
+from assay.analyse.statistics.bands import SIZE
 from assay.analyse.statistics.ratio import one_side
 from assay.errors import InputError
 from assay.records import (
@@ -44,6 +41,10 @@ from assay.report import figures
 from assay.report.sentences.sentences import Question, questions
 
 if TYPE_CHECKING:
+    from assay.analyse.exchange.curves import ExchangeCurve
+    from assay.analyse.mlperf.decompose import Decomposition
+    from assay.analyse.rankings.ranking import Ranking
+    from assay.analyse.scaling.study import Study
     from assay.report.contents.run_times import RunTime
 
 
@@ -225,7 +226,7 @@ def gather(
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
-    ranked = rankings(compared, metrics) if are_ranked(held, _stated(plan, baseline)) else ()
+    ranked = _ranked(compared, metrics) if are_ranked(held, _stated(plan, baseline)) else ()
     pairs = [] if ranked else against(compared, next(iter(compared)))
     found = judge(pairs, metrics, margin=width, primary=primary)
     studies = sorted(_studies(held, metrics, flops, across), key=lambda one: rank[one.curve.benchmark])
@@ -246,11 +247,9 @@ def gather(
         facts=tuple(facts),
         recipes=tuple(recipes),
         prices=dict(prices or {}),
-        splits=tuple(_splits(pairs, width)),
+        splits=tuple(_splits(pairs, width)) if pairs else (),
         studies=tuple(studies),
-        exchanges=tuple(
-            curve for name, points in groups.items() for curve in exchange_curves(name, points.values())
-        ),
+        exchanges=tuple(_exchanges(groups)),
         rankings=ranked,
         alone=tuple(_alone(groups, primary)),
     )
@@ -293,6 +292,20 @@ def _without(
     }
 
 
+def _ranked(sides: Mapping[str, Sequence[Result]], metrics: Metrics) -> tuple[Ranking, ...]:
+    from assay.analyse.rankings.ranking import rankings
+
+    return rankings(sides, metrics)
+
+
+def _exchanges(groups: Mapping[str, Mapping[Key, Group]]) -> Iterator[ExchangeCurve]:
+    for name, points in groups.items():
+        if any(SIZE in here.point.labels for here in points.values()):
+            from assay.analyse.exchange.curves import exchange_curves
+
+            yield from exchange_curves(name, points.values())
+
+
 def _studies(
     sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None, across: Mapping[str, str]
 ) -> Iterator[Study]:
@@ -303,14 +316,22 @@ def _studies(
     for benchmark, name in across.items():
         runs = [r for side in sides.values() for r in side if r.run.trial.benchmark == benchmark]
         for curve in curves(runs, metrics=metrics, across=name):
-            yield study(curve, flops=flops, beside=runs)
+            yield _study(curve, flops=flops, beside=runs)
     for name, results in sides.items():
         for curve in curves(results, metrics=metrics):
-            found = study(curve, flops=flops, beside=results)
+            found = _study(curve, flops=flops, beside=results)
             yield replace(found, curve=replace(found.curve, system=name))
 
 
+def _study(curve: Curve, *, flops: Flops | None, beside: Sequence[Result]) -> Study:
+    from assay.analyse.scaling.study import study
+
+    return study(curve, flops=flops, beside=beside)
+
+
 def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]:
+    from assay.analyse.mlperf.decompose import decompose
+
     for pair in pairs:
         made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
         yield from made

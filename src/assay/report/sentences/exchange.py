@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from assay.analyse.exchange.curves import ExchangeCurve
 from assay.analyse.statistics.bands import CurveVerdict, band, curve_verdicts, size_of
 from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
 from assay.report.sentences.sentences import SYMBOLS
 from assay.report.tables import Table, TableBody, TableRow, gathered
 from assay.units import all_of, human
+
+if TYPE_CHECKING:
+    from assay.analyse.exchange.curves import ExchangeCurve
 
 _ALIKE: dict[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
 

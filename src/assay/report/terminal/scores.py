@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.doubts.published_scores import SCORE_CONTRADICTS
+from assay.analyse.doubts.scores import SCORE_CONTRADICTS
 from assay.analyse.mlperf.rounds import ScoringRule
 from assay.analyse.mlperf.score import Score, ScoredSet
 from assay.analyse.mlperf.training_sets import set_of_runs

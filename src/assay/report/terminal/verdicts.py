@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -11,7 +12,6 @@ from rich.text import Text
 
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.analyse.doubts import KINDS, rank
-from assay.analyse.feeding import Feeding
 from assay.analyse.statistics import bands
 from assay.records import (
     Comparison,
@@ -41,6 +41,9 @@ from assay.report.sentences.sentences import (
     visible,
 )
 from assay.report.tables import gathered
+
+if TYPE_CHECKING:
+    from assay.analyse.feeding import Feeding
 
 _STYLES = {
     "equivalent": "green",
