@@ -95,6 +95,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Let the shutdown free what is frozen: torch's libraries call anything else a leak."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """See `brief` of `RanksContract` and of `TrainingContract`; files with slow tests come first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,8 +163,11 @@ def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | Non
         return None
 
 
-def reindex(runs_dir: Path) -> None:
-    """Bring the index up to date, or log why not: it can be rebuilt, and the results are stored anyway."""
+def reindex(runs_dir: Path, sessions: Collection[str] | None = None) -> None:
+    """Bring the index up to date, or log why not: it can be rebuilt, and the results are stored anyway.
+
+    sessions  look at no others, by `suite/session`: whoever asks for them finds what has changed; None: all
+    """
     from assay import store
     from assay.run.index import update_index
 
@@ -172,7 +175,7 @@ def reindex(runs_dir: Path) -> None:
     if why is not None and path.exists():
         _log.info("%s: %s; rebuilding it", path, why)
     try:
-        problems = update_index(runs_dir)
+        problems = update_index(runs_dir, sessions)
     except (HostError, BusyError) as error:
         _log.warning("%s", error)
         _log.warning("the index is not up to date; `assay index` updates it")

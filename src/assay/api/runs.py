@@ -133,7 +133,7 @@ def run(
         raise InterruptedRun(
             "interrupted immediately: a job may still be ending; the same command resumes from there"
         ) from None
-    reindex(request.runs_dir)
+    reindex(request.runs_dir, {completed.session.id})
     found = RunSet(completed.session.id, completed.results, completed.plan)
     contents = gather(found.by_system(), found.metrics(), plan=completed.plan)
     compared = None

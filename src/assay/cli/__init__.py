@@ -28,7 +28,7 @@ from assay.errors import (
     ReaderGoneError,
 )
 
-COLLECT_EVERY = 50_000  # new containers; Python's 700 makes the collector scan all imports again and again
+COLLECT_EVERY = 100_000  # new containers; Python's 700 makes the collector scan all imports again and again
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
 # command → (module in this package, one line for --help); the module is imported only when it is called,

@@ -39,7 +39,7 @@ def to_compact_json(record: Any) -> str:
 def from_json(kind: type[T], text: str | bytes) -> T:
     """The inverse of `to_json`. Raises ValueError (pydantic's) if the text is not that record."""
     try:
-        record: T = _decoder(kind).decode(text)
+        record: T = _decoder(kind).decode(text)  # type: ignore[arg-type]
     except msgspec.MsgspecError:
         return _read_by_pydantic(kind, text)
     return record
