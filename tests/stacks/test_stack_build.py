@@ -30,9 +30,8 @@ from assay.stacks import smoke_test
 from assay.stacks.engines import ENGINES, build
 from command_line import assay as typed
 from conftest import require
-from containers import ULIMITS
 from fake_engine import IMAGE_ID, calls, fake_engine
-from stack_image import BASE
+from stack_image import BASE, engines_here
 
 FILE = 'FROM registry.lab/base:1\nUSER 1001:0\nRUN pip check \\\n    && python3 -c "import json, csv"\n'
 # Enough of a stack to be built in a second: the base has Python.
@@ -275,14 +274,7 @@ def test_layers_from_another_build_stay_when_a_step_fails(file: Path, bin_folder
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """podman and buildah as this machine can run them, and the base."""
-    require("podman", shutil.which("podman") is not None, "podman is not installed")
-    there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
-    require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
-    config = tmp_path_factory.mktemp("engines") / "containers.conf"
-    limits = ", ".join(f'"{name}={limit}:{limit}"' for name, limit in ULIMITS.items())
-    config.write_text(f"[containers]\ndefault_ulimits = [{limits}]\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONTAINERS_CONF", str(config))
+    with engines_here(tmp_path_factory.mktemp("engines")):
         yield
 
 

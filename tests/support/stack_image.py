@@ -6,8 +6,12 @@ import os
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose
@@ -33,9 +37,7 @@ def podman(*words: str | Path) -> str:
 
 def build(folder: Path, tag: str, *flags: str) -> None:
     """Build it with Open MPI, sshd and NumPy. Skips where there is no base or no archive of packages."""
-    require("podman", shutil.which("podman") is not None, "podman is not installed")
-    there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
-    require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
+    need_base()
     need_archive()
     stack = choose("command", base=f"debian12={BASE}", mpi=True)
     with_numpy = replace(stack, packages=closure(PACKAGES), modules=PACKAGES)
@@ -55,6 +57,25 @@ def build(folder: Path, tag: str, *flags: str) -> None:
         file,
         context,
     )
+
+
+@contextmanager
+def engines_here(folder: Path) -> Iterator[None]:
+    """podman and buildah as this machine can run them, and the base. Skips where they are missing."""
+    need_base()
+    config = folder / "containers.conf"
+    limits = ", ".join(f'"{name}={limit}:{limit}"' for name, limit in ULIMITS.items())
+    config.write_text(f"[containers]\ndefault_ulimits = [{limits}]\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", str(config))
+        yield
+
+
+def need_base() -> None:
+    """Skip where there is no podman or no base."""
+    require("podman", shutil.which("podman") is not None, "podman is not installed")
+    there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
+    require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
 
 
 def need_archive() -> None:
