@@ -88,9 +88,6 @@ def job(code: str, workers: int = 1) -> Job:
     return Job(uuid.uuid4().hex, "benchmark", Shape(workers, 1), task, seed=1, timeout_s=900)
 
 
-# Time to the first line ----------------------------------------------------------------------------------
-
-
 def through_assay(place: Place, spool: Path) -> float:
     """Seconds from submission to the rank's first line, as reported by Assay."""
     launcher, asked = KubernetesLauncher(place.system(), spool), job(FIRST)
@@ -169,9 +166,6 @@ def _begun(cluster: Cluster, labels: str) -> str:
             pods = [change["object"]] if change["type"] != "BOOKMARK" else []
 
 
-# Time from the last line to the end ----------------------------------------------------------------------
-
-
 def end_through_assay(place: Place, spool: Path) -> float:
     """Seconds from the rank's last line to the ended job's status, with all its output."""
     launcher = KubernetesLauncher(place.system(), spool)
@@ -205,9 +199,6 @@ def end_by_waiting(place: Place) -> float:
     return took
 
 
-# Requests and waiting ------------------------------------------------------------------------------------
-
-
 def requests_of_a_trial(place: Place, spool: Path, workers: int) -> int:
     """Requests from submit to forget."""
     launcher, cluster = KubernetesLauncher(place.system(), spool), place.cluster()
@@ -237,9 +228,6 @@ def waiting(place: Place, spool: Path) -> tuple[float, float]:
         pass
     launcher.forget(handle)
     return found
-
-
-# A large log ---------------------------------------------------------------------------------------------
 
 
 def follow(place: Place, megabytes: int, *, late: bool = False) -> dict[str, float]:

@@ -59,9 +59,6 @@ def system(arguments: argparse.Namespace, nodes: Sequence[str] = ()) -> dict[str
     }
 
 
-# Plan and preflight --------------------------------------------------------------------------------------
-
-
 def commands(arguments: argparse.Namespace, nodes: int, gpus: int) -> None:
     """Time and peak memory of the two commands that precede a run over all nodes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -84,9 +81,6 @@ def measured(argv: Sequence[str], folder: str) -> tuple[float, int, int]:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     return time.perf_counter() - begin, used.ru_maxrss * 1024, process.returncode
-
-
-# The sweep -----------------------------------------------------------------------------------------------
 
 
 class Sweep:

@@ -67,9 +67,6 @@ LAWS: dict[str, Draw] = {"normal": normal, "Laplace": laplace, "t3": t3}
 CALIBRATED = (*LAWS.values(), heavy_nodes(1.0), heavy_nodes(0.5))
 
 
-# The constants -------------------------------------------------------------------------------------------
-
-
 def ratios(values: Floats) -> Floats:
     """Largest slow deviation over the reach, for many crowds `values[crowd, member]` at once."""
     deviations = values - np.median(values, axis=1, keepdims=True)
@@ -91,8 +88,6 @@ def constants(members: int, draws: int) -> tuple[float, ...]:
     worst = np.max([np.quantile(drawn(law, members, crowds), upper) for law in CALIBRATED], axis=0)
     return tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
 
-
-# Compared with other rules -------------------------------------------------------------------------------
 
 Rule = Callable[[Floats], Floats]
 """`speeds[sweep, node, run]`, logarithms → how suspect each node is; above a threshold it is named."""

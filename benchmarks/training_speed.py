@@ -166,9 +166,6 @@ def _others_share(met: Mapping[str, float]) -> float:
     return (met["busy_cpu_s"] - met["job_cpu_s"]) / (met["cpus"] * met["elapsed_s"])
 
 
-# Programs ------------------------------------------------------------------------------------------------
-
-
 def sizes(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
     """The options that set how much is trained, and how often."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)

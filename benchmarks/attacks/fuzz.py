@@ -91,9 +91,6 @@ def training_log(epochs: int = 4) -> Iterator[str]:
         yield f":::MLLOG {json.dumps(event | {'value': value, 'metadata': place})}\n"
 
 
-# Suites --------------------------------------------------------------------------------------------------
-
-
 def _spoilt_yaml(text: bytes, draw: random.Random) -> bytes:
     """Changed as data, or as bytes."""
     if draw.random() < 0.4:
@@ -174,9 +171,6 @@ _TEXTS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     lambda text, draw: text + b"\n---\nsuite: second\n",
     lambda text, draw: text + b"\n\0\0",
 )
-
-
-# Logs ----------------------------------------------------------------------------------------------------
 
 
 def _cut_lines(log: bytes, draw: random.Random) -> bytes:

@@ -128,9 +128,6 @@ def _step_down(p: Floats, tail: float) -> tuple[Flags, Floats]:
     return rejected, tail / np.where(left == 0, count, left)
 
 
-# What people do today, on values and not on logarithms -----------------------------------------------------
-
-
 def differ_by_one_deviation(a: Floats, b: Floats) -> Flags:
     """The means differ by more than A's standard deviation."""
     x, y = np.exp(a), np.exp(b)

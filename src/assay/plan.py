@@ -170,9 +170,6 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
     return [Problem(suite.where(), f"the suite makes {count} trials; the maximum is {MAX_TRIALS}")]
 
 
-# Trials --------------------------------------------------------------------------------------------------
-
-
 def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
     """Each point on each system as a trial that is not in a block yet; its id lacks the block."""
     marks = NumberedMarks()
@@ -247,9 +244,6 @@ def _hash(*words: Any) -> int:
     """256 bits that are the same on every machine and in every version of Python."""
     text = json.dumps(words, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest())
-
-
-# Ids -----------------------------------------------------------------------------------------------------
 
 
 def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | None) -> str:

@@ -81,9 +81,6 @@ def group_of(name: str) -> str:
     return "system"
 
 
-# Reading -------------------------------------------------------------------------------------------------
-
-
 def parse(texts: Sequence[str], also: Mapping[str, Scalar] | None = None) -> Provenance:
     """The tables of all nodes from what the probe printed on each, one text per node.
 
@@ -149,9 +146,6 @@ def known(provenance: Provenance) -> bool:
 
 def _says(node: Mapping[str, object]) -> bool:
     return _PROBED in node or any(name.startswith(_STATED) for name in node)
-
-
-# Comparing -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

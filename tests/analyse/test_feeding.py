@@ -208,8 +208,6 @@ def test_runs_without_a_supply_say_what_to_run(tmp_path: Path) -> None:
         api.feeds("numbers", sample_bytes=0, runs=tmp_path / "runs")
 
 
-# On a real disk ------------------------------------------------------------------------------------------
-
 SUITE = """\
 suite: supply
 systems: [here]

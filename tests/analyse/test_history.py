@@ -37,9 +37,6 @@ def simulated(n: int, times: int, jump: float = 0.0, seed: int = 20260301) -> It
         yield place, split([float(value) for value in values])
 
 
-# Steps ---------------------------------------------------------------------------------------------------
-
-
 def test_a_plain_step_is_found_where_it_is_with_its_size() -> None:
     found = split(noisy([100.0] * 8 + [95.0] * 7, 0.004, seed=2))
     [step] = found.steps
@@ -99,8 +96,6 @@ def test_place_and_size_of_a_step_are_as_sure_as_they_say(n: int, jump: int, pow
     assert place_held / seen >= 0.94
     assert size_held / seen >= 0.94
 
-
-# The command ---------------------------------------------------------------------------------------------
 
 PROGRAM = """\
 import os, random
@@ -202,9 +197,6 @@ def test_the_newest_session_is_gated_against_an_old_one(nightly: Path) -> None:
     first, last = f"nightly/{sessions[0]}", f"nightly/{sessions[-1]}"
     assert assay("gate", last, "--baseline", first, "--margin", "2%", "--runs", nightly).exit_code == 1
     assert assay("gate", first, "--baseline", last, "--margin", "2%", "--runs", nightly).exit_code == 0
-
-
-# Runs that others made ------------------------------------------------------------------------------------
 
 
 def sheet(file: Path, order: list[int], *, dated: bool = True) -> Path:

@@ -193,9 +193,6 @@ def test_a_page_of_many_systems_compares_with_a_baseline_that_is_named(
     assert "--baseline: there is no system z; choose from a-system" in str(unknown.exception)
 
 
-# What must not be claimed ---------------------------------------------------------------------------------
-
-
 def test_no_best_is_named_while_systems_with_zeros_are_not_ranked() -> None:
     counts = {
         "good": [0, 0, 0, 1],

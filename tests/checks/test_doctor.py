@@ -400,9 +400,6 @@ def test_nothing_known_is_never_called_fine_except_what_is_seen_to_be_missing() 
     assert looked == fine | {"fabric"}
 
 
-# On this machine -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_an_interpreter_that_does_not_exist_fails_and_the_machine_is_told_all_the_same(
     tmp_path: Path,
@@ -477,8 +474,6 @@ def test_a_planted_secret_is_not_among_the_facts(monkeypatch: pytest.MonkeyPatch
     assert facts["env.NCCL_TOKEN"] == facts["env.TORCH_SECRET"] == "(redacted)"
     assert "hunter2" not in json.dumps(facts)
 
-
-# What is printed -----------------------------------------------------------------------------------------
 
 SOME = {**TORCH, "cpu.allowed": 1, "limits.nofile": 64}
 EXPECTED = """\

@@ -67,9 +67,6 @@ class TestLsfDoctor(BatchDoctorContract):
         return down(self.lsf)
 
 
-# The nodes that a sweep has -------------------------------------------------------------------------------
-
-
 def told(named: tuple[str, ...] = (), *, idle: bool = False, by: str = "", **options: object) -> list[Member]:
     return list(members("lsf", LsfSystem.model_validate(options), named=named, idle=idle, by=by)())
 

@@ -27,8 +27,6 @@ from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 
 PATIENCE_S = 90.0
 
-# Kubernetes' words, as its API has them ------------------------------------------------------------------
-
 
 def node(labels: dict[str, str] | None = None, *, ready: bool = True, **spec: Any) -> Object:
     about = {"name": "n1", "labels": {"zone": "a", "cores": "64", **(labels or {})}}
@@ -119,8 +117,6 @@ def test_only_a_pod_of_assays_in_the_same_namespace_is_ones_own() -> None:
     assert [is_ours(ours, "team"), is_ours(ours, "bench"), is_ours(pod(), "team")] == [True, False, False]
 
 
-# Slurm's words, from programs that print them ------------------------------------------------------------
-
 SINFO = """n1|batch*|idle|gpu,nvme
 n2|batch*|mixed|gpu
 n3|batch*|idle*|gpu,nvme
@@ -198,9 +194,6 @@ def test_slurms_switch_is_the_leaf_that_a_node_is_at() -> None:
     assert [member.shared["switch"] for member in told(by="switch")] == ["leaf1"] * 3 + ["leaf2"] * 3
     with pytest.raises(InputError, match="--by zone: only the switch of Slurm's nodes is known"):
         told(by="zone")
-
-
-# For real ------------------------------------------------------------------------------------------------
 
 
 def eventually(found: Any, wanted: Any) -> None:

@@ -181,8 +181,6 @@ def test_what_a_platform_can_not_tell_is_refused_before_anything_runs(
     assert not (tmp_path / "runs").exists()
 
 
-# Verdicts ------------------------------------------------------------------------------------------------
-
 POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})
 
 

@@ -67,9 +67,6 @@ def command(*words: str | Path) -> Result:
     return CliRunner().invoke(assay, ["import", *map(str, words)])
 
 
-# Logs ----------------------------------------------------------------------------------------------------
-
-
 def test_each_result_file_becomes_a_run_with_its_log_copied_and_read(tmp_path: Path) -> None:
     text = log(10, 4, seed=7)
     folder = result_set(tmp_path / "logs", text, log(12, 5))
@@ -287,9 +284,6 @@ def test_the_real_logs_are_taken_in_with_every_figure(tmp_path: Path, mlperf_log
     assert len(store.known(tmp_path)) == 60
 
 
-# The command ---------------------------------------------------------------------------------------------
-
-
 def test_the_command_says_what_became_of_each_file(tmp_path: Path) -> None:
     folder, runs = result_set(tmp_path / "logs", log(), log(status="aborted")), tmp_path / "runs"
     said = command(folder, "--name", "theirs", "--runs", runs)
@@ -306,9 +300,6 @@ def test_logs_without_a_name_and_runs_with_one_are_refused(tmp_path: Path) -> No
     assert "--name" in str(command(folder, "--runs", runs).exception)
     session = finished_session(tmp_path / "elsewhere")
     assert "keeps its own names" in str(command(session.path, "--name", "x", "--runs", runs).exception)
-
-
-# Run directories -----------------------------------------------------------------------------------------
 
 
 def finished_session(root: Path, state: RunState = RunState.FINISHED, **changes: Any) -> rundir.Session:
@@ -450,9 +441,6 @@ def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path)
     assert "train_samples" not in result.reading.facts
     plan_made = json.loads(next((tmp_path / "runs").rglob("plan.json")).read_text())
     assert plan_made["primary_metric"] == {"bert": "throughput"}
-
-
-# What nothing recognises ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

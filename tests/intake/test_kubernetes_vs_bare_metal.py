@@ -40,9 +40,6 @@ def planned(path: Path) -> tuple[Any, Any]:
     return plan.make(suite, systems), systems
 
 
-# The files -----------------------------------------------------------------------------------------------
-
-
 def test_the_sides_have_the_same_software_threads_and_no_quota() -> None:
     metal, podman, pods = (
         yaml(EXAMPLE / "systems.yaml")[name] for name in yaml(EXAMPLE / "suite.yaml")["systems"]
@@ -57,9 +54,6 @@ def test_the_sides_have_the_same_software_threads_and_no_quota() -> None:
 def test_no_path_of_a_machine_stands_in_them() -> None:
     for entry in yaml(EXAMPLE / "systems.yaml").values():
         assert not any(str(value).startswith("/") for value in entry.values())
-
-
-# For real ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -120,9 +114,6 @@ def test_the_api_server_takes_every_job_of_the_gpu_cluster(name: str, namespace:
         said = command("plan", tmp_path / "gpus" / name, "--show", trial, "--validate")
         assert said.exit_code == 0, said.output
         assert ": accepted" in said.output
-
-
-# The GPU cluster's jobs ----------------------------------------------------------------------------------
 
 
 @pytest.mark.long

@@ -54,9 +54,6 @@ def two_systems(path: Path, ratio: float, runs: int = 8) -> Path:
     return sheet(path, *rows)
 
 
-# Reading -------------------------------------------------------------------------------------------------
-
-
 def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     path = sheet(
         tmp_path / "n.csv",
@@ -130,9 +127,6 @@ def test_any_text_gives_rows_or_problems_and_never_a_traceback(text: str) -> Non
     table, problems = parse("system,metric,run,value\n" + text, "n")
     assert table.rows or problems
     assert all(row.value is None or math.isfinite(row.value) for row in table.rows)
-
-
-# Keeping -------------------------------------------------------------------------------------------------
 
 
 def test_each_run_keeps_its_own_rows_and_reads_the_same_from_them(tmp_path: Path) -> None:
@@ -212,9 +206,6 @@ def test_an_import_that_was_killed_half_way_is_completed(
     assert len(imported.runs) == 16
 
 
-# From the sheet to the verdict ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ratio", "verdict", "code"),
     long_rows_but(1, [(0.9, "slower", 1), (1.1, "faster", 0), (1.0, "equivalent", 0)]),
@@ -291,9 +282,6 @@ def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"n.csv:2: started_at: 'noon' is not a time; write it like 2026"):
         load(path)
-
-
-# What `assay export` wrote -------------------------------------------------------------------------------
 
 
 def exported(root: Path, results: Sequence[Result_], file: Path) -> Path:

@@ -72,9 +72,6 @@ def play(playbook: str) -> dict[str, tuple[int, str]]:
     return done
 
 
-# tf_cnn_benchmarks ---------------------------------------------------------------------------------------
-
-
 def stand_in(**env: str) -> dict[str, str]:
     folder = Path("opt").absolute()
     folder.mkdir(exist_ok=True)
@@ -301,9 +298,6 @@ def test_a_log_that_follows_mlperfs_rules_is_read_by_those(tmp_path: Path) -> No
     assert is_cnn_log(log)
     log.write_text(RECORDED + ":::MLPv0.5.0 resnet 1541710832.187 (train.py:371) run_start")
     assert not is_cnn_log(log)
-
-
-# run_and_time.sh -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -152,8 +152,6 @@ def test_each_sheet_has_the_documented_columns_and_positive_figures(sheet: Path)
     assert "[numbers.csv](numbers.csv)" in text_of(sheet.parent.name)
 
 
-# DGX-1, v0.6 ---------------------------------------------------------------------------------------------
-
 DGX1 = "dgx1-openshift-v0.6"
 DGX1_RESULTS = "training_results_v0.6/NVIDIA/results/dgx1_ngc19.05_"
 
@@ -238,8 +236,6 @@ def needed(spread: float, margin: float = _MARGIN) -> int:
     return next(n for n in range(2, 2000) if equivalence_power(n, 2 * spread**2, margin, False) >= 0.8)
 
 
-# ResNet-50 under OpenShift, v3.1 -------------------------------------------------------------------------
-
 OPENSHIFT = "resnet50-openshift-v3.1"
 
 
@@ -303,9 +299,6 @@ def test_within_one_standard_deviation_lets_a_third_more_time_pass(
 def test_sessions_that_would_settle_openshift() -> None:
     assert (needed(0.005), needed(0.005, 0.005)) == (3, 23)
     says(OPENSHIFT, "3 sessions per side", "23")
-
-
-# Figures from text ---------------------------------------------------------------------------------------
 
 
 def curve(ground: Path, line: str) -> dict[str, Any]:
@@ -424,9 +417,6 @@ def test_the_all_reduce_tables_are_whole_and_agree_with_themselves(published: di
             assert rows.get((shape, "out-of-place", payload, "busbw"), 0.0) == busbw
 
 
-# All scores of v0.6 --------------------------------------------------------------------------------------
-
-
 def test_the_table_of_v06_is_whole_but_for_the_cell_that_cannot_be_read(published: dict[str, Any]) -> None:
     table = published["mlperf_v0_6_closed_minutes"]
     with (PUBLISHED / "mlperf-v0.6" / "numbers.csv").open(newline="") as file:
@@ -465,9 +455,6 @@ def test_v06_scales_and_costs_as_the_page_says(ground: Path) -> None:
         says(name, f"{last['speedup']['value']:.{digits}f}", shares(last["efficiency"]["value"]))
 
 
-# A pod with a GPU and one without ------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_a_pod_with_a_gpu_is_not_judged_by_one_run(ground: Path) -> None:
     name = "tf-cnn-pods"
@@ -479,8 +466,6 @@ def test_a_pod_with_a_gpu_is_not_judged_by_one_run(ground: Path) -> None:
     assert found["verdict"] == "undecided"
     says(name, f"{found['ratio']['value']:.0f}", f"{7096 / 8:.0f} images/s")
 
-
-# SSD on one, two and four nodes --------------------------------------------------------------------------
 
 HPE = "ssd-hpe-nodes"
 HPE_SYSTEM = "HPE-ProLiant-XL675d-Gen10-Plus_A100-SXM-80GB"
@@ -533,8 +518,6 @@ def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositorie
     says(HPE, f"{trained['steps'][1]['gain']['value']:.2f} times as fast", "lost at least 9.9 %")
     assert "2x8 lost at least 9.9 %" in step["evidence"]
 
-
-# Inference -----------------------------------------------------------------------------------------------
 
 SINGLESTREAM = "inference-singlestream"
 LINES = ("resnet50-gpu", "resnet50-cpu", "mobilenet-cpu")

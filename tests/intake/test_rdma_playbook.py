@@ -45,9 +45,6 @@ def change(path: Path, **entries: object) -> None:
     YAML().dump(content, path)
 
 
-# InfiniBand: rendered ------------------------------------------------------------------------------------
-
-
 def test_every_command_of_the_page_is_one() -> None:
     page = (EXAMPLE / "README.md").read_text()
     lines = [
@@ -122,9 +119,6 @@ def test_the_published_figures_are_those_that_were_printed(ground: Path, publish
         "8x1x1": [pods_of_1["8x1 on 1 node"]],
         "16x1x2": [pods_of_1["16x1 on 2 nodes"]],
     }
-
-
-# TCP: for real -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

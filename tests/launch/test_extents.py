@@ -51,9 +51,6 @@ def attempts(folder: Path) -> list[Attempt]:
     return list(session.attempts())
 
 
-# A whole run ---------------------------------------------------------------------------------------------
-
-
 def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_command_resumes(
     tmp_path: Path,
 ) -> None:
@@ -233,9 +230,6 @@ def test_what_the_platform_lost_again_and_again_for_such_a_cause_is_left_after_i
 
 
 FINISHED = all_reduce(blocks=1)[0].run
-
-
-# What it follows from ------------------------------------------------------------------------------------
 
 
 def test_an_extent_holds_those_that_have_the_same_in_common() -> None:

@@ -175,9 +175,6 @@ def test_a_detail_log_that_says_nothing_leaves_the_summary(loadgen: Path, tmp_pa
     assert agreement.state == "not applicable"
 
 
-# Settings ------------------------------------------------------------------------------------------------
-
-
 def test_valid_with_short_settings_is_doubted(loadgen: Path) -> None:
     found = {name: doubts_of_inference(run_in(loadgen / name)) for name in ("single", "multi", "server")}
     for doubts in found.values():
@@ -257,8 +254,6 @@ def test_whatever_is_left_of_the_logs_is_a_run_or_a_problem(loadgen: Path, data:
     assert bool(run.problem) == (run.score is None)
     assert all(check.state in ("ok", "fail", "not applicable") for check in check_inference(run))
 
-
-# In MLPerf's tree ----------------------------------------------------------------------------------------
 
 F1 = '{{"exact_match": 82.9, "f1": {}}}\nhash=e5f53282\n'
 
@@ -428,8 +423,6 @@ def test_what_a_benchmark_asks_for_is_not_known_outside_the_table(benchmark: str
     assert inference_task(benchmark, round_) is None
 
 
-# The reference app ---------------------------------------------------------------------------------------
-
 LINE = (
     "TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, "
     "tiles=50.0:0.0059,80.0:0.0063,90.0:0.0066,95.0:0.0070,99.0:0.0083,99.9:0.0102"
@@ -472,9 +465,6 @@ def test_the_apps_line_is_found_with_its_number_at_the_end_of_a_long_log(tmp_pat
     path.write_text("x" * 99 + "\n" + ("y" * 999 + "\n") * 3000 + LINE)
     (qps, *_) = app_run(path, name="run.log").figures
     assert qps.line == 3002
-
-
-# The commands --------------------------------------------------------------------------------------------
 
 
 def assay(command: Any, *arguments: object) -> Result:

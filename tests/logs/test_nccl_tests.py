@@ -180,9 +180,6 @@ def test_what_is_no_result_says_why(tmp_path: Path, text: str, words: str) -> No
     assert words in read(tmp_path, text).problem
 
 
-# Its JSON ------------------------------------------------------------------------------------------------
-
-
 def report(**changed: Any) -> dict[str, Any]:
     way = {"time": 195.4, "alg_bw": 171.721761, "bus_bw": 300.513082, "nwrong": 0.0}
     row = {"size": 33554432, "count": 8388608, "type": "float", "redop": "sum", "root": "    -1"}
@@ -239,9 +236,6 @@ def test_a_log_that_begins_with_a_line_of_json_is_still_a_table(tmp_path: Path) 
     assert [row.size_bytes for row in read(tmp_path, '{"level": "info"}\n' + V2_13).rows] == [
         row.size_bytes for row in plain.rows
     ]
-
-
-# Anything ------------------------------------------------------------------------------------------------
 
 
 class TestNcclTests(ReaderContract):
@@ -349,9 +343,6 @@ def test_another_programs_log_is_not_taken_for_one(tmp_path: Path) -> None:
     assert (found.rows, found.operation) == ((), "")
 
 
-# As people paste it --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", [V2017, V2_9, V2_9_GATHER, V2_13, V2_19], ids=range(5))
 def test_a_table_whose_hashes_were_eaten_by_markdown_is_the_same_table(tmp_path: Path, text: str) -> None:
     whole = read(tmp_path, text)
@@ -419,8 +410,6 @@ def test_ranks_that_follow_from_bandwidth_are_the_true_ones(ranks: int, algbw: f
     assert ranks_of(rows, [ranks - 1]) in (ranks, None)
     assert ranks_of(rows, []) in (ranks, None)
 
-
-# Bus bandwidth is algorithmic bandwidth times a number that operation and ranks fix ------------------------
 
 BUSES = {
     "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,

@@ -189,9 +189,6 @@ def test_a_log_that_follows_mlperfs_rules_is_mlperfs(tmp_path: Path) -> None:
     assert tools_of(log) == []
 
 
-# As what `command` reads ---------------------------------------------------------------------------------
-
-
 def command(reader: str, metric: str, unit: str, text: str) -> Reading:
     log = Path("rank-0.log")
     log.write_text(text)

@@ -170,9 +170,6 @@ def test_a_number_of_hundreds_of_digits_is_no_label_and_ends_no_reading(tmp_path
     assert run.phases.minutes == run.minutes
 
 
-# Real logs -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def real(mlperf_logs: Path) -> dict[str, list[TrainingRun]]:
     return {found.name: list(training_runs(found)) for found in find_sets([mlperf_logs])}

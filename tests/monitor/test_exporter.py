@@ -88,9 +88,6 @@ def test_what_can_not_be_read_is_counted_and_the_rest_is_served() -> None:
     assert "assay_result{" in text
 
 
-# A real Prometheus --------------------------------------------------------------------------------------
-
-
 @contextmanager
 def prometheus(folder: Path, target: str, rules: str) -> Iterator[str]:
     """A Prometheus that scrapes the target four times per second; its URL."""

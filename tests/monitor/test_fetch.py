@@ -187,9 +187,6 @@ def test_the_energy_of_a_run_follows_from_a_prometheus_alone(tmp_path: Path, beg
     assert found.joules == pytest.approx(4 * 680 * RUN_S, rel=0.01)
 
 
-# Servers that misbehave ----------------------------------------------------------------------------------
-
-
 @contextmanager
 def answering(
     answer: Callable[[http.server.BaseHTTPRequestHandler, bytes], tuple[int, Mapping[str, str], bytes]],
@@ -349,9 +346,6 @@ def test_what_can_not_be_asked_is_an_error(
     ran = typed(tmp_path, "monitor", "fetch", *words)
     assert ran.returncode == 4, ran.stderr
     assert said in ran.stderr
-
-
-# Two sources ---------------------------------------------------------------------------------------------
 
 
 def sampler_log(begin: float, power: float) -> str:

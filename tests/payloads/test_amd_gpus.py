@@ -290,9 +290,6 @@ def test_a_gpu_that_does_not_respond_from_the_start_leaves_the_others_and_may_co
     assert columns(ours.values(0))["energy_joules_total"] == pytest.approx(1_000_000 * JOULES)
 
 
-# The sampler itself ------------------------------------------------------------------------------------
-
-
 def amd_sampled(
     patch: pytest.MonkeyPatch, pid: int, lines: int, library: str, table: str, nvml: str = "libnone.so"
 ) -> list[str]:

@@ -48,9 +48,6 @@ def on_cpu(cpu: int) -> Mapping[str, Any]:
     return {"preexec_fn": lambda: os.sched_setaffinity(0, {cpu})}
 
 
-# This machine --------------------------------------------------------------------------------------------
-
-
 def test_the_time_of_the_jobs_own_processes_is_counted() -> None:
     found = around_busy(1)
     assert 1.0 <= found.elapsed_s < 10
@@ -95,9 +92,6 @@ def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> 
     boot, cpus = one.split()
     assert whole.startswith(boot)
     assert cpus == str(max(os.sched_getaffinity(0)))
-
-
-# Other machines ------------------------------------------------------------------------------------------
 
 
 def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:

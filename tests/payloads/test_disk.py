@@ -133,9 +133,6 @@ def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(on_di
     assert disk.way(source) == "passed by O_DIRECT"
 
 
-# Where there is no O_DIRECT ------------------------------------------------------------------------------
-
-
 class ToldError(Exception):
     """What a rank failed with."""
 
@@ -199,9 +196,6 @@ def test_a_page_that_is_not_the_one_written_is_an_error(on_disk: Path) -> None:
     with pytest.raises(OSError, match="differs from the data written there"):
         disk.read_at(source, mmap.mmap(-1, 4096), 4096)
     os.close(fd)
-
-
-# As a suite has it ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("params", [{}, {"directory": "/a", "file": "/b"}, {"directory": "scratch"}])

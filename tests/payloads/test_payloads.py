@@ -70,9 +70,6 @@ def fail(tmp_path: Path, forks: Forks) -> Fail:
     return fail
 
 
-# Each travels with what it imports from its directory ----------------------------------------------------
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_a_program_imports_the_standard_library_torch_and_what_travels_beside_it(name: str) -> None:
     path = payload_files.path_of(program_of(name))
@@ -94,8 +91,6 @@ def test_the_digits_are_the_file_that_their_note_describes() -> None:
     assert len(rows) == 1797
     assert all(len(row) == 65 and 0 <= row[64] <= 9 and max(row[:64]) <= 16 for row in rows)
 
-
-# Real runs -----------------------------------------------------------------------------------------------
 
 RANKS = [(name, ranks) for name in SMALL for ranks in (1, 2) if (name, ranks) != ("allreduce", 1)]
 
@@ -174,9 +169,6 @@ def test_half_precision_trains_too(run: Run) -> None:
     assert run("resnet50", precision="fp16").problems == ()
 
 
-# digits: a real training ---------------------------------------------------------------------------------
-
-
 def accuracies(reading: Reading) -> tuple[float, ...]:
     return next(series.y for series in reading.series if series.name == "accuracy")
 
@@ -226,9 +218,6 @@ def test_a_training_that_gives_up_ends_well_and_is_no_result(run: Run) -> None:
     reading = run("digits", target=1.0, max_epochs=1)
     assert reading.problems[0].startswith("target accuracy 1 was not reached: aborted")
     assert {m.metric for m in reading.measurements} == {"time_per_epoch", "throughput"}
-
-
-# Failures print no figure --------------------------------------------------------------------------------
 
 
 @pytest.mark.torch
@@ -342,9 +331,6 @@ def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(
     assert [end(process)[0] for process in started] == [0, 0]
     params = WORKLOADS["allreduce"].params(payload_bytes=[8])
     assert WORKLOADS["allreduce"].reader.read(logs, params).problems == ()
-
-
-# Checks of results notice wrong results ------------------------------------------------------------------
 
 
 @pytest.mark.torch

@@ -43,9 +43,6 @@ def test_the_examples_hold() -> None:
     assert doctest.testmod(payload_files) == (0, 3)
 
 
-# What goes with a program --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("program", long_but(4, [*WITHOUT_TORCH]))
 def test_a_program_that_needs_no_library_is_imported_where_only_its_files_are(
     program: str, tmp_path: Path
@@ -96,9 +93,6 @@ def test_a_task_changes_with_what_its_program_imports_and_with_nothing_else(
     assert with_another("assay_payloads/training/step.py") == now
     for path in ("measuring/rank.py", "micro/membw.py", "micro/__init__.py", "__init__.py"):
         assert with_another(f"assay_payloads/{path}") != now
-
-
-# What earlier versions began -----------------------------------------------------------------------------
 
 
 def begun_before(name: str, folder: Path) -> RunRequest:

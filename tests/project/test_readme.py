@@ -59,9 +59,6 @@ def run(line: str, folder: Path) -> int:
     return ran.returncode
 
 
-# Suites --------------------------------------------------------------------------------------------------
-
-
 def written_suites(folder: Path) -> list[Path]:
     """Each suite of the page as a file; a block that is none is the systems.yaml of the one before."""
     found: list[Path] = []
@@ -87,9 +84,6 @@ def test_every_suite_of_the_page_about_suites_loads_and_plans(tmp_path: Path) ->
     assert (scaling.systems, scaling.baseline, scaling.margin) == (("plain", "pinned"), "plain", 0.02)
     assert len(scaling.trials) == 2 * 2 * 2 * 3
     assert scaling.expectations["resnet50"][0].written == ">= 10 images/s"
-
-
-# Commands ------------------------------------------------------------------------------------------------
 
 
 def test_every_block_of_commands_is_run_by_a_test_here() -> None:
@@ -180,9 +174,6 @@ def test_the_first_commands_lead_to_a_finished_run(text: str, tmp_path: Path) ->
             }
             YAML().dump(said, suite)
     assert run("assay show my-suite", tmp_path) == 0
-
-
-# The tutorial --------------------------------------------------------------------------------------------
 
 
 def steps(text: str) -> list[tuple[str, str]]:

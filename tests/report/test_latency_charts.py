@@ -83,9 +83,6 @@ def test_latency_has_a_curve_over_percentiles_for_each_setting(drawn: dict[str, 
     json.dumps(first.spec, allow_nan=False)
 
 
-# Load on LLM servers -------------------------------------------------------------------------------------
-
-
 def under_load(scenario: str, swept: dict[str, float], **facts: Scalar) -> Result:
     """A run of llm-serving that held what it was sent, at a time to first token that grows with it."""
     [(_, load)] = swept.items()

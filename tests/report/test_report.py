@@ -85,9 +85,6 @@ def plain(renderable: object, width: int = 80) -> str:
     return captured.get()
 
 
-# Figures and sentences -----------------------------------------------------------------------------------
-
-
 def test_figures_of_one_column_share_prefix_and_decimals() -> None:
     assert figures.column([9.213e10, 1.31e11], "FLOP/s") == ("GFLOP/s", ["92.13", "131.00"])
     assert figures.column([0.00421, 0.00518], "s") == ("ms", ["4.210", "5.180"])
@@ -188,9 +185,6 @@ def test_a_ratio_that_does_not_exist_is_not_a_number() -> None:
     assert figures.ratio(Estimate(float("nan"), None, None, 2, "")) == "no ratio"
 
 
-# Contents ------------------------------------------------------------------------------------------------
-
-
 def test_a_report_with_no_runs_is_an_error_not_a_zero() -> None:
     with pytest.raises(InputError, match="a report needs runs"):
         gather({}, made_results.metrics)
@@ -287,9 +281,6 @@ def test_the_gravest_doubt_stands_first_on_the_page() -> None:
     assert '<span class="severity note">note</span>' in html
 
 
-# Terminal ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [80, 60, 200])
 def test_the_tables_stay_within_the_terminal(width: int) -> None:
     found = made()
@@ -371,9 +362,6 @@ def test_each_pair_of_sides_has_one_table_whatever_the_order() -> None:
 def test_nothing_to_compare_is_said() -> None:
     assert "Nothing to compare" in plain(terminal.verdicts([]))
     assert "No scaling to show" in plain(terminal.scaling([]))
-
-
-# The page ------------------------------------------------------------------------------------------------
 
 
 def with_everything() -> Contents:
@@ -527,9 +515,6 @@ def test_a_report_of_a_thousand_runs_takes_under_five_seconds_and_three_megabyte
     assert len(html.encode()) < 3_000_000
 
 
-# Markdown ------------------------------------------------------------------------------------------------
-
-
 def test_markdown_leads_with_the_answers_and_ends_with_how_to_reproduce() -> None:
     said = markdown.text(with_everything())
     order = [
@@ -553,9 +538,6 @@ def test_a_fence_is_longer_than_any_in_the_file_it_holds() -> None:
     found = with_everything()
     recipe = replace(found.recipes[0], files={"suite.yaml": "a: |\n  ```\n  x\n"})
     assert "````yaml\na: |\n  ```" in markdown.text(replace(found, recipes=(recipe,)))
-
-
-# The command ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -643,9 +625,6 @@ def test_a_margin_that_is_no_share_is_refused(runs_dir: Path) -> None:
 def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> None:
     code, said = invoke("quickstart", "--runs", str(runs_dir), "-o", "-", "--json")
     assert (code, said) == (2, "")
-
-
-# How many runs would decide ------------------------------------------------------------------------------
 
 
 def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:

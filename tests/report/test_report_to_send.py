@@ -83,9 +83,6 @@ def test_an_invalid_figure_outweighs_every_verdict() -> None:
     assert code in advice.sentence
 
 
-# Cost ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["2.5", "2.5 EUR", "EUR/node-hour", "-1 EUR/node-hour", "0 EUR/node-hour"])
 def test_a_price_without_currency_or_what_it_is_for_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="EUR/accelerator-hour"):
@@ -127,9 +124,6 @@ def test_cost_is_shown_where_a_price_is_stated_and_nowhere_else() -> None:
     }
 
 
-# Names -----------------------------------------------------------------------------------------------------
-
-
 def test_machines_keep_a_number_each_and_people_none() -> None:
     names = Pseudonyms(
         {"gpu07.example.org": "host-1", "gpu07": "host-1", "gpu08": "host-2"}, ("1b2c-3d",), ("alice",)
@@ -147,8 +141,6 @@ def test_what_machines_are_called_is_read_from_the_runs_and_their_commands() -> 
     assert found.users == ("bob",)
     assert "bare-metal" not in found.hosts
 
-
-# A run's page, as a user makes it ---------------------------------------------------------------------------
 
 SCRIPT = """\
 import random

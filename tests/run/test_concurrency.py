@@ -105,9 +105,6 @@ def test_where_one_fails_none_is_begun_any_more_and_the_error_comes_out() -> Non
     assert sorted(done) == ["cd", "ef"], "those that ran beside it end, the others are never begun"
 
 
-# With a session, on this machine -------------------------------------------------------------------------
-
-
 NODES = ("a", "b", "c", "d")
 
 

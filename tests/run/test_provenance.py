@@ -47,9 +47,6 @@ def tree(root: Path, **files: str) -> FileTree:
     return FileTree(str(root))
 
 
-# The probe on this machine -------------------------------------------------------------------------------
-
-
 def test_the_probe_prints_one_line_that_parses_without_anything_refused(tmp_path: Path) -> None:
     text = run_probe(tmp_path)
     assert text.count("\n") == 1
@@ -153,9 +150,6 @@ def test_a_section_that_breaks_off_keeps_what_it_found_and_says_why() -> None:
     facts: dict[str, object] = {}
     assert probe.gather(section, facts) == "Input/output error"
     assert facts == {"first": 1}
-
-
-# The probe on machines made of files ---------------------------------------------------------------------
 
 
 def test_what_is_not_there_is_absent_and_not_a_default(tmp_path: Path) -> None:
@@ -417,8 +411,6 @@ def test_facts_that_an_older_probe_did_not_report_yet_are_no_difference() -> Non
     assert "libc" in {fact.name for fact in provenance.side_by_side([new], [new])}
 
 
-# GPUs, through a library that answers as NVML does -------------------------------------------------------
-
 FAKE_NVML = r"""
 #include <string.h>
 #include <unistd.h>
@@ -526,9 +518,6 @@ def test_a_driver_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:
     assert done.stdout == "['nvml: no answer within 0.2 s'] {}\n"
 
 
-# Reading what the probe printed --------------------------------------------------------------------------
-
-
 def line(**facts: object) -> str:
     return probe.MARK + json.dumps({"probe.version": 1, **facts}) + "\n"
 
@@ -595,9 +584,6 @@ def test_no_json_makes_parsing_fail_and_what_it_gives_can_be_kept(value: object)
 def test_facts_known_only_here_are_added_to_every_node() -> None:
     parsed = provenance.parse([line(host="a"), "nothing"], also={"suite.git_commit": "abc"})
     assert [node["suite.git_commit"] for node in parsed.nodes] == ["abc", "abc"]
-
-
-# Setting side by side ------------------------------------------------------------------------------------
 
 
 def side(*nodes: dict[str, object]) -> list[Provenance]:

@@ -292,9 +292,6 @@ def test_a_mark_stays_wherever_it_is(around: str, mark: str) -> None:
         assert redact.secrets_in_text(wanted) == []
 
 
-# By value --------------------------------------------------------------------------------------------------
-
-
 def test_a_value_that_the_files_name_is_hidden_in_every_other_text() -> None:
     redact.learn({"env": {"DATABASE_URL": "postgres://u:Tr0ub4dor&3@db/x", "API_KEY": "quo\"te's-1"}})
     assert redact.text("failed for u with Tr0ub4dor&3 at db") == f"failed for u with {REDACTED} at db"
@@ -331,8 +328,6 @@ def test_lines_of_a_known_file_that_any_file_may_have_stay() -> None:
     redact.learn_values([f"{kept}client-key-data: {of(40)}\n"])
     assert redact.text(f"{kept}kind: ConfigMap\n") == f"{kept}kind: ConfigMap\n"
 
-
-# Names and values in pairs, text in text, options of programs ----------------------------------------------
 
 PLANTED = "hunter2xyz"
 KEY_OF_WANDB = "0f1e2d3c4b5a69788796a5b4c3d2e1f001234567"

@@ -111,9 +111,6 @@ def _nothing_left_behind(site: Site) -> Iterator[None]:
     assert not any(left.values()), left
 
 
-# To the end ----------------------------------------------------------------------------------------------
-
-
 def test_every_trial_of_a_suite_becomes_a_result_with_log_and_provenance(site: Site) -> None:
     completed = site.run(site.suite())
     assert not completed.failures
@@ -163,9 +160,6 @@ def test_what_a_program_was_to_write_is_kept_and_its_absence_is_a_failure(site: 
     assert {p.name: p.read_bytes() for p in outputs.iterdir()} == {"model.bin": b"weights"}
     missing = site.run(site.suite(QUICK, {"outputs": ["model.bin"]}, repeats=1))
     assert missing.failures[0].run.cause == "model.bin: the job should have written this file, but did not"
-
-
-# Failures ------------------------------------------------------------------------------------------------
 
 
 def test_a_failed_trial_is_reported_with_rank_exit_code_and_last_lines_and_the_suite_goes_on(
@@ -276,9 +270,6 @@ def test_what_can_not_run_is_said_before_anything_runs(site: Site) -> None:
     with pytest.raises(InputError, match="nodes"):
         site.run(site.suite(shapes=["1x1", "2x1x2"]))
     assert not site.runs.exists()
-
-
-# Going on ------------------------------------------------------------------------------------------------
 
 
 def test_a_finished_session_is_followed_by_a_new_one(site: Site) -> None:
@@ -503,8 +494,6 @@ def test_a_script_that_was_edited_after_a_kill_is_never_mixed_with_its_former_ve
     assert site.run().session.id == first.id
 
 
-# Repeating what failed -----------------------------------------------------------------------------------
-
 # fails in its second block until the file is there
 FIXABLE = (
     "import os, sys, time; print('v', 1, flush=True)\n"
@@ -593,9 +582,6 @@ def test_nothing_can_be_repeated_of_another_plan(site: Site) -> None:
         site.run(site.suite(repeats=2), failed=True)
 
 
-# The disk ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
@@ -624,9 +610,6 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_corrupt_or_left_running(
         assert session.plan()
         for attempt in session.attempts():
             assert attempt.run().token
-
-
-# What to do about a trial --------------------------------------------------------------------------------
 
 
 def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
@@ -695,9 +678,6 @@ def test_a_stop_between_two_trials_leaves_the_rest_for_later(site: Site) -> None
     assert [a.run().state for a in site.attempts()] == [RunState.FINISHED]
     assert not site.run().failures
     assert len(site.attempts()) == 2
-
-
-# The index -----------------------------------------------------------------------------------------------
 
 
 def test_the_index_follows_the_run_directories(site: Site) -> None:

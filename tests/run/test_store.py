@@ -57,9 +57,6 @@ def in_other_process(code: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-# Writing -------------------------------------------------------------------------------------------------
-
-
 def test_what_was_put_in_comes_out_the_same(root: Path) -> None:
     _, results = quickstart()
     store.update(root, results)
@@ -176,9 +173,6 @@ def test_a_directory_that_can_not_be_made_is_a_clear_error(tmp_path: Path) -> No
         store.update(tmp_path / "file" / "runs", side([1.0]))
 
 
-# Several processes ---------------------------------------------------------------------------------------
-
-
 def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new(root: Path) -> None:
     store.update(root, side([1.0]))
     count = "SELECT count(*) FROM runs"
@@ -264,8 +258,6 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_index(root: Path, seed: in
     assert store.update(root, [result(2.0, block=2)]).rebuilt == ""
     assert len(store.known(root)) in (2, 4002)
 
-
-# References ----------------------------------------------------------------------------------------------
 
 OLD, NEW = "2026-03-01T100000Z", "2026-03-02T100000Z"
 
@@ -371,9 +363,6 @@ def test_a_name_of_no_runs_is_unknown_even_if_a_directory_here_has_it(
 def test_reading_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="assay index"):
         store.find(tmp_path, "suite")
-
-
-# The commands --------------------------------------------------------------------------------------------
 
 
 def test_list_shows_what_compare_takes(sessions: Path) -> None:

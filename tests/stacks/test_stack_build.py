@@ -45,9 +45,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "Containerfile"
 
 
-# On a cluster --------------------------------------------------------------------------------------------
-
-
 @cache
 def openshift_definitions() -> dict[str, Any]:
     """OpenShift's own schemas, which refuse fields that they don't know."""
@@ -161,9 +158,6 @@ def test_a_build_on_a_cluster_requests_what_is_wanted(file: Path) -> None:
         job_of(file, requests={"cpu": "4"}, limits={"cpu": "2"})
 
 
-# What is refused -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -222,9 +216,6 @@ def test_a_build_argument_with_a_credential_is_refused(file: Path) -> None:
     assert "s3cret-pass" not in str(refused.value)
 
 
-# What is tested is what is named --------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is first on PATH."""
@@ -266,9 +257,6 @@ def test_layers_from_another_build_stay_when_a_step_fails(file: Path, bin_folder
     with pytest.raises(HostError, match="podman can't build"):
         build_stack(file, tag="lab/stack:1")
     assert calls(podman, "rmi") == []
-
-
-# For real ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -118,9 +118,6 @@ def test_any_user_serves_ssh_so_that_mpirun_starts_ranks(image: str) -> None:
     ]
 
 
-# On a cluster --------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def namespace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A namespace that admits only restricted pods, and the image, which every node has."""

@@ -202,8 +202,6 @@ def test_libraries_of_a_wheel_make_no_stacks_of_their_own() -> None:
     assert the_prediction(nccl).correlation == the_prediction(found).correlation
 
 
-# On the command line ---------------------------------------------------------------------------------------
-
 SPEEDS = {
     "1.0": 1.0,
     "1.1": 0.94,

@@ -96,9 +96,6 @@ def system(namespace: str, **options: Any) -> KubernetesSystem:
     )
 
 
-# What only a cluster of processes on this machine lets one do --------------------------------------------
-
-
 def _process(part: str) -> Path:
     """Where the cluster beside the kubeconfig keeps a part's process id. Skips where it is elsewhere."""
     note = Path(os.environ["KUBECONFIG"]).parent / part

@@ -199,9 +199,6 @@ def _place(job: Job, state: State) -> None:
     job |= {"stat": "RUN", "hosts": ready[:wanted], "pend_reason": ""}
 
 
-# A running job -------------------------------------------------------------------------------------------
-
-
 def sbatchd(cluster: Cluster, job_id: int) -> None:
     """Run a job to its end."""
     job = cluster.read()["jobs"][str(job_id)]
@@ -289,9 +286,6 @@ def blaunch(cluster: Cluster, words: list[str]) -> int:
         signal.signal(number, lambda number, _frame: task.poll() is None and task.send_signal(number))
     code = task.wait()
     return code if code >= 0 else 128 - code
-
-
-# Commands ------------------------------------------------------------------------------------------------
 
 
 def bsub(cluster: Cluster, words: list[str]) -> int:

@@ -197,7 +197,9 @@ def test_a_form_needs_its_own_word_and_a_page_of_this_site(site: ServedSite) -> 
     assert ("start", "requested") in done
     assert ("start", "done") in done
     assert TOKENS["alice"] not in (site.runs / ".queue" / "audit.jsonl").read_text()
-    assert "quick/" in site.ask(f"/queue/{name}", Cookie=cookie).text
+    page = site.ask(f"/queue/{name}", Cookie=cookie).text
+    assert "quick/" in page
+    assert "Repeat what failed" not in page, "nothing did"
     assert "start" in site.ask("/audit", Cookie=cookie).text
 
 

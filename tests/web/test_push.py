@@ -81,6 +81,11 @@ def test_a_pushed_session_is_the_same_there_and_is_sent_once(site: ServedSite, p
     assert one["bytes"] > 0
     [again] = json.loads(push(site, place, "first/1").output)["sessions"]
     assert (again["added"], again["bytes"]) == (False, 0)
+    lines = [json.loads(line) for line in (site.runs / ".queue" / "audit.jsonl").read_text().splitlines()]
+    assert {(line["what"], line["session"]) for line in lines} == {
+        ("push", "first/1"),
+        ("push complete", "first/1"),
+    }
     here = CliRunner().invoke(assay, ["compare", "first", "--json", "--runs", str(place / "here")])
     there = site.ask("/api/v1/compare?a=first", who="bob")
     assert there.json == json.loads(here.output)

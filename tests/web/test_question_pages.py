@@ -140,6 +140,7 @@ def test_the_page_of_a_stack_is_linked_and_shows_its_packages_and_figures(site: 
 
 def test_every_link_of_the_documentation_leads_to_a_page(site: Served) -> None:
     start = site.ask("/docs").text
+    assert "<title>Documentation – Assay</title>" in start
     assert ("Written by" in start, ">Commands</a>" in start) == (False, True)
     assert "<h1>Commands</h1>" in site.ask("/docs/reference/commands.md").text
     links = {link.partition("#")[0] for link in re.findall(r'href="(/docs/[^"]+)"', start)}

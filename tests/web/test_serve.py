@@ -81,6 +81,7 @@ def test_the_verdict_of_an_address_is_the_one_that_the_command_prints(served: Ho
         ("/live", 200, "Nothing is running"),
         ("/api", 200, "/api/v1/compare"),
         ("/compare?a=tabel", 422, "did you mean table"),
+        ("/compare?a=tabel", 422, 'The list of <a href="/runs">runs</a>'),
         ("/runs?sort=nothing", 422, "expected created_at"),
         ("/runs?number=0", 400, "number"),
         ("/sessions/none/1", 404, "no session none/1"),

@@ -29,9 +29,6 @@ def _program() -> None:
     require("iperf3", shutil.which("iperf3") is not None, "install iperf3")
 
 
-# Two ends on this machine --------------------------------------------------------------------------------
-
-
 def unpack(directory: Path, patience_s: float | None = None, **given: Any) -> list[str]:
     """The task's files there, and its command; less patient than they are where that is said."""
     task = IPERF3.task(Iperf3Params(**{**QUICK, **given}), Shape(2, 1), 1)
@@ -158,8 +155,6 @@ def stranger(port: int) -> socket.socket:
             assert time.monotonic() < patience
             time.sleep(0.05)
 
-
-# Ends that don't answer ----------------------------------------------------------------------------------
 
 SILENT = "#!/bin/sh\nexec sleep 60\n"
 HANGING = f"""#!{sys.executable}

@@ -44,9 +44,6 @@ def write_ports(tree: Path, **states: str) -> Path:
     return tree
 
 
-# Ports ---------------------------------------------------------------------------------------------------
-
-
 def test_ports_are_read_with_state_link_layer_and_rate(tmp_path: Path) -> None:
     write_ports(tmp_path, mlx5_0="4: ACTIVE", mlx5_1="1: DOWN")
     assert perftest.ports(tmp_path / "infiniband") == [UP, ("mlx5_1:1", "DOWN", *UP[2:])]
@@ -80,9 +77,6 @@ def test_ends_of_another_rate_are_both_told() -> None:
     assert usable == {"mlx5_0:1": "InfiniBand, 200 Gb/sec (4X HDR) and InfiniBand, 100 Gb/sec (4X EDR)"}
 
 
-# What is asked for ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "wrong", [{"directions": ["both"]}, {"queue_pairs": 4}], ids=["both directions", "queue pairs"]
 )
@@ -101,9 +95,6 @@ def test_a_shape_without_two_ends_is_refused(shape: Shape) -> None:
 def test_the_first_metric_is_what_every_version_prints() -> None:
     assert PERFTEST.reader.metrics(PerftestParams())[0].name == "bandwidth"
     assert PERFTEST.reader.metrics(PerftestParams(program="ib_read_lat"))[0].name == "latency_median"
-
-
-# Two ends on this machine --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -250,9 +241,6 @@ def test_a_warning_about_the_clock_is_a_fact(directory: Path) -> None:
     stand_in(directory, "ib_send_lat", output=LATENCY)
     reading, _ = run(directory, program="ib_send_lat", devices=["mlx5_0"])
     assert reading.facts["cpu_clock_warning"] is True
-
-
-# Through the whole of `assay run` ------------------------------------------------------------------------
 
 
 def assay_run(directory: Path, params: Mapping[str, Any]) -> dict[str, Any]:

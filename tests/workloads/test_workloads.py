@@ -53,9 +53,6 @@ def rate(value: object = 5.0, unit: str = "B/s", **labels: object) -> tuple[str,
     return "rate", value, {"unit": unit, "labels": labels}
 
 
-# Logs of our own programs --------------------------------------------------------------------------------
-
-
 def test_a_measurement_knows_its_value_unit_labels_file_and_line(tmp_path: Path) -> None:
     reading = read(tmp_path, ["noise", *whole(rate(7.5, size=8))])
     (found,) = reading.measurements
@@ -216,9 +213,6 @@ def test_metadata_of_any_kind_is_no_reason_to_raise(
     assert from_json(Reading, to_json(reading)) == reading
 
 
-# What every workload promises ----------------------------------------------------------------------------
-
-
 def params_of(name: str, **given_params: Any) -> Any:
     """Its defaults, or its example where it has no defaults for all."""
     model = WORKLOADS[name].params
@@ -325,9 +319,6 @@ def test_flops_of_a_resnet50_image_are_the_published_ones_and_grow_with_its_area
     assert flops(params_of("resnet50", image_size=112)) == pytest.approx(24.3e9 / 4)
 
 
-# digits --------------------------------------------------------------------------------------------------
-
-
 def training(tmp_path: Path, status: str | None, *figures: str) -> Reading:
     units = {
         "time_to_train": "s",
@@ -373,8 +364,6 @@ def test_a_success_without_its_time_is_a_problem(tmp_path: Path) -> None:
 def test_a_training_without_run_stop_is_unfinished(tmp_path: Path) -> None:
     assert "not reached: unfinished" in training(tmp_path, None, "time_per_epoch", "throughput").problems[0]
 
-
-# command -------------------------------------------------------------------------------------------------
 
 IMAGES = {"pattern": r"step (?P<step>\d+): (?P<value>\S+) images/s", "unit": "images/s", "better": "higher"}
 

@@ -169,9 +169,6 @@ def _directed(step: LevelShift, better: Better | None) -> LevelShift:
     return step if better is None else replace(step, better=(step.ratio.value > 1) == (better == "higher"))
 
 
-# Steps ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Split:
     """Steps in a series of logarithms; `spread` and `reason` as in `History`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -142,7 +143,7 @@ def metric_names(*, runs: str | PathLike[str] | None = None) -> Sequence[str]:
 
 
 def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> None:
-    """Take what changed since the index was made into it, and log differences.
+    """Take what changed since the index was made into it, and log what is wrong with it.
 
     whole  look at every run; else only at sessions that are new, have not ended or got a new trial, which
            takes a hundredth of the time
@@ -160,7 +161,7 @@ def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> N
     def concerned(session: str) -> bool:
         return not has_ended.get(session, False) or _changed_since(directory / session, made_at)
 
-    bring_up_to_date(directory, concerned)
+    bring_up_to_date(directory, concerned, level=logging.DEBUG)  # asked all the time, runs always change
 
 
 def _changed_since(session: Path, at: float) -> bool:

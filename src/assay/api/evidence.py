@@ -102,10 +102,11 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     bring_up_to_date(runs_dir, concerned)
 
 
-def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
+def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool], *, level: int = logging.INFO) -> None:
     """Make sure that the index matches the directories of these sessions, and log differences.
 
     concerned  whether a session matters, by `suite/session`
+    level      of the message that runs have changed
 
     Raises InputError for runs that no file describes.
     """
@@ -114,7 +115,7 @@ def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
 
     warn_of_lost_files(runs_dir, concerned)
     changed = outdated(runs_dir, concerned, read.is_current)
-    problems = _taken_in(runs_dir, changed)
+    problems = _taken_in(runs_dir, changed, level)
     if problems is None:
         return
     unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
@@ -148,14 +149,14 @@ def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
     return problems is not None
 
 
-def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | None:
+def _taken_in(runs_dir: Path, changed: Sequence[str], level: int = logging.INFO) -> Sequence[Problem] | None:
     """What can't be read of changed runs; None if none changed, or the index can't be written."""
     if not changed:
         return None
     from assay.run.index import update_index
 
     what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
-    _log.info("%s changed since the index was made; reading what changed", what)
+    _log.log(level, "%s changed since the index was made; reading what changed", what)
     try:
         return update_index(runs_dir, {run.rpartition("/")[0] for run in changed})
     except (HostError, BusyError) as error:

@@ -61,6 +61,20 @@ def enqueue(request: QueueRequest, *, runs: str | PathLike[str] | None = None) -
     return directory.one(name)
 
 
+def failed_trials(found: QueuedRun, *, runs: str | PathLike[str] | None = None) -> int:
+    """How many trials of what a run of the queue made have failed: those that can be repeated.
+
+    Raises InputError if one of them can't be read.
+    """
+    from assay.records import RunState
+    from assay.rundir.session import Session
+
+    if not found.session:
+        return 0
+    attempts = Session(runs_directory(runs) / found.session).last_attempts().values()
+    return sum(attempt.run().state is RunState.FAILED for attempt in attempts)
+
+
 def stop_queued(name: str, by: str, *, runs: str | PathLike[str] | None = None) -> QueuedRun:
     """Stop a run of the queue, or keep it from starting, like `assay queue stop`.
 
@@ -170,9 +184,6 @@ def suite_in(place: Path, name: str) -> tuple[Path, bool]:
     if name not in known:
         raise InputError(f"there is no suite {name!r} here; {suggestion(name, known)}")
     return (place / name).resolve(), known[name]
-
-
-# One run ------------------------------------------------------------------------------------------------
 
 
 def _checked(request: QueueRequest, runs_dir: Path) -> None:

@@ -161,9 +161,6 @@ def idleness(*, for_: str | float = 2.0) -> NodeIdleness:
         raise InputError(str(error)) from None
 
 
-# Length --------------------------------------------------------------------------------------------------
-
-
 def _long_trials(request: ScheduleRequest, longest_s: float) -> list[str]:
     """What is unknown about the length. Raises InputError for a trial or a session that is too long."""
     planned, name = request.plan, request.system.name
@@ -188,9 +185,6 @@ def _long_trials(request: ScheduleRequest, longest_s: float) -> list[str]:
         f"How long {', '.join(unknown)} takes is unknown: run the suite once and print this again, so that "
         "its length is checked."
     ]
-
-
-# Forms ---------------------------------------------------------------------------------------------------
 
 
 def run_arguments(request: ScheduleRequest, suite: str, systems: str | None, runs: str) -> list[str]:

@@ -212,9 +212,6 @@ def _interpreter(wanted: str | None) -> Interpreter:
         ) from error
 
 
-# By date ------------------------------------------------------------------------------------------------
-
-
 def _dates(
     request: BisectRequest, sources: WheelSources, workshop: Workshop, say: Callable[[str], None]
 ) -> RowLine:

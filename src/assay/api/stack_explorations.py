@@ -173,8 +173,6 @@ class _Exploration:
             self.builder.remove_all()
         return self._result(ended)
 
-    # What there is to explore ---------------------------------------------------------------------------
-
     def _space(self) -> Space:
         """The space, found once and kept: an index that grows must not change a running exploration."""
         from assay.records import digest_of
@@ -199,8 +197,6 @@ class _Exploration:
             begun = next(self.journal.of("begun"))
         found = [Dimension(kind, name, tuple(values)) for kind, name, values in begun["dimensions"]]
         return space_of(found, begun["incumbent"])
-
-    # One batch ------------------------------------------------------------------------------------------
 
     def _batch(self, number: int) -> Ended | None:
         """Propose, build, measure until all are decided or dropped; why there is no such batch, if so."""
@@ -258,8 +254,6 @@ class _Exploration:
         self.candidates[name] = ExploredStack(name, choice, choice.differs(self.space.incumbent))
         return name
 
-    # Building -------------------------------------------------------------------------------------------
-
     def _make(self, name: str, left: int) -> bool:
         """Whether the candidate can be measured; it is built then.
 
@@ -286,8 +280,6 @@ class _Exploration:
         """Whether more trials of it will run."""
         last = [line for line in self.journal.of("rung") if name in line["ran"]]
         return not last or name in last[-1]["kept"]
-
-    # Measuring ------------------------------------------------------------------------------------------
 
     def _rungs(self, batch: int, names: Sequence[str]) -> None:
         """Blocks for all, then for the better half, and so on, until the last look or until none is left."""
@@ -337,8 +329,6 @@ class _Exploration:
         if not self.keep:
             in_use = [n for n in self.candidates if n not in names and self._is_needed(n)]
             self.builder.remove(names, in_use=(INCUMBENT, *in_use))
-
-    # The answer -----------------------------------------------------------------------------------------
 
     def _result(self, ended: Ended) -> ExplorationResult:
         from dataclasses import replace

@@ -76,9 +76,6 @@ def _write_report(found: Sequence[AnnotatedHistory], file: Path) -> None:
     click.echo(f"Report: {file}", err=True)
 
 
-# Text ----------------------------------------------------------------------------------------------------
-
-
 def _lines(one: AnnotatedHistory) -> Iterator[str]:
     from assay.report import figures
     from assay.report.sentences import history as words

@@ -144,7 +144,8 @@ def advice(found: ExplorationResult) -> Iterator[str]:
         yield f"Use {best.name} ({changes}): {_gain(best)}."
         yield f"Lock: {best.lock}"
     tried = f"{len(found.candidates)} of {found.possible - 1} possible stacks tried"
-    yield f"{tried} in {human_seconds(found.spent_s)}; {found.ended}. Incumbent: {found.incumbent}"
+    ended = "as many as --max-stacks allows" if found.ended == "most stacks" else found.ended
+    yield f"{tried} in {human_seconds(found.spent_s)}; {ended}. Incumbent: {found.incumbent}"
 
 
 def reservations(found: ExplorationResult) -> Iterator[str]:

@@ -55,7 +55,9 @@ def command(bundle: Path, runs_dir: Path, as_json: bool) -> None:
         )
     else:
         by = f"{made.name} ({made.key})" if made.name else made.key
-        click.echo(f"{counted(made.observations, 'observation')} of {by}, {made.added} of them new.")
+        click.echo(
+            f"{counted(made.observations, 'observation')} of {by}, {made.added or 'none'} of them new."
+        )
         for one in conflicts:
             click.echo(f"! conflict in session {one['session']}, stack {one['stack'][:8]}:")
             click.echo(f"    kept   {one['kept']}")

@@ -183,9 +183,6 @@ def _margin(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--margin") from None
 
 
-# Words ---------------------------------------------------------------------------------------------------
-
-
 def _show(found: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
     from rich.console import Console

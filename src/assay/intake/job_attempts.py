@@ -128,9 +128,6 @@ def _seconds(text: str, name: str) -> float | None:
     return value
 
 
-# Slurm ---------------------------------------------------------------------------------------------------
-
-
 def from_sacct(path: Path, until: float) -> list[JobAttempt]:
     """Attempts from `sacct -D --json`: every start of every job, also those that were requeued.
 
@@ -240,9 +237,6 @@ def _ranges(name: str) -> Iterator[str]:
         for number in range(int(first), int(last or first) + 1):
             for end in _ranges(tail):
                 yield f"{head}{number:0{len(first)}d}{end}"
-
-
-# Runs ----------------------------------------------------------------------------------------------------
 
 
 def from_runs(

@@ -155,9 +155,6 @@ def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
     return most_runs("") == 1 < most_runs(column)
 
 
-# A session -----------------------------------------------------------------------------------------------
-
-
 def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> ImportResult:
     """The session, created, or completed if an import was killed halfway."""
     content = sheet.content(rows)

@@ -70,9 +70,6 @@ class LostTrackError(InputError):
         self.offset = offset
 
 
-# The sender ---------------------------------------------------------------------------------------------
-
-
 def manifest_of(session: Session) -> PushManifest:
     """What to announce of a session. Raises InputError if it can't be imported elsewhere."""
     content = run_directories.content_of(session)
@@ -105,9 +102,6 @@ def parts_of(session: Session, manifest: PushManifest, offset: int) -> Iterator[
             raise InputError(f"{session.path / file.name}: it became shorter meanwhile; push again")
     if waiting:
         yield bytes(waiting)
-
-
-# The receiver -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -149,6 +143,22 @@ def announce(text: bytes, root: Path) -> PushState:
     with writing(content):
         content.touch()
     return PushState(name, content.stat().st_size, present=False)
+
+
+def announced_session(text: bytes) -> str:
+    """The session that a manifest names; "" if this is no manifest."""
+    try:
+        return _checked(text).session
+    except InputError:
+        return ""
+
+
+def received_session(name: str, root: Path) -> str:
+    """The session that an upload is of; "" if it was not announced, or was completed already."""
+    try:
+        return _manifest(_place(name, root)).session
+    except InputError:
+        return ""
 
 
 def receive(name: str, offset: int, part: bytes, root: Path) -> int:

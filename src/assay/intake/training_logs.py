@@ -95,9 +95,6 @@ def _refuse_a_suites_name(asked: TrainingLogsRequest) -> None:
         )
 
 
-# What each file is ---------------------------------------------------------------------------------------
-
-
 def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, ...]]:
     """The sets; systems of one name are renamed after their folders if several have the same benchmark.
 
@@ -228,9 +225,6 @@ def _contradictions(of_set: ResultSet, trainings: Sequence[TrainingRun]) -> Iter
 
 def _is_software(name: str) -> bool:
     return name.startswith("software.") or name in ("framework", "operating_system")
-
-
-# Its session ---------------------------------------------------------------------------------------------
 
 
 def _create(logs: Sequence[_Log], asked: TrainingLogsRequest, content: str) -> Session:

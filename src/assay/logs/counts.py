@@ -29,9 +29,6 @@ GPT3_TOKENS_PER_SAMPLE: Final = 2048  # of the reference model: each sample is o
 LIKE_THE_DATA_SET: Final = 0.05  # implementations omit the last batch or the longest samples
 
 
-# epoch_num -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class EpochUnit:
     """What `epoch_num` counts in the rounds from `first` to `last`.
@@ -114,9 +111,6 @@ def counts_from_before(benchmark: str | None, round_: str | None, submitter: str
     if (benchmark, number(round_), submitter) not in _FROM_BEFORE:
         return ""
     return f"epoch_num counts from before run_start in {submitter}'s {benchmark} of {round_}: length unknown"
-
-
-# train_samples -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -227,8 +221,6 @@ def data_set(benchmark: str | None, round_: str | None) -> DataSet | None:
         return None
     return next((e for e in _DATA_SETS if e.benchmark == benchmark and e.first <= at <= e.last), None)
 
-
-# throughput ----------------------------------------------------------------------------------------------
 
 _OF_ONE: Final = (("ssd", (2, 0), (4, 1)),)
 

@@ -236,9 +236,6 @@ def _notes(log: TrainingLog) -> list[str]:
     return notes
 
 
-# What success claims --------------------------------------------------------------------------------------
-
-
 def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tuple[bool | None, str]:
     """Whether the last evaluation reached the round's target, and why not, or why that is unknown."""
     of = f"{benchmark or 'an unknown benchmark'} in {round_ or 'an unknown round'}"

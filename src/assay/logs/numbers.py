@@ -254,9 +254,6 @@ def _scalar(text: str) -> Scalar:
     return text
 
 
-# Rows together -------------------------------------------------------------------------------------------
-
-
 def _together(rows: Sequence[SheetRow], where: str) -> list[Problem]:
     """What only several rows show: the same figure twice, units or directions that contradict each other."""
     return sorted(

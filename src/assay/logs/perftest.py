@@ -177,9 +177,6 @@ def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
         yield _Row(cells, "", begin)
 
 
-# Of one row ----------------------------------------------------------------------------------------------
-
-
 def _figures(row: _Row) -> Iterator[LogFigure]:
     """All figures of a row; empty if it is torn."""
     size = number(row.text("bytes"))

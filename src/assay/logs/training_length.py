@@ -126,9 +126,6 @@ def _filled_up(size: int, batch: int | None) -> int:
     return size if batch is None or batch > size else -(-size // batch) * batch
 
 
-# train_samples -------------------------------------------------------------------------------------------
-
-
 def _size(
     logged: LoggedSize, benchmark: str | None, round_: str | None, submitter: str | None
 ) -> tuple[int | None, tuple[str, ...]]:
@@ -154,9 +151,6 @@ def _size(
 def _counts_seen(benchmark: str | None, round_: str | None, submitter: str | None) -> bool:
     stated = stated_size(benchmark, round_, submitter)
     return stated is not None and stated.what == "samples seen"
-
-
-# epoch_num -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

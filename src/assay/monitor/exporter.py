@@ -163,9 +163,6 @@ class _Families:
         return iter(self._found.values())
 
 
-# What runs -----------------------------------------------------------------------------------------------
-
-
 def running_metrics(lives: Iterable[LiveRun]) -> Iterable[Family]:
     """Running trials: progress, ranks' figures, telemetry of nodes and GPUs."""
     found = _Families()
@@ -231,9 +228,6 @@ def _add_gpu(found: _Families, gpu: LiveGpu, labels: Mapping[str, str]) -> None:
 
 def _words(column: str) -> str:
     return column.removesuffix(COUNTER).replace("_", " ")
-
-
-# What is known -------------------------------------------------------------------------------------------
 
 
 def result_metrics(newest: NewestResults) -> Iterable[Family]:

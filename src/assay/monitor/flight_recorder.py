@@ -148,9 +148,6 @@ def _collectives(dump: Mapping[str, Any]) -> Iterator[Collective]:
         )
 
 
-# What they say -------------------------------------------------------------------------------------------
-
-
 def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
     """Who is missing, and who is slow. Pure."""
     groups = {one.group for own in dumps.values() for one in own}

@@ -183,9 +183,6 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
     )
 
 
-# Nodes and GPUs ------------------------------------------------------------------------------------------
-
-
 def _node(number: int, log: Path, at: float) -> LiveNode:
     telemetry = Telemetry()
     newest: dict[int | None, deque[TelemetrySample]] = {}
@@ -287,9 +284,6 @@ def _node_off(node: LiveNode) -> str:
     if others > 1 and speeds.get("cpu_pressure_seconds", 0) > FAR_SHARE:
         return f"other processes use {others:.1f} CPUs, and some wait"
     return ""
-
-
-# Ranks ---------------------------------------------------------------------------------------------------
 
 
 def _rank(number: int, log: Path, at: float) -> tuple[LiveRank, Steps]:

@@ -101,9 +101,6 @@ def _receive(connection: socket.socket, until: float, most_bytes: int, *, to_new
     return bytes(received)
 
 
-# The answer ----------------------------------------------------------------------------------------------
-
-
 def parse(text: bytes) -> list[RasCommunicator]:
     """The communicators in an answer. Raises ValueError if it is not one."""
     try:

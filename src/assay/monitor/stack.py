@@ -75,9 +75,6 @@ def stack(options: StackOptions) -> Iterator[MonitoringStack]:
         yield stack
 
 
-# Programs ------------------------------------------------------------------------------------------------
-
-
 def _programs(options: StackOptions) -> list[tuple[StackProgram, str]]:
     """What is on this machine, Prometheus first."""
     own, configuration = options.prometheus, options.alertmanager

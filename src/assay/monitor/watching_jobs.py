@@ -185,9 +185,6 @@ def modules() -> str:
     )
 
 
-# Where a job runs ----------------------------------------------------------------------------------------
-
-
 def of_slurm(job: str, period_s: float, python: str = PYTHON) -> list[SamplerCommand]:
     """A step of its own beside a running job of Slurm, with one task on each of its nodes.
 

@@ -103,9 +103,6 @@ def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launch
     return {system.name: launch.make(system.launcher, system.options, spool=spool) for system in chosen}
 
 
-# Its trials ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class SessionControl:
     """The surroundings of a running session: stop requests, progress, and how far to go."""

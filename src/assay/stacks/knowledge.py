@@ -95,9 +95,6 @@ def _up_to_date(runs_dir: Path, path: Path, progress: Progress | None) -> Knowle
         return _read(file)
 
 
-# Updating ------------------------------------------------------------------------------------------------
-
-
 def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
     wanted = {**_sessions(runs_dir), **recorded.stamps(runs_dir)}
     if _known(path) == wanted:
@@ -215,9 +212,6 @@ def _insert(
             one.log,
         ]
         file.execute(f"INSERT INTO observations VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-
-
-# Reading -------------------------------------------------------------------------------------------------
 
 
 def _read(file: DuckDBPyConnection) -> Knowledge:

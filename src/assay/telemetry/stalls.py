@@ -94,8 +94,6 @@ def _explained(stall: Stall, usual: _NodeStates, then: _NodeStates) -> Stall:
     return stall
 
 
-# What nodes did in some time -----------------------------------------------------------------------------
-
 _NodeStates = Mapping[int, Mapping[str, float]]
 
 _SHARES: Final = (  # cause, column of seconds waited, its words

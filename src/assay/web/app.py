@@ -177,9 +177,6 @@ def static(digest: str, name: str) -> Response[bytes]:  # noqa: ARG001
     return Response(content, media_type=f"{media_type}; charset=utf-8", headers=headers)
 
 
-# Errors ---------------------------------------------------------------------------------------------------
-
-
 def _assay_error(request: Request[Any, Any, Any], error: AssayError) -> Response[Any]:
     status = 422 if isinstance(error, InputError) else 503
     return _problem(request, status, str(error), {"Retry-After": "5"} if isinstance(error, BusyError) else {})

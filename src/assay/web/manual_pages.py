@@ -54,7 +54,7 @@ def _shown(name: str) -> Response[str]:
     return page(
         "manual.html",
         here="/docs",
-        title=title,
+        title="Documentation" if is_start else title,
         html=Markup(html),  # noqa: S704 - of our own documents, without HTML in them
         actions=[] if is_start else [("All pages", f"/docs/{START}#all-pages")],
         folders=_contents() if is_start else (),

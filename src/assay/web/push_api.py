@@ -8,7 +8,13 @@ from litestar import Response, Router, post, put
 from litestar.concurrency import sync_to_thread
 
 from assay.api.pushes import announce_push, complete_push, receive_push
-from assay.intake.pushed import LARGEST_MANIFEST_BYTES, LARGEST_PART_BYTES, LostTrackError
+from assay.intake.pushed import (
+    LARGEST_MANIFEST_BYTES,
+    LARGEST_PART_BYTES,
+    LostTrackError,
+    announced_session,
+    received_session,
+)
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.audit import Audit
 from assay.web.problems import ACTING_PROBLEMS
@@ -26,7 +32,8 @@ async def announce(request: AnyRequest, site: Site, audit: Audit) -> dict[str, A
     """The body is its manifest; the answer says where to continue."""
     who = entitled("push")
     text = await request.body()
-    state = await act(audit, request, who, "push", lambda: announce_push(text, runs=site.runs))
+    named = announced_session(text)
+    state = await act(audit, request, who, "push", lambda: announce_push(text, runs=site.runs), session=named)
     return {"id": state.id, "offset": state.offset, "present": state.present}
 
 
@@ -57,9 +64,10 @@ async def receive(request: AnyRequest, site: Site, name: str, at: int) -> Respon
 async def complete(request: AnyRequest, site: Site, audit: Audit, name: str) -> Response[dict[str, Any]]:
     """Everything is checked first; 409 with the offset if some is missing."""
     who = entitled("push")
+    named = received_session(name, site.runs)
     try:
         merged = await act(
-            audit, request, who, "push complete", lambda: complete_push(name, runs=site.runs), session=name
+            audit, request, who, "push complete", lambda: complete_push(name, runs=site.runs), session=named
         )
     except LostTrackError as error:
         return Response({"offset": error.offset}, status_code=409)

@@ -71,9 +71,6 @@ def throttling(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {} if cores is None else {"quota_cores": cores, **worst}
 
 
-# Counters ------------------------------------------------------------------------------------------------
-
-
 def job_use() -> dict[str, float]:
     """CPU time and major page faults of this process and of all children that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -166,9 +163,6 @@ def listed(text: str) -> set[int]:
     """The numbers in the kernel's notation of a set: `0-3,8`."""
     ranges = (part.partition("-") for part in text.split(",") if part)
     return {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
-
-
-# Groups --------------------------------------------------------------------------------------------------
 
 
 def groups_with_quota(tree: FileTree, groups: list[str]) -> Iterator[tuple[str, dict[str, float]]]:

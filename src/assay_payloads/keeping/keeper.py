@@ -240,9 +240,6 @@ def sampler(spec: Spec, env: dict[str, str], log: Path) -> ProcessSpec:
     return ProcessSpec(["the sampler"], env, os.sep, log, call=sample_node)
 
 
-# What ranks get ------------------------------------------------------------------------------------
-
-
 def rank_program(
     spec: Spec, env: dict[str, str], directory: Path, node: int, local: int, cores: list[list[int]] | None
 ) -> ProcessSpec:
@@ -315,9 +312,6 @@ def allowed_cores() -> float:
     """Cores that this process may use: its affinity, or its cgroup's quota if that is less."""
     quota, allowed = cgroups.cores(FileTree()), len(os.sched_getaffinity(0))
     return allowed if quota is None else min(allowed, quota)
-
-
-# Files ---------------------------------------------------------------------------------------------------
 
 
 def claim(directory: Path, token: str) -> bool:

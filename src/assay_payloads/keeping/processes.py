@@ -371,9 +371,6 @@ def descendants() -> dict[int, int]:
         below |= more
 
 
-# The kernel ----------------------------------------------------------------------------------------------
-
-
 def count_oom_kills() -> int:
     """Processes that the kernel killed for lack of memory since boot."""
     lines = (line.split() for line in FileTree().lines("/proc/vmstat"))

@@ -127,9 +127,6 @@ def say(stream: str, offset: int, data: bytes) -> None:
     out.flush()
 
 
-# Files that the job wrote --------------------------------------------------------------------------------
-
-
 def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
     """Name and path of each file that the job should keep; none, with a message, if they exceed the limit."""
     spec = read_json(directory / "spec.json") or read_json(directory.parent / "spec.json") or {}
@@ -182,9 +179,6 @@ def no_files(directory: Path, patterns: Sequence[str]) -> str:
         if kind:
             found.append(f"{name} is {kind}, but outputs must be regular files")
     return "; ".join(found)
-
-
-# The keeper ----------------------------------------------------------------------------------------------
 
 
 def keep(directory: Path, node_from: str | None) -> tuple[subprocess.Popen[bytes], int]:

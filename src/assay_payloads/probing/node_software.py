@@ -97,8 +97,6 @@ def version_file(text: str) -> dict[str, str]:
     return dict(re.findall(r"""^(\w+)\s*(?::[^=\n]*)?=\s*['"]([^'"]*)['"]""", text, re.MULTILINE))
 
 
-# Environment ---------------------------------------------------------------------------------------------
-
 STEERS_TRAINING = re.compile(
     r"(NCCL|RCCL|GLOO|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|DNNL|ONEDNN|TORCH|PYTORCH|CUDA|CUDNN|CUBLAS|NVIDIA)_.*"
     r"|(HIP|ROCR|HSA|UCX|FI|OMPI_MCA|XLA|MALLOC|HOROVOD)_.*"

@@ -26,9 +26,6 @@ class DivergedError(Exception):
     """A loss or the result of an evaluation is not finite."""
 
 
-# On one synthetic batch ----------------------------------------------------------------------------------
-
-
 def synthetic(benchmark: TrainingBenchmark) -> None:
     """Warm up, train in windows, print each window's figures, then the overall figures."""
     rank, options = benchmark.rank, benchmark.options
@@ -94,9 +91,6 @@ def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
     if broken is not None:
         raise DivergedError(f"loss is {broken}, not finite on some rank: training has diverged")
     return means
-
-
-# On the data alone ---------------------------------------------------------------------------------------
 
 
 def data_only(benchmark: TrainingBenchmark) -> None:

@@ -33,9 +33,6 @@ def verdict(a: Sequence[Result], b: Sequence[Result], **options: object) -> Comp
     return found[0]
 
 
-# The interval --------------------------------------------------------------------------------------------
-
-
 def test_the_unpaired_interval_is_that_of_scipys_welch_test_on_logarithms() -> None:
     a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5, 99.0]
     theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False).confidence_interval(0.95)
@@ -113,9 +110,6 @@ def test_blocks_of_several_shared_sessions_are_pairs_of_their_own_session() -> N
     assert found.smallest_visible < 0.02
 
 
-# What can't be decided -----------------------------------------------------------------------------------
-
-
 def test_one_run_a_side_is_undecided_without_an_interval_and_says_why() -> None:
     found = verdict(side([100.0]), side([50.0], system="b"))
     assert (found.verdict, found.ratio.low, found.ratio.high, found.method) == ("undecided", None, None, "")
@@ -179,9 +173,6 @@ def test_a_run_on_both_sides_is_an_error() -> None:
         compare(a, a[:1], margin=MARGIN, names=("A", "B"), metrics=metrics())
 
 
-# The verdict ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("low", "high", "better", "expected"),
     [
@@ -218,9 +209,6 @@ def test_reasons_say_whether_the_difference_is_beyond_the_margin() -> None:
 def test_the_same_runs_give_the_same_verdict_bit_for_bit() -> None:
     a, b = side([100.0, 103.0, 99.0]), side([101.0, 99.0, 98.0], system="b")
     assert verdict(a, b) == verdict(list(a), list(b))
-
-
-# Points --------------------------------------------------------------------------------------------------
 
 
 def test_units_that_differ_by_a_prefix_are_compared_and_others_are_not() -> None:
@@ -267,8 +255,6 @@ def test_points_come_by_benchmark_then_declared_metric_then_size() -> None:
         ("a", "aaa", "16x1", None),
     ]
 
-
-# What the statistics promise -----------------------------------------------------------------------------
 
 Sampler = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
@@ -362,9 +348,6 @@ def test_under_drift_blocks_hold_what_back_to_back_runs_do_not(n: int) -> None:
     covered_back_to_back = sum(_inside(interval, 0.0) for interval in back_to_back) / sets
     assert 0.94 <= covered_blocks <= 0.985
     assert covered_back_to_back < 0.90
-
-
-# The command ---------------------------------------------------------------------------------------------
 
 
 def _stored(tmp_path: object, runs: Sequence[Result]) -> list[str]:

@@ -115,9 +115,6 @@ def test_the_xml_escapes_what_it_quotes_and_counts_what_it_holds() -> None:
     assert "a <b> & \ufffd\ufffd[31m \ufffd 'c'" in str(suite[0].findtext("system-out"))
 
 
-# The command ---------------------------------------------------------------------------------------------
-
-
 def assay(*words: str | Path) -> Result:
     return CliRunner().invoke(cli.assay, list(map(str, words)))
 

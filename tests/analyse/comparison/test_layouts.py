@@ -47,9 +47,6 @@ def test_other_numbers_of_ranks_and_several_layouts_are_left_out() -> None:
     assert len(found.left_out) == 5  # type: ignore[attr-defined]
 
 
-# Sheets --------------------------------------------------------------------------------------------------
-
-
 def taken(folder: Path, *rows: str) -> Path:
     """The runs of a sheet whose last columns say how they were made."""
     sheet = folder / "nccl.csv"

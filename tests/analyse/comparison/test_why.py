@@ -117,9 +117,6 @@ def test_fewer_cpus_are_a_reason() -> None:
     )
 
 
-# On the page ---------------------------------------------------------------------------------------------
-
-
 def table(_run: object) -> dict[str, Metric]:
     return {"throughput": Metric("throughput", "images/s", "higher", "speed")}
 
@@ -143,9 +140,6 @@ def test_a_report_tells_why_beside_the_verdict_of_what_is_slower_and_of_nothing_
     assert "ranks run in" not in report(100.0)
 
 
-# Times ---------------------------------------------------------------------------------------------------
-
-
 def test_the_parts_of_a_trials_time_add_up() -> None:
     slow = pods("node1")
     facts = {**BOOT, "kubernetes.queue_s": 1.0, "kubernetes.pull_s": 4.0}
@@ -166,9 +160,6 @@ def test_imported_and_adopted_runs_have_no_times() -> None:
     adopted = replace(METAL, run=replace(METAL.run, adopted=True))
     assert mean_times([adopted, result(source="log.txt")]) is None
     assert mean_times([METAL, adopted]) == (times(METAL), 1)
-
-
-# In a terminal -------------------------------------------------------------------------------------------
 
 
 def test_a_terminal_tells_it_below_the_verdicts() -> None:

@@ -92,9 +92,6 @@ def test_sides_at_different_power_limits_are_compared_by_energy() -> None:
     assert raised(runs(GPU), runs(GPU, limit_w=690.0, system="b"), margin=0.02) == {}
 
 
-# From samples to uses ------------------------------------------------------------------------------------
-
-
 def sampled(directory: Path, columns: Sequence[str], rows: Sequence[str]) -> tuple[GpuUse, ...]:
     header = {
         "version": 1, "started_at": 1000.0, "period_s": 1.0, "node": ["memory_available_bytes"],

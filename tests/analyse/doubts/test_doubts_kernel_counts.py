@@ -192,8 +192,6 @@ def test_heat_between_runs_is_no_matter_where_none_was_counted_while_they_ran() 
     assert not {"clock-changed", *TROUBLES} & set(raised(counted))
 
 
-# Real troubles -------------------------------------------------------------------------------------------
-
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 
 

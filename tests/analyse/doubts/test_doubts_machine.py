@@ -158,8 +158,6 @@ def test_more_hosts_than_nodes() -> None:
     assert "2 hosts reported, but the shape has 1 node" in raised(one_node)["provenance-contradicts"].evidence
 
 
-# Plausible figures ---------------------------------------------------------------------------------------
-
 TRAINING = {"device": "cuda", "device_name": H100, "precision": "bf16", "image_size": 224}
 
 
@@ -209,9 +207,6 @@ def test_no_accelerator_does_more_than_its_peak(
 ) -> None:
     found = raised(runs(value=value, metric=metric, unit=unit, labels={"dtype": "bf16"}, facts=TRAINING))
     assert ("above-best-known" in found) is is_raised
-
-
-# Fast paths ----------------------------------------------------------------------------------------------
 
 
 def all_reduce(value: float, *, shape: str = "1x8", size: int = 2**28, **options: Any) -> list[Result]:
@@ -272,9 +267,6 @@ def test_fast_path_off(node: dict[str, Any], facts: dict[str, Any], words: str) 
 
 def test_a_variable_of_nccl_is_no_matter_without_a_gpu() -> None:
     assert "fast-path-off" not in raised(runs(nodes=[NODE | {"env.NCCL_IB_DISABLE": "1"}]))
-
-
-# Work and scores -----------------------------------------------------------------------------------------
 
 
 def test_different_work() -> None:

@@ -194,9 +194,6 @@ def test_the_gravest_doubt_comes_first() -> None:
     assert codes == ["one-far-off", "one-session", "cannot-tell"]
 
 
-# Within the runs -----------------------------------------------------------------------------------------
-
-
 def with_series(results: Sequence[Result], name: str, courses: Sequence[Sequence[float]]) -> list[Result]:
     """The results, each with a series of this name."""
     unit = "images/s" if name == "throughput" else ""
@@ -406,9 +403,6 @@ def test_a_log_of_whole_milliseconds_needs_runs_that_are_long_for_the_margin() -
     short = [replace(it, reading=replace(it.reading, training=training)) for it in side(QUIET)]
     assert "steps by 0.33 % of that" in of_side(short)["too-short"].evidence
     assert "too-short" not in of_side(short, margin=0.1)
-
-
-# What the tests promise ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -103,9 +103,6 @@ def test_unet3d_takes_what_its_layers_do() -> None:
     assert known("unet3d", "v3.1") == pytest.approx(3 * forward(program), rel=1e-3)
 
 
-# Real sets -----------------------------------------------------------------------------------------------
-
-
 def used(tmp_path: Path, logs: Path) -> dict[str, Usage]:
     points = group(imported(tmp_path, "set", logs), read.metrics).values()
     found = usage({"set": points}, read.flops)

@@ -98,8 +98,6 @@ def test_a_run_that_took_no_time_is_refused() -> None:
         decompose(Amounts(1, 1, 0, 0, 0, 0), Amounts(1, 1, 1, 1, 1, 1))
 
 
-# Simulated logs with known factors -----------------------------------------------------------------------
-
 CONVERGENCE, SYSTEM = 1.10, 0.97  # B needs 10 % more epochs, its system takes 3 % less
 
 

@@ -470,9 +470,6 @@ def test_whatever_a_log_states_is_a_run_or_a_problem(
     assert (run.status == "success") == (run.problem == "") == (run.minutes is not None)
 
 
-# Sets in a tree ------------------------------------------------------------------------------------------
-
-
 def leaf(root: Path, folder: str, runs: int = 1) -> Path:
     path = root / folder
     path.mkdir(parents=True)

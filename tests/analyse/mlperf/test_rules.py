@@ -23,8 +23,6 @@ from assay.records import LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, QualityTarget, benchmarks_of, era_of
 from conftest import ROOT, long_but
 
-# The tables ----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("benchmark", "round_", "targets"),
@@ -157,8 +155,6 @@ def test_runs_and_benchmarks_of_the_rounds_are_those_of_mlperf_logging() -> None
         "rgat": ["v4.0", "v4.1"],
     }
 
-
-# One log -------------------------------------------------------------------------------------------------
 
 T0 = 1_700_000_000_000
 
@@ -450,9 +446,6 @@ def test_whatever_a_log_holds_each_check_has_a_state(
         assert any(check.state == "fail" for check in checks)
 
 
-# The set -------------------------------------------------------------------------------------------------
-
-
 def run(file: str, batch: int = 64, status: str = "success", **facts: Scalar) -> TrainingRun:
     return TrainingRun(
         file=file, status=status, problem="", benchmark="resnet", round="v3.1",  # type: ignore[arg-type]
@@ -503,9 +496,6 @@ def test_a_target_compares_in_its_own_direction() -> None:
     assert not QualityTarget(">", 0.5).reached(0.5)
 
 
-# The command ---------------------------------------------------------------------------------------------
-
-
 def test_the_rule_and_its_checks_are_shown_and_decide_the_exit_code(tmp_path: Path) -> None:
     leaf = tmp_path / "v3.1" / "mine" / "resnet"
     leaf.mkdir(parents=True)
@@ -530,8 +520,6 @@ def test_the_rule_and_its_checks_are_shown_and_decide_the_exit_code(tmp_path: Pa
     assert "number of runs" not in plain.stdout
     assert plain.stdout.count(NOT_VERIFIED) == 1
 
-
-# mlperf-logging's compliance checker ---------------------------------------------------------------------
 
 Change = Callable[[str], str]
 

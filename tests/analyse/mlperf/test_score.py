@@ -160,9 +160,6 @@ def test_an_olympic_mean_of_nothing_is_an_error() -> None:
         olympic_mean([1.0, 2.0, 3.0], failed=2, dropped=1)
 
 
-# Doubts --------------------------------------------------------------------------------------------------
-
-
 def doubts(runs: list[TrainingRun], system: str | None = None, **facts: str) -> dict[str, str]:
     return {d.code: d.evidence for d in doubts_of_set(runs, system=system, system_facts=facts)}
 
@@ -217,9 +214,6 @@ def test_placeholders_and_doubts_of_single_runs_are_told_once_a_set() -> None:
         "placeholder": "submission_org is X_PLACEHOLDER in 3 of 3 runs",
         "cold": "3 of 3 runs, as r0: line 3",
     }
-
-
-# The command ---------------------------------------------------------------------------------------------
 
 
 def assay_score(*arguments: object) -> Result:
@@ -315,8 +309,6 @@ def test_a_round_that_is_none_is_refused() -> None:
 def test_the_help_shows_each_example_on_its_own_line() -> None:
     assert "\n    assay score my-logs --round v4.0\n" in assay_score("--help").output
 
-
-# Published scores ----------------------------------------------------------------------------------------
 
 DGX1 = Path("v0.6", "NVIDIA", "dgx1_ngc19.05_pytorch")
 

@@ -119,9 +119,6 @@ def test_the_same_value_in_every_run_allows_no_interval() -> None:
     assert "gave the same value" in found.reason
 
 
-# Explorations -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Noise:
     """Standard deviations of the logarithm: of sessions, of a stack in a session, of blocks and of runs."""

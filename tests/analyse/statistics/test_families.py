@@ -183,9 +183,6 @@ def test_looks_and_claims_together_leave_less_to_each() -> None:
     assert level == pytest.approx(stats.t.isf(0.8 * 0.0129 / 4, 10), rel=1e-6)
 
 
-# Ends that no number holds --------------------------------------------------------------------------------
-
-
 def noisy_beyond_numbers() -> Comparison:
     """A comparison of two pairs that are 40 orders of magnitude apart."""
     return claim(paired([(0.0, 0.1), (0.0, 95.0)]))
@@ -212,9 +209,6 @@ def test_a_gate_holds_by_an_equivalent_claim_whose_interval_in_the_family_is_ope
     family = Family(30, "holm", replace(certain.ratio, high=None), "equivalent")
     assert judge(replace(certain, family=family)).answer == "holds"
     assert judge(corrected([noisy_beyond_numbers(), certain])[0]).answer == "undecided"
-
-
-# How far, where the correction says which way only ----------------------------------------------------------
 
 
 def slower_beside_a_control() -> tuple[Comparison, Comparison]:

@@ -231,9 +231,6 @@ def test_what_has_to_be_exceeded_grows_where_fewer_false_alarms_are_borne() -> N
         assert constant(members, 0.05) < constant(members, 0.01) < constant(members, 0.0025)
 
 
-# Two nodes against themselves ----------------------------------------------------------------------------
-
-
 def test_of_two_nodes_the_one_that_was_slowed_is_found_against_its_own_baseline() -> None:
     before = sweep(2, 5, seed=1)
     now = {

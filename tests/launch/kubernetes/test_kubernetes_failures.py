@@ -28,8 +28,6 @@ def namespace() -> Iterator[str]:
         yield name
 
 
-# What no waiting mends: the trial ends at once -----------------------------------------------------------
-
 VOLUME = {"mountPath": "/data"}
 FINAL: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an image name that is none": (
@@ -62,9 +60,6 @@ FINAL: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_no_waiting_mends_ends_the_trial_at_once(name: str, namespace: str, tmp_path: Path) -> None:
     options, words = FINAL[name]
     assert assert_final(namespace, tmp_path, options, words).extent is Extent.SYSTEM
-
-
-# What may mend itself: it is told while it waits ---------------------------------------------------------
 
 
 def test_a_resource_that_no_node_has_is_named_while_the_trial_waits(namespace: str, tmp_path: Path) -> None:
@@ -159,9 +154,6 @@ def test_a_full_quota_is_waited_for_until_there_is_room(tmp_path: Path) -> None:
         trial.follow_until(lambda t: any("quota narrow" in why and "pods=1" in why for why in t.waited))
         cluster.kubectl("-n", own, "delete", "quota", "narrow")
         assert trial.to_end(60.0).state is JobState.SUCCEEDED
-
-
-# What a namespace forbids --------------------------------------------------------------------------------
 
 
 def test_a_quota_that_no_pod_fits_is_told_at_once(tmp_path: Path) -> None:
@@ -290,8 +282,6 @@ def test_an_operator_that_is_not_installed_is_named(namespace: str, tmp_path: Pa
     with pytest.raises(LaunchError, match=r"PyTorchJob.*not installed"):
         launcher(namespace, tmp_path, kind="pytorchjob").submit(job(FOR_EVER))
 
-
-# What happens while it runs ------------------------------------------------------------------------------
 
 HOG = python("import time; print('up', flush=True); held = bytearray(400 << 20); time.sleep(600)")
 

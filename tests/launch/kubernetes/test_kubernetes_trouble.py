@@ -23,8 +23,6 @@ def namespace() -> Iterator[str]:
         yield name
 
 
-# Registries ----------------------------------------------------------------------------------------------
-
 REGISTRY = """
 import http.server, json
 class Registry(http.server.BaseHTTPRequestHandler):
@@ -83,9 +81,6 @@ def test_a_registry_that_does_not_answer_is_waited_for(namespace: str, tmp_path:
 
 
 EXIT_9 = ["python3", "-c", "import sys; sys.exit(9)"]
-
-
-# Operators, and what their pods need ---------------------------------------------------------------------
 
 
 @pytest.mark.disruptive

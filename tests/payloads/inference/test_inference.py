@@ -126,9 +126,6 @@ def ran(
     return root
 
 
-# Performance ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.torch
 @pytest.mark.slow
 @EACH
@@ -252,9 +249,6 @@ def test_the_search_finds_the_limit_to_the_share_asked_for(limit: float, first: 
 def test_a_search_in_which_nothing_holds_finds_nothing() -> None:
     assert highest(lambda _rate: False, 8.0, within=0.1, most_steps=5) is None
     assert highest(lambda _rate: True, 8.0, within=0.1, most_steps=3) == 32.0
-
-
-# Accuracy ------------------------------------------------------------------------------------------------
 
 
 def answered(folder: Path) -> np.ndarray:
@@ -448,9 +442,6 @@ def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path:
         _load(empty, path)
 
 
-# Failures ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", long_but(1, ["Server", "SingleStream", "Offline"]))
@@ -506,9 +497,6 @@ def test_a_log_that_is_cut_is_no_result(tmp_path: Path) -> None:
     assert reading.problems == ("no log has a line of the program: it printed nothing, or printed elsewhere",)
 
 
-# The document --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = (ROOT / "docs" / "how-to" / "inference.md").read_text()
@@ -519,9 +507,6 @@ def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ran = CliRunner().invoke(assay, ["plan", "suite.yaml", "--json"])
     assert ran.exit_code == 0, ran.output
     assert len(json.loads(ran.stdout)["trials"]) == (1 + 1 + 4 + 4) * 2 * 5
-
-
-# The whole way -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_installed")

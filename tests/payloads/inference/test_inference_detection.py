@@ -147,9 +147,6 @@ def truth(coco: Path) -> list[np.ndarray]:
     return [np.array(rows, dtype=np.float32).reshape(-1, 7) for rows in answers]
 
 
-# Runs ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.torch
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
@@ -191,9 +188,6 @@ def test_detection_is_valid_in_short_form_in_batches_on_both_backends(ran: Path,
 def test_a_broken_model_has_the_accuracy_of_one(ran: Path) -> None:
     (accuracy,) = read(ran / "broken", of(ran, RUNS["broken"])).measurements
     assert accuracy.value < 0.05
-
-
-# Networks ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_detection")
@@ -260,9 +254,6 @@ def test_default_boxes_stay_exact_in_half_precision() -> None:
     assert network.half().anchors.corners.dtype == torch.float32
     assert torch.equal(network.anchors.corners, before)
     assert network.model.head.classification_head.module_list[0][1].weight.dtype == torch.float16
-
-
-# Scores --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_detection")

@@ -142,9 +142,6 @@ def direct_f1(data: Path, logits: list[np.ndarray]) -> float:
     return float(squad(given, right)["f1"]) / 100
 
 
-# Runs ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
@@ -208,9 +205,6 @@ def test_a_model_of_images_refuses_questions(trained: Path) -> None:
         bench(None, options)
 
 
-# Samples -------------------------------------------------------------------------------------------------
-
-
 def samples(folder: Path, *paragraphs: tuple[str, list[dict[str, Any]]], length: int = 384) -> Any:
     """The samples of these paragraphs."""
     made_squad.write(folder, document(paragraphs))
@@ -256,9 +250,6 @@ def test_long_texts_are_windows_128_pieces_apart_and_long_questions_are_cut(tmp_
     assert all(one[:66] == ["[CLS]", *["it"] * 64, "[SEP]"] for one in pieces)
     assert [len(one) for one in pieces] == [384] * 4
     assert [one[-2] for one in pieces] == ["it"] * 3 + ["1066"]
-
-
-# Scores --------------------------------------------------------------------------------------------------
 
 
 def peaks(found: Any, *at: tuple[int, int, int, float]) -> list[bytes]:
@@ -385,9 +376,6 @@ def test_a_log_without_answers_is_named(tmp_path: Path, content: str, told: str)
 @pytest.mark.parametrize(("module", "examples"), [("squad", 2), ("loadgen_squad", 2)])
 def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int) -> None:
     assert doctest.testmod(import_module(f"assay_payloads.inference.{module}")) == (0, examples)
-
-
-# Data that can't be read ---------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_tokenizers")

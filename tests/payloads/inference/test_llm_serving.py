@@ -101,9 +101,6 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
     return Ran(ran.returncode, ran.stderr, ran.stdout, reading, sorted(requests, key=lambda r: r["number"]))
 
 
-# Figures are true ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("endpoint", long_but(1, ["chat", "completions"]))
 @pytest.mark.parametrize(
     "how", long_but(1, [Answers(0.1, 0.1), Answers(0.1, 0.1, chunked=False, done=False)])
@@ -266,9 +263,6 @@ def test_answers_shorter_than_asked_are_counted(tmp_path: Path) -> None:
     assert ran.fact("mean_output_tokens") == 5.5
 
 
-# What nobody says is not made up -------------------------------------------------------------------------
-
-
 def test_without_a_count_of_tokens_the_run_fails_and_says_what_to_do(tmp_path: Path) -> None:
     with serving(Answers(usage=False)) as server:
         ran = load(tmp_path, server.url)
@@ -290,9 +284,6 @@ def test_pieces_are_counted_and_figures_per_token_left_out_only_where_one_says_s
     assert none.fact("tokens_counted_by") == "nobody"
     assert not {m.metric for m in none.reading.measurements} & {"time_per_token", "token_throughput"}
     assert all(r["output_tokens"] is None for r in none.requests)
-
-
-# Failures ------------------------------------------------------------------------------------------------
 
 
 def later(how: Answers) -> Any:
@@ -437,9 +428,6 @@ def test_the_key_is_sent_and_stands_nowhere(tmp_path: Path) -> None:
     assert "wrong key (redacted)" in ran.errors
     kept = ["rank-0.log", "requests.jsonl"]
     assert not any(SECRET in text for text in (ran.errors, *((tmp_path / name).read_text() for name in kept)))
-
-
-# Bounds --------------------------------------------------------------------------------------------------
 
 
 def slow(*numbers: int) -> Any:
@@ -649,9 +637,6 @@ def test_a_percentile_is_one_of_the_values_and_none_is_an_error() -> None:
         percentile([], 50)
 
 
-# With Assay ----------------------------------------------------------------------------------------------
-
-
 def test_each_system_names_its_own_server_and_every_request_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -701,9 +686,6 @@ def test_the_documents_bounds_are_those_of_loadgen() -> None:
     for model, first, per_token in rows:
         assert f"\n{model}.Server.ttft_latency = {first}\n".encode() in held
         assert f"\n{model}.Server.tpot_latency = {per_token}\n".encode() in held
-
-
-# A real server -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -807,9 +789,6 @@ def test_a_real_server_that_is_killed_ends_the_run_with_its_cause(
         r"requests failed.*(the stream broke after|the connection broke|can't connect)", ran.errors
     )
     assert '"unit"' not in ran.log
-
-
-# What is asked for ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

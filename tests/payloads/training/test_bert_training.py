@@ -79,9 +79,6 @@ def benchmark(bert: Any, **options: Any) -> Any:
     return made
 
 
-# Its FLOPs -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_its_flops_are_those_that_torch_counts(bert: Any) -> None:
     from torch.utils.flop_counter import FlopCounterMode
@@ -112,9 +109,6 @@ def test_padding_changes_nothing_of_what_is_predicted(bert: Any) -> None:
     mask = (torch.arange(LENGTH) < 9).long().expand(2, -1)
     for found, expected in zip(model(shorter | {"input_mask": mask}), model(plain), strict=True):
         torch.testing.assert_close(found, expected)
-
-
-# LAMB ----------------------------------------------------------------------------------------------------
 
 
 def lamb_by_hand(weight: Any, gradients: list[Any], rate: float, decay: float) -> Any:
@@ -183,9 +177,6 @@ def test_its_learning_rate_falls_linearly_to_nothing_at_the_last_step(bert: Any)
     training = benchmark(bert, mode="real", learning_rate=1.0, lr_warmup_steps=4, max_steps=100)
     rates = [training.learning_rate(step) for step in (0, 3, 4, 50, 100)]
     assert rates == pytest.approx([0.25, 1.0, 0.96, 0.5, 0.0])
-
-
-# Its files -----------------------------------------------------------------------------------------------
 
 
 def test_samples_of_all_files_below_a_directory_are_found_in_order(masked_text: Any, tmp_path: Path) -> None:
@@ -276,9 +267,6 @@ def test_a_file_that_was_cut_short_and_a_directory_without_files_are_named(
     path.write_bytes(path.read_bytes()[:900])
     with pytest.raises(unreadable, match=r"part\.hdf5 can't be read as HDF5: .*truncated"):
         masked_text.MaskedTextShards(tmp_path, LENGTH, MASKED, ROWS)
-
-
-# The weights that it begins with -------------------------------------------------------------------------
 
 
 def test_it_begins_with_given_weights_and_fills_up_a_smaller_vocabulary(bert: Any, tmp_path: Path) -> None:

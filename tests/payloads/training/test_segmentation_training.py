@@ -167,9 +167,6 @@ def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_the
     assert parts[0].held_out == parts[1].held_out
 
 
-# The playbook for eight and sixteen GPUs -------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_the_playbook_asks_for_as_many_pods_and_gpus_as_its_shapes_say() -> None:
     suite = ROOT / "examples" / "a2d2" / "suite.yaml"

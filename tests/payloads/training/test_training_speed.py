@@ -65,9 +65,6 @@ def test_cuda_graphs_are_refused_where_they_can_not_be(
     assert words in errors
 
 
-# The benchmark -------------------------------------------------------------------------------------------
-
-
 def printing(name: str, *rates: float, code: int = 0, samples: float = 10.0) -> Program:
     """A program that computes a little, prints windows of these rates and the last as its figure."""
     lines = [
@@ -137,9 +134,6 @@ def test_the_published_loops_train_and_print_what_is_read() -> None:
     ran = training_speed.run(Program("timm", argv, 2, {"OMP_NUM_THREADS": "1"}))
     assert ran.per_s > 0
     assert ran.cpu_s is not None
-
-
-# What is fetched -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -35,9 +35,6 @@ def pairs(text: Any, directory: Path, longest: int = 75) -> Any:
     return text.TrainingPairs(directory, vocabulary, longest)
 
 
-# The data ------------------------------------------------------------------------------------------------
-
-
 def test_pairs_are_numbered_by_the_vocabulary_between_two_marks(text: Any, tmp_path: Path) -> None:
     make_translations(tmp_path)
     data = pairs(text, tmp_path)
@@ -147,9 +144,6 @@ def test_padding_is_counted_in_no_figure(text: Any) -> None:
     assert int((batch["source"] != PAD).sum()) == 8
 
 
-# Beam search ---------------------------------------------------------------------------------------------
-
-
 class Told:
     """A decoder that gives the probabilities that a table has for what may follow a prefix; others can't."""
 
@@ -209,9 +203,6 @@ def test_the_coverage_penalty_prefers_what_attends_to_all_of_the_source(translat
     covering = translation.BeamSearch(beam=2, longest=4, length=0.0, coverage=1.0)
     assert plain[0][0] == 4
     assert covering.translate(Attending(table), 1, "cpu")[0][0] == 5
-
-
-# BLEU ----------------------------------------------------------------------------------------------------
 
 
 def pieces(line: str) -> list[str]:

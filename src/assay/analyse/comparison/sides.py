@@ -65,9 +65,6 @@ class Judgement:
     sides: Mapping[str, Runs] = field(default_factory=dict)
 
 
-# Sides -----------------------------------------------------------------------------------------------------
-
-
 def baseline_of(systems: Iterable[str], stated: str | None) -> str:
     """The system that the others are compared with: the stated one if it is among them, else the first."""
     known = list(systems)
@@ -119,9 +116,6 @@ def layouts(reference: str, system: str, runs: Runs) -> list[SidePair]:
         shapes = ", ".join(map(str, ordered))
         raise InputError(f"{reference}: no two of its shapes have the same number of accelerators: {shapes}")
     return [SidePair(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
-
-
-# Metrics ---------------------------------------------------------------------------------------------------
 
 
 def led_by(stated: Mapping[str, str], metrics: Metrics) -> Metrics:

@@ -76,9 +76,6 @@ def _at(results: Sequence[Result], point: Point) -> list[Result]:
     return there or [r for r in found if r.run.trial.shape.ranks == Shape.parse(point.shape).ranks]
 
 
-# Where the ranks ran -------------------------------------------------------------------------------------
-
-
 def _places(sides: _Pair) -> Iterator[str]:
     """Ranks that exchange with each other, in more places than on the other side."""
     a, b = (_first_probed(here) for here in (sides.here_a, sides.here_b))
@@ -119,9 +116,6 @@ def _first_probed(results: Sequence[Result]) -> Result | None:
     return next((result for result in results if probed(result)), None)
 
 
-# What an exchange costs ----------------------------------------------------------------------------------
-
-
 def _exchange(sides: _Pair) -> Iterator[str]:
     """A gradient exchange that takes longer, compared with how much longer a step takes."""
     from assay.analyse.exchange import communication
@@ -144,9 +138,6 @@ def _exchange(sides: _Pair) -> Iterator[str]:
 
 def _group(point: Point, results: Sequence[Result]) -> Group:
     return Group(replace(point, labels={}), tuple(Sample(result, 1.0) for result in results))
-
-
-# What they were allowed, and what affected them ----------------------------------------------------------
 
 
 def _allowed(sides: _Pair) -> Iterator[str]:

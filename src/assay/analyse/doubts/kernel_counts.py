@@ -192,9 +192,6 @@ SWAPPING = CaseDoubtKind(
 )
 
 
-# Shares --------------------------------------------------------------------------------------------------
-
-
 def throttled_share(node: NodeCounts) -> float | None:
     """The share of the CPU time that the job would have had for which it was stopped."""
     if node.throttled_s is None or not node.job_cpu_s:
@@ -301,9 +298,6 @@ def _lost_by(result: Result) -> float | None:
     met = [encounter("", [result], _nodes, time) for time in (time_to_neighbours, time_stolen)]
     known = [one.share for one in met if one is not None]
     return min(1.0, math.fsum(known)) if known else None
-
-
-# Text ----------------------------------------------------------------------------------------------------
 
 
 def _stops(node: NodeCounts) -> str:

@@ -159,9 +159,6 @@ def _covered_s(spans: list[tuple[float, float]]) -> float:
     return covered
 
 
-# Nodes ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class NodeFailures:
     """A node's share of the failures.

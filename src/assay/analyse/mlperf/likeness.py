@@ -102,9 +102,6 @@ def likeness(a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str]
     return Likeness(tuple(differences), *_claim(differences, names, unit))
 
 
-# What a side states --------------------------------------------------------------------------------------
-
-
 def _stated(results: Sequence[Result]) -> dict[str, str]:
     """Settings by name; several values if the runs differ among themselves."""
     values: dict[str, dict[Scalar, None]] = {}
@@ -192,9 +189,6 @@ def _text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-# Which claim remains valid -------------------------------------------------------------------------------
 
 
 def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit) -> tuple[Stands, str]:

@@ -14,8 +14,6 @@ from assay.records import Scalar
 from assay.targets import ROUNDS, QualityTarget, binds_open_division, era_of
 from assay.units import counted
 
-# Runs of a result ----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class ScoringRule:
@@ -55,9 +53,6 @@ def rule_for(benchmark: str | None, round_: str | None) -> ScoringRule | None:
     if (benchmark, round_) == ("ncf", "v0.5"):
         return _NCF_V05
     return _RULES.get(benchmark or "")
-
-
-# Keys of a log -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -204,9 +199,6 @@ def init_limit_minutes(round_: str | None, division: str | None) -> float | None
     if ROUNDS.index(round_) >= ROUNDS.index("v2.0") and division == "open":
         return 240.0
     return 30.0
-
-
-# Everything about a round --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

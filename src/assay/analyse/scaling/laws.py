@@ -253,9 +253,6 @@ def typical_error(errors: Sequence[HoldoutSize]) -> float | None:
     return math.sqrt(math.fsum(e.error**2 for e in errors) / len(errors))
 
 
-# Arithmetic ----------------------------------------------------------------------------------------------
-
-
 def _log_shape(ranks: Sequence[int], shares: Any) -> Any:
     """log(n / (1 + σ(n − 1) + κn(n − 1))): shares (…, q) and k ranks give (…, k)."""
     import numpy as np

@@ -54,9 +54,6 @@ def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, 
     return found
 
 
-# Nodes ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Nodes:
     """One measurement of every node, compared with each other, or each with itself if there are too few."""
@@ -104,9 +101,6 @@ def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, li
         here, there = ", ".join(now.values), ", ".join(stored.values)
         raise InputError(f"the baseline has none of the nodes {here}; it has {there}")
     return found
-
-
-# Pairs ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,6 @@ def _partners(speeds: Speeds) -> dict[str, list[str]]:
     return found
 
 
-# Nodes and links -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _NodeVerdict:
     """Nodes with enough partners, judged.

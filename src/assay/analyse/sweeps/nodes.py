@@ -166,9 +166,6 @@ def _warnings(standings: Sequence[NodeStanding], lacking: Sequence[str]) -> list
     return said
 
 
-# A few nodes, each compared with itself ------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class BaselineChange:
     """One node now compared with its own baseline.

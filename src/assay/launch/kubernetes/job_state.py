@@ -127,9 +127,6 @@ def _where(seen: JobEvidence) -> str:
     return f"; on {', '.join(nodes)}" if 0 < len(nodes) <= 4 else ""
 
 
-# Pods ----------------------------------------------------------------------------------------------------
-
-
 def call(pod: Object) -> str:
     """`pod assay-1f-0-x7 on node2`."""
     node = pod.get("spec", {}).get("nodeName")

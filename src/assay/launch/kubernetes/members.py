@@ -51,9 +51,6 @@ def suits(node: Object, system: KubernetesSystem) -> bool:
     return not foreign(node, system) and (required is None or _any_term(node, required))
 
 
-# Who uses them -------------------------------------------------------------------------------------------
-
-
 def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
     """Why nodes are not idle, by node: pods with devices, or with more than a little CPU."""
     try:
@@ -92,9 +89,6 @@ def use(node: Object, pods: Iterable[Object]) -> str:
     offered = quantities.number(node["status"].get("allocatable", {}).get("cpu", "0"))
     little = max(LITTLE_CPU, LITTLE_SHARE * offered)
     return f"others' pods have {cpus:g} of {offered:g} CPUs" if cpus > little else ""
-
-
-# Required node affinity ----------------------------------------------------------------------------------
 
 
 def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:

@@ -122,9 +122,6 @@ def _miss(missing: dict[str, str], source: MetricSource) -> None:
     missing[source.column] = f"{' or '.join(source.metric)} of {source.exporter}"
 
 
-# Series of a run's places --------------------------------------------------------------------------------
-
-
 def _found(
     client: PrometheusClient,
     source: MetricSource,
@@ -202,9 +199,6 @@ def _place(value: str, names: Sequence[frozenset[str]], *, exact: bool) -> int |
 
 def _scaled(series: PrometheusSeries, factor: float) -> PrometheusSeries:
     return PrometheusSeries(series.labels, series.at, series.value * factor)
-
-
-# Tables --------------------------------------------------------------------------------------------------
 
 
 def _node_table(

@@ -63,9 +63,6 @@ def values(contents: Contents) -> dict[str, Any]:
     }
 
 
-# What the template receives -------------------------------------------------------------------------------
-
-
 def _sections(contents: Contents) -> list[tuple[str, str]]:
     present = {
         "verdicts": ("Verdicts", True),

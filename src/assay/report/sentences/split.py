@@ -129,9 +129,6 @@ def told(found: Convergence) -> str:
     return f"{found.name}, {found.benchmark}{size}: {words}; {found.reason}."
 
 
-# Tables --------------------------------------------------------------------------------------------------
-
-
 def tables(splits: Iterable[Decomposition]) -> list[Table]:
     """For each split: the factors, where the minutes go, and what differs."""
     made = []

@@ -157,8 +157,6 @@ class Search:
         yield from self._without_needless()
         yield from self._revert()
 
-    # The ends -------------------------------------------------------------------------------------------
-
     def _ends(self) -> Generator[Measure, BlocksOutcome, None]:
         """Blocks of the good and the bad stack until they differ."""
         done, ends = 0, (self.good, self.bad)
@@ -193,8 +191,6 @@ class Search:
     @property
     def _margin(self) -> float:
         return math.log1p(self.settings.margin)
-
-    # One line -------------------------------------------------------------------------------------------
 
     def _bisected(self, base: Stack) -> Generator[Measure, BlocksOutcome, Culprit | None]:
         """The change between a base and the bad stack that is responsible; None if none can be named."""
@@ -278,8 +274,6 @@ class Search:
                 return found
             found = more
 
-    # Confirmation ---------------------------------------------------------------------------------------
-
     def _built_again(
         self, culprit: Culprit, without: Stack, having: Stack
     ) -> Generator[Measure, BlocksOutcome, Culprit]:
@@ -303,8 +297,6 @@ class Search:
         """Each build's speed relative to the good stack's first build, in its blocks; those that have one."""
         pairs = [self._pairs(Build(self.good), build) for build in builds]
         return [math.fsum(b - a for a, b in one) / len(one) for one in pairs if one]
-
-    # What the found change does by itself ---------------------------------------------------------------
 
     def _checked(self, culprit: Culprit) -> Generator[Measure, BlocksOutcome, Culprit]:
         """The culprit with what was measured of the good stack with it."""
@@ -361,8 +353,6 @@ class Search:
         failed, ran = self._count(without)
         if ran:
             self.reverted = bool(failed) if self.kind == "fails" else self._effect(self.good, without)
-
-    # Measurements ---------------------------------------------------------------------------------------
 
     def _measured(self, stacks: tuple[Stack, ...], blocks: int) -> Generator[Measure, BlocksOutcome, None]:
         """Blocks of the first builds of these stacks."""
