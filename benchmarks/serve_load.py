@@ -9,10 +9,12 @@ or the server grew.
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from options import absent, parse, sized
@@ -63,6 +65,16 @@ def size(pid: int) -> tuple[int, int]:
     return len(list((root / "task").iterdir())), len(list((root / "fd").iterdir()))
 
 
+@contextmanager
+def emptied() -> Iterator[Path]:
+    """A new directory, removed by another process: gevent closes a file later than `rmtree` opens the next."""
+    root = Path(tempfile.mkdtemp())
+    try:
+        yield root
+    finally:
+        subprocess.run(["rm", "-r", str(root)], check=True)
+
+
 def main() -> None:
     """Print latencies, the rate, errors and the server's size over time."""
     options = parse(
@@ -74,8 +86,7 @@ def main() -> None:
         )
     )
     Browser.wait_time = constant_throughput(options.rate / BROWSERS)
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
+    with emptied() as root:
         write_runs(root, options.runs)
         with served(root) as (port, server):
             environment = Environment(user_classes=[Browser], host=f"http://127.0.0.1:{port}")
