@@ -67,7 +67,7 @@ def size(pid: int) -> tuple[int, int]:
 
 @contextmanager
 def emptied() -> Iterator[Path]:
-    """A new directory, removed by another process: gevent closes a file later than `rmtree` opens the next."""
+    """A new directory, removed by another process: gevent closes files later than `rmtree` opens more."""
     root = Path(tempfile.mkdtemp())
     try:
         yield root
