@@ -97,6 +97,26 @@ class Filter:
         return " AND ".join(tests), values
 
 
+def _rows(root: Path, query: str, values: Sequence[Any] = ()) -> tuple[tuple[Any, ...], ...]:
+    """The answer to a query; a server asks the same again and again."""
+    try:
+        stamp = file_stamp(index_path(root))
+    except OSError:  # reading it says what to do
+        stamp = None
+    return _rows_of(root, stamp, query, tuple(values))
+
+
+@lru_cache(maxsize=64)
+def _rows_of(
+    root: Path,
+    stamp: FileStamp | None,  # noqa: ARG001 - what the answer depends on
+    query: str,
+    values: tuple[Any, ...],
+) -> tuple[tuple[Any, ...], ...]:
+    with reading(root) as index:
+        return tuple(index.execute(query, list(values)).fetchall())
+
+
 def listed_runs(
     root: Path, only: Filter, limit: int, order: SortOrder = NEWEST, offset: int = 0
 ) -> list[dict[str, Any]]:
@@ -105,8 +125,7 @@ def listed_runs(
     columns = ", ".join(_RUN_COLUMNS)
     by = f"{_RUN_ORDERS[order.column]} {_direction(order)} NULLS LAST, id DESC"
     query = f"SELECT {columns} FROM runs WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"  # noqa: S608 - our own columns
-    with reading(root) as index:
-        rows = index.execute(query, [*values, limit, offset]).fetchall()
+    rows = _rows(root, query, [*values, limit, offset])
     return [dict(zip(_RUN_COLUMNS, row, strict=True)) for row in rows]
 
 
@@ -114,34 +133,21 @@ def counted(root: Path, only: Filter, *, sets: bool) -> int:
     """How many sets there are, or runs."""
     where, values = only.sql()
     what = "count(DISTINCT (suite, session, system))" if sets else "count(*)"
-    with reading(root) as index:
-        [[count]] = index.execute(f"SELECT {what} FROM runs WHERE {where}", values).fetchall()  # noqa: S608 - our own tests
+    [[count]] = _rows(root, f"SELECT {what} FROM runs WHERE {where}", values)  # noqa: S608 - our own tests
     return int(count)
 
 
 def chosen_from(root: Path) -> dict[str, list[str]]:
     """What a filter can choose from: the sorted names of suites, systems, workloads and benchmarks."""
-    return _chosen_from(root, file_stamp(index_path(root)))
-
-
-@lru_cache(maxsize=4)
-def _chosen_from(root: Path, stamp: FileStamp) -> dict[str, list[str]]:  # noqa: ARG001 - what it depends on
     columns = ("suite", "system", "workload", "benchmark", "state")
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
-    with reading(root) as index:
-        [row] = index.execute(f"SELECT {lists} FROM runs").fetchall()  # noqa: S608 - our own columns
+    [row] = _rows(root, f"SELECT {lists} FROM runs")  # noqa: S608 - our own columns
     return {column: [*(names or ())] for column, names in zip(columns, row, strict=True)}
 
 
 def metric_names(root: Path) -> tuple[str, ...]:
     """Every metric that a run reports, sorted."""
-    return _metric_names(root, file_stamp(index_path(root)))
-
-
-@lru_cache(maxsize=4)
-def _metric_names(root: Path, stamp: FileStamp) -> tuple[str, ...]:  # noqa: ARG001 - what it depends on
-    with reading(root) as index:
-        rows = index.execute("SELECT DISTINCT metric FROM measurements ORDER BY metric").fetchall()
+    rows = _rows(root, "SELECT DISTINCT metric FROM measurements ORDER BY metric")
     return tuple(name for (name,) in rows)
 
 
@@ -168,8 +174,7 @@ def listed_sets(
     names = (
         "reference", "suite", "session", "system", "finished", "failed", "open", "benchmarks", "created_at",
     )  # fmt: skip
-    with reading(root) as index:
-        rows = index.execute(query, [*values, limit, offset]).fetchall()
+    rows = _rows(root, query, [*values, limit, offset])
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -211,8 +216,7 @@ def newest_sessions(
             list_sort(list(DISTINCT benchmark)), {of["created_at"]} AS newest
         FROM runs GROUP BY suite, session HAVING newest <= ? {one}
         ORDER BY newest DESC, suite, session LIMIT ?"""  # noqa: S608 - our own tests
-    with reading(root) as index:
-        rows = index.execute(query, [until, limit]).fetchall()
+    rows = _rows(root, query, [until, limit])
     return [
         SessionCounts(
             suite, session, finished, failed, unfinished,
