@@ -2,24 +2,27 @@
 
 Blocks of two runs, in shuffled order: with `assay serve` and `--browsers` open streams, and with the server
 alone. The program counts how often it multiplies two matrices in `--seconds`. The verdict is Assay's own
-comparison of the two sides at 2 %.
+comparison of the two sides at 2 %. The server's CPU time says more where the machine's speed varies: it can't
+cost the run more than that share of a CPU.
 """
 
 from __future__ import annotations
 
 import http.client
 import random
-import re
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from options import parse, sized
+from serve import cpu_s, served
 from store import ASSAY
 
 from assay import api
@@ -32,20 +35,6 @@ benchmarks:
     params: {{sizes: [{size}], dtypes: [fp32], min_time_s: {seconds}}}
 repeats: 1
 """
-
-
-@contextmanager
-def served(runs: Path) -> Iterator[int]:
-    """Port of a server."""
-    argv = [ASSAY, "serve", "--listen", "127.0.0.1:0", "--runs", str(runs)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        address = re.search(r":(\d+)/", server.stdout.readline())
-        assert address is not None
-        try:
-            yield int(address[1])
-        finally:
-            server.terminate()
 
 
 @contextmanager
@@ -91,7 +80,8 @@ def measure(blocks: int, browsers: int, seconds: float, scratch: Path) -> Path:
     suite.write_text(SUITE.format(size=512, seconds=seconds))
     speed(suite, runs)  # warms caches up
     rows, order = ["system,benchmark,metric,value,unit,better,run"], random.Random(1)
-    with served(runs) as port:
+    used: dict[str, list[float]] = {"watched": [], "alone": []}
+    with served(runs) as (port, server):
         for block in range(blocks):
             for side in order.sample(["watched", "alone"], 2):
                 with ExitStack() as open_streams:
@@ -99,11 +89,15 @@ def measure(blocks: int, browsers: int, seconds: float, scratch: Path) -> Path:
                         open_streams.enter_context(following(port))
                         for _ in range(browsers * (side == "watched"))
                     ]
+                    begin, before_s = time.monotonic(), cpu_s(server.pid)
                     value = speed(suite, runs)
+                    used[side].append((cpu_s(server.pid) - before_s) / (time.monotonic() - begin))
                     if not all(one[0] for one in got):
                         raise RuntimeError("a browser got nothing, so nothing was watched")
                 rows.append(f"{side},multiply,speed,{value},1/s,higher,{block}")
                 print(f"block {block + 1} of {blocks}, {side}: {value:.6g}", file=sys.stderr, flush=True)
+    for side, shares in used.items():
+        print(f"CPU that the server uses, run {side}: {statistics.median(shares):.2%} of one")
     table = scratch / "live.csv"
     table.write_text("\n".join(rows) + "\n")
     return table

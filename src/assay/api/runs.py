@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from assay.api.evidence import RunSet, reindex, run_set, runs_directory
-from assay.api.gates import gate
 from assay.api.plans import limits_of
 from assay.errors import InterruptedRun
 
@@ -138,5 +137,7 @@ def run(
     contents = gather(found.by_system(), found.metrics(), plan=completed.plan)
     compared = None
     if baseline is not None and not completed.left and any(result.counts for result in completed.results):
+        from assay.api.gates import gate
+
         compared = gate(completed.session.id, baseline=baseline, runs=request.runs_dir)
     return RunResult(completed, contents, compared)
