@@ -16,7 +16,7 @@ import pytest
 from test_provenance import tree as laid_out
 
 from assay.records import NodeCounts
-from assay_payloads.keeping import cgroups, counters
+from assay_payloads.keeping import counters
 from assay_payloads.keeping.file_tree import FileTree
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
@@ -46,6 +46,9 @@ def joining(group: Path) -> Mapping[str, Any]:
 
 def on_cpu(cpu: int) -> Mapping[str, Any]:
     return {"preexec_fn": lambda: os.sched_setaffinity(0, {cpu})}
+
+
+# This machine --------------------------------------------------------------------------------------------
 
 
 def test_the_time_of_the_jobs_own_processes_is_counted() -> None:
@@ -94,6 +97,9 @@ def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> 
     assert cpus == str(max(os.sched_getaffinity(0)))
 
 
+# Other machines ------------------------------------------------------------------------------------------
+
+
 def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
     found = counters.look(laid_out(tmp_path, **{"proc/stat": ""}))
     assert set(found) == {"elapsed_s", "job_cpu_s", "job_major_faults", "groups"}
@@ -140,7 +146,7 @@ def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
             "sys/fs/cgroup/worker/cpu.stat": stat,
         },
     )
-    [(path, group)] = counters.groups_with_quota(tree, cgroups.directories(tree, "cpu"))
+    [(path, group)] = counters.groups_with_quota(tree)
     assert path == "/sys/fs/cgroup/worker"
     assert group == {"cores": 1.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
 
@@ -161,7 +167,7 @@ def test_the_groups_of_version_1(tmp_path: Path) -> None:
     }
     tree = laid_out(tmp_path, **files)
     counted = {"cores": 0.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
-    assert dict(counters.groups_with_quota(tree, cgroups.directories(tree, "cpu"))) == {f"/{group}": counted}
+    assert dict(counters.groups_with_quota(tree)) == {f"/{group}": counted}
 
 
 def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None:
@@ -234,13 +240,9 @@ def test_pressure_is_that_of_the_jobs_own_group_where_the_kernel_counts_it(tmp_p
         "proc/pressure/cpu": "some avg10=9.00 total=9000000\n",
         "sys/fs/cgroup/pods/cpu.pressure": "some avg10=5.00 total=5000000\n",
     }
-    assert _pressures(laid_out(tmp_path / "above", **files)) == {"cpu_wait_s": 5.0}
+    assert counters.pressures(laid_out(tmp_path / "above", **files)) == {"cpu_wait_s": 5.0}
     own = files | {"sys/fs/cgroup/pods/worker/cpu.pressure": "some avg10=1.00 total=1000000\n"}
-    assert _pressures(laid_out(tmp_path / "own", **own)) == {"cpu_wait_s": 1.0}
-
-
-def _pressures(tree: FileTree) -> dict[str, float]:
-    return counters.pressures(tree, cgroups.directories(tree, "cpu"))
+    assert counters.pressures(laid_out(tmp_path / "own", **own)) == {"cpu_wait_s": 1.0}
 
 
 def test_the_waiting_in_the_queues_of_the_jobs_cpus_is_summed(tmp_path: Path) -> None:
@@ -260,6 +262,6 @@ def test_pressure_and_swap(tmp_path: Path) -> None:
             "proc/vmstat": "pgpgin 5\npswpin 3\npswpout 2\n",
         },
     )
-    assert _pressures(tree) == {"cpu_wait_s": 1.5}
+    assert counters.pressures(tree) == {"cpu_wait_s": 1.5}
     page = os.sysconf("SC_PAGE_SIZE")
     assert counters.swapping(tree) == {"swapped_in_bytes": 3 * page, "swapped_out_bytes": 2 * page}

@@ -6,14 +6,16 @@ Sources: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, pro
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 NO_LIMIT_BYTES = 1 << 60  # version 1 uses a number for no limit: nearly 2^63
 
 
-def directories(tree: FileTree, controller: str) -> list[str]:
-    """The groups of a controller around this process: its own and all above it.
+@lru_cache(maxsize=16)
+def directories(tree: FileTree, controller: str) -> tuple[str, ...]:
+    """The groups of a controller around this process: its own and all above it. Found once for each tree.
 
     In a container, the mount shows only the container's part, while the path may be the host's: the part
     that the mount hides is removed, and the mount itself always counts.
@@ -35,7 +37,7 @@ def directories(tree: FileTree, controller: str) -> list[str]:
             inside = path[len(root) :] if root != "/" and path.startswith(root) else path
             parts = [part for part in inside.split("/") if part not in ("", "..")]
             dirs += ["/".join([place_of, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
-    return dirs
+    return tuple(dirs)
 
 
 def version(tree: FileTree) -> int | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.keeping.file_tree import THIS_NODE, FileTree
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -33,18 +33,18 @@ Look = dict[str, Any]
 
 def look(tree: FileTree | None = None) -> Look:
     """All counters now, of this machine unless a tree is given."""
-    tree = tree or FileTree()
-    allowed, groups = os.sched_getaffinity(0), cgroups.directories(tree, "cpu")
+    tree = tree or THIS_NODE
+    allowed = os.sched_getaffinity(0)
     return {
         **cpu_times(tree, allowed),
         "elapsed_s": time.monotonic(),  # right after the CPUs' times: a delay between would look like use
         **job_use(),
-        **pressures(tree, groups),
+        **pressures(tree),
         **queues(tree, allowed),
         **swapping(tree),
         **heat(tree, allowed),
         **cpu_set(tree),
-        "groups": dict(groups_with_quota(tree, groups)),
+        "groups": dict(groups_with_quota(tree)),
     }
 
 
@@ -108,13 +108,14 @@ def cpu_times(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if busy else {}
 
 
-def pressures(tree: FileTree, groups: list[str]) -> dict[str, float]:
+def pressures(tree: FileTree) -> dict[str, float]:
     """Seconds in which some task waited for a CPU, and for memory.
 
-    groups  around this process; for a CPU, the innermost whose pressure is counted, otherwise the node
+    For a CPU: from the innermost group around this process whose pressure is counted, otherwise from the
+    node.
     """
-    texts_of_groups = (tree.text(f"{path}/cpu.pressure") for path in groups)
-    own_group = next((text for text in texts_of_groups if text), None)
+    groups = (tree.text(f"{path}/cpu.pressure") for path in cgroups.directories(tree, "cpu"))
+    own_group = next((text for text in groups if text), None)
     texts = {
         "cpu_wait_s": own_group or tree.text("/proc/pressure/cpu"),
         "memory_wait_s": tree.text("/proc/pressure/memory"),
@@ -165,9 +166,9 @@ def listed(text: str) -> set[int]:
     return {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
 
 
-def groups_with_quota(tree: FileTree, groups: list[str]) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each of these groups around this process with a CPU quota: its quota in cores, and its counts."""
-    for path in groups:
+def groups_with_quota(tree: FileTree) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each group around this process with a CPU quota: its quota in cores, and its counts."""
+    for path in cgroups.directories(tree, "cpu"):
         cores = cgroups.quota_cores(tree, path)
         if cores is not None:
             yield path, {"cores": cores, **throttled(tree, path)}

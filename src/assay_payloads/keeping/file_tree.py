@@ -56,6 +56,10 @@ class FileTree:
             self.unreadable.append(f"{name}: {error.strerror}")
 
 
+THIS_NODE = FileTree()
+"""For what is read again and again."""
+
+
 def keyed_lines(text: str | None) -> dict[str, str]:
     """`key: value` lines up to the first empty one, as in /proc/cpuinfo and /proc/meminfo."""
     table: dict[str, str] = {}

@@ -48,7 +48,7 @@ from typing import Any, NoReturn
 sys.path.append(str(Path(__file__).parents[2]))  # the package's location, which -I omits
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.counters import between, look
-from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.keeping.file_tree import THIS_NODE, FileTree
 from assay_payloads.keeping.meeting import Meeting
 from assay_payloads.keeping.node_program import run_before
 from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, end_child, prctl, stat_fields
@@ -310,7 +310,7 @@ def share(cores: list[int], ranks: int) -> list[list[int]]:
 
 def allowed_cores() -> float:
     """Cores that this process may use: its affinity, or its cgroup's quota if that is less."""
-    quota, allowed = cgroups.cores(FileTree()), len(os.sched_getaffinity(0))
+    quota, allowed = cgroups.cores(THIS_NODE), len(os.sched_getaffinity(0))
     return allowed if quota is None else min(allowed, quota)
 
 

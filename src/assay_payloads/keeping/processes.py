@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from assay_payloads.keeping.counters import memory_groups, resident_bytes
-from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.keeping.file_tree import THIS_NODE, FileTree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 ASKED = {signal.SIGTERM, signal.SIGINT}  # to end
@@ -71,7 +71,7 @@ class Processes:
         self.never_ran: dict[str, str] = {}  # rank → why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
-        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(FileTree()))
+        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(THIS_NODE))
         self._peak_rss_bytes = self._own_rss_bytes = 0
 
     def start(self) -> None:
@@ -244,7 +244,7 @@ class Processes:
 
     def _out_of_memory(self) -> str:
         """A note that the kernel killed something because it ran out of memory; "" if it did not."""
-        for path, now in memory_groups(FileTree()):
+        for path, now in memory_groups(THIS_NODE):
             if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
                 used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
                 return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
