@@ -88,7 +88,8 @@ def json_value(path: Path, text: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         where = str(path) if line is None else f"{path}:{line}"
-        raise InputError([Problem(where, f"not JSON ({error})")]) from None
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError([Problem(where, f"not JSON ({why})")]) from None
 
 
 class Log:

@@ -53,6 +53,18 @@ def servers() -> set[int]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "is_kept"), [(137, False), (-9, True), (None, True)], ids=["dead", "server died", "slow"]
+)
+def test_a_job_whose_keeper_is_dead_leaves_nothing_and_another_its_mark(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, exit_code: int | None, is_kept: bool
+) -> None:
+    monkeypatch.setattr(launcher._keepers, "start", lambda _directory, _patience_s: exit_code)
+    with pytest.raises(LaunchError):
+        launcher.submit(job(python("1")))
+    assert any(launcher.spool.iterdir()) is is_kept
+
+
 def eventually(seen: Callable[[], bool]) -> bool:
     give_up = time.monotonic() + 20
     while not seen() and time.monotonic() < give_up:

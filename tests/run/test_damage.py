@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import store
+from assay.api import evidence
 from assay.cli import assay
 from assay.errors import AssayError
 from assay.workloads import PLACES
@@ -139,6 +140,29 @@ def test_a_run_that_was_damaged_after_it_was_indexed_is_noticed(session: Path) -
     assert "changed since the index was made" in said.stderr
     assert "5 runs, 1 failed" in said.stdout.splitlines()[0]
     assert "changed" not in call("list").stderr
+
+
+def test_every_command_names_the_file_of_a_run_that_it_leaves_out(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
+    for words in (
+        ("list",),
+        ("export", "demo", "-o", "x.csv"),
+        ("history", "v"),
+        ("export", "demo", "-o", "x.csv"),
+    ):
+        monkeypatch.setattr(evidence, "_warned", set())  # as in another process
+        said = call(*words)
+        assert said.stderr.count("script-1x1-here-r01/attempt-1/run.json: not JSON") == 1, words
+
+
+def test_an_index_with_a_record_that_nobody_can_read_is_made_again(session: Path) -> None:
+    call("index")
+    with store.writing_at(store.index_path(session.parent.parent)) as index:
+        index.execute('UPDATE runs SET reading_json = \'{"measurements": [{"value": null}]}\'')
+    said = call("show", "demo")
+    assert "6 runs" in said.stdout.splitlines()[0]
 
 
 def test_list_reads_what_changed_and_says_so(session: Path) -> None:

@@ -17,7 +17,18 @@ import pytest
 
 from assay.durable import append, write_atomic
 from assay.errors import BusyError, HostError, InputError
-from assay.records import Handle, Output, Plan, Provenance, Reading, RenderedJob, RunState, Shape, Trial
+from assay.records import (
+    Handle,
+    Measurement,
+    Output,
+    Plan,
+    Provenance,
+    Reading,
+    RenderedJob,
+    RunState,
+    Shape,
+    Trial,
+)
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header
 
@@ -232,7 +243,18 @@ def test_a_reading_is_cached_under_its_key_and_a_damaged_cache_is_no_cache(tmp_p
     attempt.cache_reading("k1", Reading(problems=("x",)))
     assert attempt.cached_reading("k1") == Reading(problems=("x",))
     assert attempt.cached_reading("k2") is None
-    (attempt.path / "reading.json").write_text("{")
+    for text in ("{", '{"key": "k1", "reading": {"n": ' * 5000):
+        (attempt.path / "reading.json").write_text(text)
+        assert attempt.cached_reading("k1") is None
+
+
+@pytest.mark.parametrize("figure", ["NaN", "1e400", "null", '"1"'])
+def test_a_cached_figure_that_is_no_number_is_no_cache(tmp_path: Path, figure: str) -> None:
+    attempt = begun(tmp_path)
+    attempt.cache_reading("k1", Reading((Measurement("m", 1.5, "s", {}, "rank-0.log", 1),)))
+    assert attempt.cached_reading("k1") is not None
+    cache = attempt.path / "reading.json"
+    cache.write_text(cache.read_text().replace("1.5", figure))
     assert attempt.cached_reading("k1") is None
 
 

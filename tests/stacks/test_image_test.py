@@ -89,6 +89,17 @@ def test_a_module_that_ends_python_or_hangs_fails_by_its_name(tmp_path: Path) ->
     }
 
 
+def test_what_comes_after_a_module_that_hangs_was_not_tested_and_fails(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, "aaa", {"works.py": "", "xhangs.py": "while True: pass"})
+    install(site, "broken", {"broken.py": "1/0"})
+    found = result_of(site, limit_s=3.0)
+    assert dict(found.failed) == {
+        "import xhangs": "not finished within 3 s",
+        "import broken": "not tried: one before it did not finish",
+    }
+
+
 @pytest.fixture
 def rendered() -> dict[str, list[str]]:
     """The commands that judge an image on a cluster."""

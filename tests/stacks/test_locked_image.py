@@ -67,6 +67,16 @@ def test_variables_are_as_they_were_measured_and_no_secret_is_among_them(tmp_pat
         printed(tmp_path, LOCK, "--env", "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz")
     with pytest.raises(InputError, match="X looks like a secret"):
         printed(tmp_path, LOCK, "--env", "X=ghp_0123456789abcdefghijABCDEFGHIJ012345")
+    with pytest.raises(InputError, match="HOME is what the image sets itself"):
+        printed(tmp_path, LOCK, "--env", "HOME=/root")
+
+
+def test_a_path_with_a_line_end_adds_no_instruction(tmp_path: Path) -> None:
+    place = tmp_path / "d\nRUN touch pwned\n#"
+    place.mkdir()
+    text = printed(place, LOCK)
+    assert "?RUN touch pwned?" in text
+    assert "\nRUN touch pwned" not in text
 
 
 def test_a_base_with_another_python_is_refused(tmp_path: Path) -> None:

@@ -209,6 +209,25 @@ def test_an_option_without_an_effect_is_refused(file: Path, words: list[str], na
     assert done.stderr.count("it has no effect") == named
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--build-arg=HF_TOKEN"], "the value of HF_TOKEN would be kept by the image's history"),
+        (["--build-arg", "DB_PASSWORD"], "the value of DB_PASSWORD would be kept"),
+        (["-t", "localhost/x:1"], "use --tag and --push"),
+        (["-tlocalhost/x:1"], "use --tag and --push"),
+        (["--tag=localhost/x:1"], "use --tag and --push"),
+        (["--manifest", "x"], "use --tag and --push"),
+        (["--output=x"], "use --tag and --push"),
+    ],
+)
+def test_an_option_that_names_the_image_or_passes_a_secret_is_refused(
+    file: Path, options: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        build_stack(file, tag="lab/x", options=options)
+
+
 def test_a_build_argument_with_a_credential_is_refused(file: Path) -> None:
     argument = "PIP_EXTRA_INDEX_URL=https://me:s3cret-pass@pypi.lab/simple"
     with pytest.raises(InputError, match="which the image's history would keep") as refused:

@@ -85,6 +85,15 @@ def ready(runs_dir: Path) -> None:
         _log.warning("until then, this process reads the runs into its own index, which takes longer")
         problems = update_index(runs_dir)
     for problem in problems:
+        _warn(str(problem))
+
+
+_warned: set[str] = set()  # what this process has said of files that can't be read
+
+
+def _warn(problem: str) -> None:
+    if problem not in _warned:
+        _warned.add(problem)
         _log.warning("%s", problem)
 
 
@@ -95,11 +104,16 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
 
     Raises InputError for runs that no file describes.
     """
+    from assay import store
+    from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
 
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
 
     bring_up_to_date(runs_dir, concerned)
+    for run, why in store.unreadable_runs(runs_dir, f"-{DAMAGED}").items():
+        if concerned(run.rpartition("/")[0]):
+            _warn(why.removeprefix(CANNOT_BE_READ))
 
 
 def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool], *, level: int = logging.INFO) -> None:
@@ -123,7 +137,7 @@ def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool], *, level:
         left = f"{min(unknown)}: can't be added to the index; rebuild it with `assay index --rebuild`"
         raise InputError(problems or left)
     for problem in problems:
-        _log.warning("%s", problem)
+        _warn(str(problem))
 
 
 def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
@@ -145,7 +159,7 @@ def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
     """
     problems = _taken_in(runs_dir, changed)
     for problem in problems or ():
-        _log.warning("%s", problem)
+        _warn(str(problem))
     return problems is not None
 
 
@@ -182,7 +196,7 @@ def reindex(runs_dir: Path, sessions: Collection[str] | None = None) -> None:
         _log.warning("the index is not up to date; `assay index` updates it")
         return
     for problem in problems:
-        _log.warning("%s", problem)
+        _warn(str(problem))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _REFERENCE: Final = re.compile(
     r"(?P<path>(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::(?P<tag>\w[\w.-]{0,127}))?"
 )
 _TAG: Final = re.compile(r"[a-z0-9][\w./:-]*")
+_NAMES: Final = re.compile(r"-[to]|--(?:tag|manifest|output|iidfile)(?:=|$)")  # options that name the result
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _COPIES: Final = re.compile(r"(?mi)^[ \t]*(?:COPY|ADD)[ \t](?!.*--from=)(?!.*<<)(?!.*https?://).*")
 _RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9./-]*")
@@ -231,6 +232,7 @@ def _text(path: Path) -> str:
 
 def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence[str] = ()) -> None:
     from assay.redact import secrets_in_text
+    from assay.redact.names import is_secret_name
 
     problems = []
     if any(secrets_in_text(one) for one in options):
@@ -239,6 +241,17 @@ def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence
             "mount a file with it during the build: --volume ~/.netrc:/root/.netrc:ro"
         )
         problems.append(Problem("--", what))
+    for at, one in enumerate(options):
+        if _NAMES.match(one):
+            what = f"{one}: Assay names the image, once it has passed the test; use --tag and --push"
+            problems.append(Problem("--", what))
+        passed = one.removeprefix("--build-arg=") if one.startswith("--build-arg=") else one
+        if (passed != one or options[at - 1 : at] == ["--build-arg"]) and is_secret_name(passed):
+            what = (
+                f"the value of {passed} would be kept by the image's history; mount a file with it during "
+                "the build: --volume ~/.netrc:/root/.netrc:ro"
+            )
+            problems.append(Problem("--", what))
     if not _TAG.fullmatch(tag):
         problems.append(Problem("--tag", f"{tag!r} is not a name of an image, like lab/resnet50:1"))
     if push is not None and not _REFERENCE.fullmatch(push):

@@ -179,8 +179,6 @@ def main() -> NoReturn:
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     if isinstance(sys.stdout, TextIOWrapper):  # standard error escapes what its encoding lacks
         sys.stdout.reconfigure(errors="replace")
-    if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands has no secrets and must be fast
-        _hide_secrets()
     if 0 < (columns := _columns()) < NARROWEST:
         os.environ["COLUMNS"] = str(NARROWEST)
     elif not columns:  # the terminal reports its width
@@ -207,6 +205,8 @@ def main() -> NoReturn:
 
 def _answer() -> object:
     """Run the command; returns its exit code. Raises HostError if it runs out of memory."""
+    if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands has no secrets and must be fast
+        _hide_secrets()
     try:
         return assay.main(prog_name="assay", standalone_mode=False)
     except SystemExit as left:  # with the answer's code

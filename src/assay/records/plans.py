@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 Better = Literal["higher", "lower"]
 
@@ -95,8 +95,6 @@ class SecretReference:
 @dataclass(frozen=True)
 class TaskFile:
     """A file that travels with a job into its working directory."""
-
-    __pydantic_config__: ClassVar = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}
 
     name: str
     data: bytes

@@ -9,7 +9,7 @@ from assay import read
 from assay.errors import InputError, Problem
 from assay.records import Reading, Result
 from assay.run.answered import answered
-from assay.run.index_stamps import DAMAGED
+from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
 from assay.rundir import session as rundir
 
 
@@ -56,7 +56,7 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
                 problems.extend(error.problems)
                 stamps[run_id] = f"{stamp}{DAMAGED}"
                 try:
-                    yield Result(session.damaged(attempt, f"can't be read: {error}"), Reading())
+                    yield Result(session.damaged(attempt, f"{CANNOT_BE_READ}{error}"), Reading())
                 except InputError as unknown:
                     problems.extend(unknown.problems)
                     lost.add(run_id)

@@ -9,6 +9,9 @@ from typing import Final
 
 from assay.rundir import session as rundir
 
+CANNOT_BE_READ: Final = "can't be read: "
+"""Begins the cause of a run that could not be read completely."""
+
 DAMAGED: Final = "damaged"
 """Suffix of the stamp of a run that could not be read completely: every index update reads it again."""
 

@@ -129,10 +129,7 @@ def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
         return replace(problem, what=f"{problem.what}: {FIX}")
     if isinstance(plain, dict) and isinstance(plain.get("schema"), int) and plain["schema"] > SCHEMA:
         return _newer(path, plain["schema"])
-    first = str(error).split("\n")[1:3]
-    return Problem(
-        str(path), f"not a file that Assay wrote ({' '.join(line.strip() for line in first)}): {FIX}"
-    )
+    return Problem(str(path), f"not a file that Assay wrote ({error}): {FIX}")
 
 
 def without_secrets(record: Any) -> Any:

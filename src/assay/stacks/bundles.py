@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import InvalidVersion, Version
-from pydantic import ValidationError
 
 from assay import __version__
 from assay.analyse.doubts import KINDS
@@ -176,10 +175,8 @@ def _bundle(where: str, payload: bytes) -> Bundle:
         raise InputError([Problem(where, what)])
     try:
         bundle = from_json(Bundle, payload)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise InputError([Problem(where, f"its content is not a bundle: {name}: {first['msg']}")]) from error
+    except ValueError as error:
+        raise InputError([Problem(where, f"its content is not a bundle: {error}")]) from error
     if odd := next((text for text in texts if not text.isprintable() or len(text) > _LONGEST), None):
         what = f"it has a text that Assay never writes into one: {odd[:40]!r}"
         raise InputError([Problem(where, what)])

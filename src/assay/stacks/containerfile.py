@@ -82,7 +82,7 @@ def _heading(stack: ImageContents, command: str) -> str:
         lines.append(f"The host needs {needed}.")
     if stack.system.digest is None:
         lines.append(f"A tag can move: --base {stack.system.written}@sha256:… pins the image itself.")
-    return "\n".join(f"# {line}" for line in lines)
+    return "\n".join(f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in lines)
 
 
 def _from(system: BaseImage) -> str:

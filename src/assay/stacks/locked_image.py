@@ -266,10 +266,15 @@ def _need_imports(
         raise InputError([Problem(source, what)])
 
 
+_SET_BY_ASSAY: Final = frozenset({"HOME", "USER", "PATH"})  # in every container file
+
+
 def _wrong_settings(settings: Mapping[str, str]) -> Iterator[Problem]:
     for name, value in settings.items():
         if not _VARIABLE.fullmatch(name) or not value.isprintable():
             yield Problem("--env", f"{name!r}={value!r} is not a variable; write NAME=VALUE, on one line")
+        elif name in _SET_BY_ASSAY:
+            yield Problem("--env", f"{name} is what the image sets itself; leave it out")
         elif secrets_in({name: value}) or secrets_in_text(value) or _is_key(name, value):
             what = (
                 f"{name} looks like a secret, and an image shows its variables to everybody; set it when a "

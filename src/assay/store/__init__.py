@@ -29,6 +29,7 @@ from assay.store.query import (
     listed_sets,
     metric_names,
     newest_sessions,
+    unreadable_runs,
 )
 from assay.store.references import durations, find, parse, reporting, session_stamps
 from assay.store.writer import Update, indexed_sessions, known, update
@@ -59,6 +60,7 @@ __all__ = [
     "reporting",
     "session_stamps",
     "trouble",
+    "unreadable_runs",
     "update",
     "use_own_index",
     "writing_at",

@@ -145,6 +145,11 @@ def chosen_from(root: Path) -> dict[str, list[str]]:
     return {column: [*(names or ())] for column, names in zip(columns, row, strict=True)}
 
 
+def unreadable_runs(root: Path, mark: str) -> dict[str, str]:
+    """The runs whose stamp ends with a mark, by id, and why each gave no result."""
+    return dict(_rows(root, "SELECT id, cause FROM runs WHERE ends_with(stamp, ?) ORDER BY id", [mark]))
+
+
 def metric_names(root: Path) -> tuple[str, ...]:
     """Every metric that a run reports, sorted."""
     rows = _rows(root, "SELECT DISTINCT metric FROM measurements ORDER BY metric")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.errors import InputError
-from assay.store.layout import reading, trouble
+from assay.store.layout import DamagedIndexError, index_path, reading, trouble
 from assay.store.query import Filter
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ def find(root: Path, reference: str) -> list[Result]:
 
     Raises InputError with the nearest names if nothing matches.
     """
-    from assay.records import Reading, Result, Run, from_json
-
     with reading(root) as index:
         found = parse(reference)
         rows = [] if found is None else _rows(index, found)
@@ -56,10 +54,7 @@ def find(root: Path, reference: str) -> list[Result]:
         if not rows:
             raise InputError(_nothing(index, reference))
         tables = _provenances(index, {row[2] for row in rows})
-    return [
-        Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
-        for run, read, digest in rows
-    ]
+        return _results(root, rows, tables)
 
 
 def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
@@ -67,8 +62,6 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
 
     Raises InputError with the nearest metrics if none does.
     """
-    from assay.records import Reading, Result, Run, from_json
-
     where, values = only.sql()
     query = f"""
         SELECT run_json, reading_json, provenance_digest FROM runs
@@ -79,10 +72,7 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
         if not rows:
             raise InputError(_no_metric(index, metric, only))
         tables = _provenances(index, {row[2] for row in rows})
-    return [
-        Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
-        for run, read, digest in rows
-    ]
+        return _results(root, rows, tables)
 
 
 def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
@@ -151,6 +141,20 @@ def _rows(index: DuckDBPyConnection, wanted: RunReference) -> list[tuple[str, st
         SELECT run_json, reading_json, provenance_digest FROM runs
         WHERE {" AND ".join(tests)} ORDER BY created_at, id"""  # noqa: S608 - our own tests
     return index.execute(query, list(tests.values())).fetchall()
+
+
+def _results(
+    root: Path, rows: Sequence[tuple[str, str, str | None]], tables: Mapping[str | None, Provenance]
+) -> list[Result]:
+    from assay.records import Reading, Result, Run, from_json
+
+    try:
+        return [
+            Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
+            for run, read, digest in rows
+        ]
+    except ValueError as error:
+        raise DamagedIndexError(index_path(root), error) from error
 
 
 def _provenances(index: DuckDBPyConnection, digests: set[str | None]) -> dict[str | None, Provenance]:

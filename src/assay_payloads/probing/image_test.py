@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 
 _TOOLS = {"pip", "setuptools", "wheel"}
 _MOST_SHOWN = 500  # characters of an error
+_LATE = "not finished within"
 
 
 def main(limit_s: str, *modules: str) -> int:
@@ -39,7 +40,11 @@ def main(limit_s: str, *modules: str) -> int:
         known = [one for one in choice if one in results]
         worked = [one for one in known if results[one] is None]
         tested += (worked or known)[:1]
-        failed += [(f"import {one}", str(results[one])) for one in known[:1] if not worked]
+        if late := [one for one in known if str(results[one]).startswith(_LATE)]:
+            failed.append((f"import {late[0]}", str(results[late[0]])))
+        elif not worked:
+            why = str(results[known[0]]) if known else "not tried: one before it did not finish"
+            failed.append((f"import {choice[0]}", why))
     print("\nassay-image-test " + json.dumps({"modules": tested, "failed": failed}), flush=True)
     return 1 if failed else 0
 
@@ -97,7 +102,7 @@ def imported(modules: Sequence[str], limit_s: float) -> dict[str, str | None]:
         answers, ended = _in_child(left, until)
         results.update(zip(left, answers, strict=False))
         if len(answers) < len(left):
-            results[left[len(answers)]] = ended or f"not finished within {limit_s:g} s"
+            results[left[len(answers)]] = ended or f"{_LATE} {limit_s:g} s"
         if len(answers) < len(left) and ended is None:
             break
     return results

@@ -80,6 +80,8 @@ class LocalLauncher:
         said = kept.keeper_said()
         handle = self.find(job.token)
         if handle is None:
+            if exit_code is not None and exit_code > 0:  # of the keeper, below 0 of its server: it is gone
+                spool.remove(kept.directory)
             raise not_taken(exit_code, said, spool.KEEPER_START_S)
         return handle
 
