@@ -35,7 +35,8 @@ MEANINGS = {
     ),
     errors.EXIT_BUSY: ("Another Assay process holds the run.", "Wait for it, or stop it."),
     errors.EXIT_INTERRUPTED: (
-        "You interrupted the run (Ctrl-C or SIGTERM). No process is left.",
+        "You interrupted the run (Ctrl-C or SIGTERM). No process is left. SIGTERM before anything was started "
+        "ends a command by the signal itself: a shell shows 143.",
         "Run the same command again to resume.",
     ),
     errors.EXIT_READER_GONE: ("The program that reads the output has exited, like `head` in a pipe.", ""),
