@@ -35,7 +35,7 @@ MEANINGS = {
     ),
     errors.EXIT_BUSY: ("Another Assay process holds the run.", "Wait for it, or stop it."),
     errors.EXIT_INTERRUPTED: (
-        "You interrupted the run (Ctrl-C or SIGTERM). No process is left. SIGTERM before anything was started "
+        "You interrupted the run (Ctrl-C or SIGTERM). No process is left. SIGTERM before anything is started "
         "ends a command by the signal itself: a shell shows 143.",
         "Run the same command again to resume.",
     ),
