@@ -48,7 +48,9 @@ _ELSEWHERE = {
     help="What builds. It has the credentials of registries: log in with it.",
 )
 @click.option(
-    "--push", metavar="REGISTRY/NAME[:TAG]", help="Push the image there once it has passed the test."
+    "--push",
+    metavar="REGISTRY/NAME[:TAG]",
+    help="Push the image there once it has passed the test; without TAG, under the beginning of its ID.",
 )
 @click.option(
     "--tls-verify/--no-tls-verify", default=True, help="Whether the registry must have a valid certificate."
