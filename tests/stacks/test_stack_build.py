@@ -225,7 +225,7 @@ def test_an_option_that_names_the_image_or_passes_a_secret_is_refused(
     file: Path, options: list[str], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        build_stack(file, tag="lab/x", options=options)
+        build_stack(file, tag="lab/x", options=tuple(options))  # as the command passes them
 
 
 def test_a_build_argument_with_a_credential_is_refused(file: Path) -> None:

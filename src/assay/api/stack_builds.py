@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -231,27 +232,7 @@ def _text(path: Path) -> str:
 
 
 def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence[str] = ()) -> None:
-    from assay.redact import secrets_in_text
-    from assay.redact.names import is_secret_name
-
-    problems = []
-    if any(secrets_in_text(one) for one in options):
-        what = (
-            "it has a credential, which the image's history would keep; "
-            "mount a file with it during the build: --volume ~/.netrc:/root/.netrc:ro"
-        )
-        problems.append(Problem("--", what))
-    for at, one in enumerate(options):
-        if _NAMES.match(one):
-            what = f"{one}: Assay names the image, once it has passed the test; use --tag and --push"
-            problems.append(Problem("--", what))
-        passed = one.removeprefix("--build-arg=") if one.startswith("--build-arg=") else one
-        if (passed != one or options[at - 1 : at] == ["--build-arg"]) and is_secret_name(passed):
-            what = (
-                f"the value of {passed} would be kept by the image's history; mount a file with it during "
-                "the build: --volume ~/.netrc:/root/.netrc:ro"
-            )
-            problems.append(Problem("--", what))
+    problems = [Problem("--", what) for what in _wrong_options(options)]
     if not _TAG.fullmatch(tag):
         problems.append(Problem("--tag", f"{tag!r} is not a name of an image, like lab/resnet50:1"))
     if push is not None and not _REFERENCE.fullmatch(push):
@@ -262,6 +243,21 @@ def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence
     ]
     if problems:
         raise InputError(problems)
+
+
+def _wrong_options(options: Sequence[str]) -> Iterator[str]:
+    from assay.redact import secrets_in_text
+    from assay.redact.names import is_secret_name
+
+    instead = "mount a file with it during the build: --volume ~/.netrc:/root/.netrc:ro"
+    if any(map(secrets_in_text, options)):
+        yield f"it has a credential, which the image's history would keep; {instead}"
+    for before, one in pairwise(["", *options]):
+        name = one.removeprefix("--build-arg=").partition("=")[0]
+        if _NAMES.match(one):
+            yield f"{one}: Assay names the image, once it has passed the test; use --tag and --push"
+        elif "--build-arg" in (before, one.partition("=")[0]) and is_secret_name(name):
+            yield f"the value of {name} would be kept by the image's history; {instead}"
 
 
 def _modules(text: str, modules: Sequence[str]) -> tuple[str, ...]:
