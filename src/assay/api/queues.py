@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from assay.api.evidence import reindex, runs_directory
+from assay.api.evidence import runs_directory
 from assay.errors import AssayError, InputError, InterruptedRun
 
 if TYPE_CHECKING:
@@ -61,18 +61,18 @@ def enqueue(request: QueueRequest, *, runs: str | PathLike[str] | None = None) -
     return directory.one(name)
 
 
-def failed_trials(found: QueuedRun, *, runs: str | PathLike[str] | None = None) -> int:
-    """How many trials of what a run of the queue made have failed: those that can be repeated.
-
-    Raises InputError if one of them can't be read.
-    """
-    from assay.records import RunState
+def can_be_repeated(found: QueuedRun, *, runs: str | PathLike[str] | None = None) -> bool:
+    """Whether trials of what a run of the queue made have failed, or can't be read: the run says which."""
+    from assay.run.session_choice import failed_trials
     from assay.rundir.session import Session
 
     if not found.session:
-        return 0
-    attempts = Session(runs_directory(runs) / found.session).last_attempts().values()
-    return sum(attempt.run().state is RunState.FAILED for attempt in attempts)
+        return False
+    session = Session(runs_directory(runs) / found.session)
+    try:
+        return bool(failed_trials(session, session.plan()))
+    except InputError:
+        return True
 
 
 def stop_queued(name: str, by: str, *, runs: str | PathLike[str] | None = None) -> QueuedRun:
@@ -225,9 +225,7 @@ def _template_job(wanted: QueueRequest, runs_dir: Path) -> RunRequest:
 
 
 def _run(directory: QueueDirectory, name: str, tell: Tell) -> tuple[Outcome, str]:
-    from assay.api.evidence import RunSet
-    from assay.api.runs import RunResult
-    from assay.report.contents.contents import gather
+    from assay.api.runs import RunResult, contents_of
     from assay.run.drive import run_suite
 
     found = directory.one(name)
@@ -243,9 +241,7 @@ def _run(directory: QueueDirectory, name: str, tell: Tell) -> tuple[Outcome, str
         return tell(session, plan, done)
 
     completed = run_suite(request, told)
-    reindex(request.runs_dir)
-    runs = RunSet(completed.session.id, completed.results, completed.plan)
-    result = RunResult(completed, gather(runs.by_system(), runs.metrics(), plan=completed.plan))
+    result = RunResult(completed, contents_of(completed, request.runs_dir))
     failed = len(completed.failures)
     words = f"{len(completed.results)} trials, {failed} failed" + f", {len(completed.left)} left" * bool(
         completed.left

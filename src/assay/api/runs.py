@@ -107,7 +107,6 @@ def run(
     session, HostError if this machine can't continue, PlatformError if a system's platform can't be used, and
     InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised, the same call resumes from there.
     """
-    from assay.report.contents.contents import gather
     from assay.run.drive import run_suite
     from assay.run.progress import Silence
     from assay.run.request import RunRequest
@@ -132,12 +131,19 @@ def run(
         raise InterruptedRun(
             "interrupted immediately: a job may still be ending; the same command resumes from there"
         ) from None
-    reindex(request.runs_dir, {completed.session.id})
-    found = RunSet(completed.session.id, completed.results, completed.plan)
-    contents = gather(found.by_system(), found.metrics(), plan=completed.plan)
+    contents = contents_of(completed, request.runs_dir)
     compared = None
     if baseline is not None and not completed.left and any(result.counts for result in completed.results):
         from assay.api.gates import gate
 
         compared = gate(completed.session.id, baseline=baseline, runs=request.runs_dir)
     return RunResult(completed, contents, compared)
+
+
+def contents_of(completed: CompletedSession, runs_dir: Path) -> Contents:
+    """The contents of a session's report, whose runs are in the index now."""
+    from assay.report.contents.contents import gather
+
+    reindex(runs_dir, {completed.session.id})
+    found = RunSet(completed.session.id, completed.results, completed.plan)
+    return gather(found.by_system(), found.metrics(), plan=completed.plan)

@@ -37,7 +37,7 @@ def held_session(run: PlannedRun) -> Iterator[Session]:
             held.enter_context(session.lock())
         if session.lost_files or session.header.plan_digest != planned.digest:
             rundir.replan(session, planned, _inputs(run))
-        if request.failed and (failed := _failed(session, planned)):
+        if request.failed and (failed := failed_trials(session, planned)):
             rundir.reopen(session, failed)
         yield session
 
@@ -95,7 +95,7 @@ def _changed(before: Plan, now: Plan) -> str:
     return "" if before.digest == now.digest else "the repeats, the order, or the systems' options changed"
 
 
-def _failed(session: Session, planned: Plan) -> dict[str, int]:
+def failed_trials(session: Session, planned: Plan) -> dict[str, int]:
     """Trials that are settled without a result, with the number of their last attempt."""
     failed = {}
     for trial in planned.trials:

@@ -166,7 +166,7 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     try:
         with _shared(path, stamp) as connection:
             yield connection
-    except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
+    except (duckdb.Error, ValueError) as error:  # ValueError: a record in it is none; it can be rebuilt
         _forget_opened()
         raise DamagedIndexError(path, error) from error
 

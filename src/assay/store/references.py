@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.errors import InputError
-from assay.store.layout import DamagedIndexError, index_path, reading, trouble
+from assay.store.layout import reading, trouble
 from assay.store.query import Filter
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def find(root: Path, reference: str) -> list[Result]:
         if not rows:
             raise InputError(_nothing(index, reference))
         tables = _provenances(index, {row[2] for row in rows})
-        return _results(root, rows, tables)
+        return _results(rows, tables)
 
 
 def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
@@ -72,7 +72,7 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
         if not rows:
             raise InputError(_no_metric(index, metric, only))
         tables = _provenances(index, {row[2] for row in rows})
-        return _results(root, rows, tables)
+        return _results(rows, tables)
 
 
 def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
@@ -144,17 +144,14 @@ def _rows(index: DuckDBPyConnection, wanted: RunReference) -> list[tuple[str, st
 
 
 def _results(
-    root: Path, rows: Sequence[tuple[str, str, str | None]], tables: Mapping[str | None, Provenance]
+    rows: Sequence[tuple[str, str, str | None]], tables: Mapping[str | None, Provenance]
 ) -> list[Result]:
     from assay.records import Reading, Result, Run, from_json
 
-    try:
-        return [
-            Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
-            for run, read, digest in rows
-        ]
-    except ValueError as error:
-        raise DamagedIndexError(index_path(root), error) from error
+    return [
+        Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
+        for run, read, digest in rows
+    ]
 
 
 def _provenances(index: DuckDBPyConnection, digests: set[str | None]) -> dict[str | None, Provenance]:

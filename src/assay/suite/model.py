@@ -149,7 +149,7 @@ Order = Literal["interleaved", "sequential"]
 class DataEntry(BaseModel):
     """Frames that each node brings near before the ranks of a trial start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     manifest: str | None = Field(
         default=None,
@@ -178,7 +178,7 @@ class DataEntry(BaseModel):
 class BenchmarkEntry(BaseModel):
     """One benchmark of several: what it runs, and its differences from the suite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: str = Field(description="Which program: one of the workloads that Assay knows.")
     params: dict[str, Any] = Field(

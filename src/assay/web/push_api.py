@@ -32,7 +32,7 @@ async def announce(request: AnyRequest, site: Site, audit: Audit) -> dict[str, A
     """The body is its manifest; the answer says where to continue."""
     who = entitled("push")
     text = await request.body()
-    named = announced_session(text)
+    named = await sync_to_thread(announced_session, text)
     state = await act(audit, request, who, "push", lambda: announce_push(text, runs=site.runs), session=named)
     return {"id": state.id, "offset": state.offset, "present": state.present}
 
@@ -64,7 +64,7 @@ async def receive(request: AnyRequest, site: Site, name: str, at: int) -> Respon
 async def complete(request: AnyRequest, site: Site, audit: Audit, name: str) -> Response[dict[str, Any]]:
     """Everything is checked first; 409 with the offset if some is missing."""
     who = entitled("push")
-    named = received_session(name, site.runs)
+    named = await sync_to_thread(received_session, name, site.runs)
     try:
         merged = await act(
             audit, request, who, "push complete", lambda: complete_push(name, runs=site.runs), session=named

@@ -9,7 +9,7 @@ from typing import Any
 from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
 
-from assay.api.queues import enqueue, failed_trials, queue, start_worker, stop_queued, suite_in, suites_in
+from assay.api.queues import can_be_repeated, enqueue, queue, start_worker, stop_queued, suite_in, suites_in
 from assay.errors import InputError
 from assay.queue.directory import QueueDirectory, last_output
 from assay.queue.requests import QueueRequest
@@ -112,7 +112,7 @@ def queued_run(site: Site, name: str) -> Response[str]:
         run=found,
         lines=list(last_output(directory, name)),
         word=who.form_word() if may_act and who is not None else "",
-        failed=may_act and found.outcome is not None and failed_trials(found, runs=site.runs),
+        failed=may_act and found.outcome is not None and can_be_repeated(found, runs=site.runs),
     )
 
 

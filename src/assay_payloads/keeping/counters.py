@@ -31,9 +31,8 @@ Look = dict[str, Any]
 `cpu_set`: the CPUs that they cover."""
 
 
-def look(tree: FileTree | None = None) -> Look:
-    """All counters now, of this machine unless a tree is given."""
-    tree = tree or THIS_NODE
+def look(tree: FileTree = THIS_NODE) -> Look:
+    """All counters now."""
     allowed = os.sched_getaffinity(0)
     return {
         **cpu_times(tree, allowed),

@@ -48,7 +48,7 @@ from typing import Any, NoReturn
 sys.path.append(str(Path(__file__).parents[2]))  # the package's location, which -I omits
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.counters import between, look
-from assay_payloads.keeping.file_tree import THIS_NODE, FileTree
+from assay_payloads.keeping.file_tree import THIS_NODE
 from assay_payloads.keeping.meeting import Meeting
 from assay_payloads.keeping.node_program import run_before
 from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, end_child, prctl, stat_fields
@@ -324,7 +324,7 @@ def claim(directory: Path, token: str) -> bool:
         "token": token,
         "pid": os.getpid(),
         "start_ticks": int(stat_fields(os.getpid())[19]),
-        "boot_id": FileTree().text("/proc/sys/kernel/random/boot_id") or "",
+        "boot_id": THIS_NODE.text("/proc/sys/kernel/random/boot_id") or "",
         "host": socket.gethostname(),
     }
     draft = directory / f"claim.{os.getpid()}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from assay_payloads.keeping.counters import memory_groups, resident_bytes
-from assay_payloads.keeping.file_tree import THIS_NODE, FileTree
+from assay_payloads.keeping.file_tree import THIS_NODE
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 ASKED = {signal.SIGTERM, signal.SIGINT}  # to end
@@ -77,7 +77,7 @@ class Processes:
     def start(self) -> None:
         """Start them all."""
         self.started_at, self.began = time.time(), time.monotonic()
-        self._own_rss_bytes = resident_bytes(FileTree())
+        self._own_rss_bytes = resident_bytes(THIS_NODE)
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
 
@@ -373,7 +373,7 @@ def descendants() -> dict[int, int]:
 
 def count_oom_kills() -> int:
     """Processes that the kernel killed for lack of memory since boot."""
-    lines = (line.split() for line in FileTree().lines("/proc/vmstat"))
+    lines = (line.split() for line in THIS_NODE.lines("/proc/vmstat"))
     return next((int(value) for name, value in lines if name == "oom_kill"), 0)
 
 

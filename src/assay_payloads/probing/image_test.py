@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 
 _TOOLS = {"pip", "setuptools", "wheel"}
 _MOST_SHOWN = 500  # characters of an error
-_LATE = "not finished within"
 
 
 def main(limit_s: str, *modules: str) -> int:
@@ -34,14 +33,14 @@ def main(limit_s: str, *modules: str) -> int:
             failed.append((check.__name__, f"{type(error).__name__}: {error}"))
     choices: list[tuple[str, ...]] = [(one,) for one in modules]
     choices = choices or list(required())
-    results = imported([one for choice in choices for one in choice], float(limit_s))
+    results, late = imported([one for choice in choices for one in choice], float(limit_s))
     tested = []
     for choice in choices:
         known = [one for one in choice if one in results]
         worked = [one for one in known if results[one] is None]
         tested += (worked or known)[:1]
-        if late := [one for one in known if str(results[one]).startswith(_LATE)]:
-            failed.append((f"import {late[0]}", str(results[late[0]])))
+        if late in choice:
+            failed.append((f"import {late}", str(results[late])))
         elif not worked:
             why = str(results[known[0]]) if known else "not tried: one before it did not finish"
             failed.append((f"import {choice[0]}", why))
@@ -90,8 +89,10 @@ def _modules(distribution: importlib.metadata.Distribution) -> set[str]:
     return {one for one in names if one.isidentifier() and not one.startswith("_")}
 
 
-def imported(modules: Sequence[str], limit_s: float) -> dict[str, str | None]:
-    """Import modules; why each failed, or None. Those after one that does not end in time are left out.
+def imported(modules: Sequence[str], limit_s: float) -> tuple[dict[str, str | None], str]:
+    """Import modules; why each failed, or None, and the one that did not end in time, or "".
+
+    Those after it are left out.
 
     After a module that ends the process, a new child imports the rest.
     """
@@ -102,10 +103,11 @@ def imported(modules: Sequence[str], limit_s: float) -> dict[str, str | None]:
         answers, ended = _in_child(left, until)
         results.update(zip(left, answers, strict=False))
         if len(answers) < len(left):
-            results[left[len(answers)]] = ended or f"{_LATE} {limit_s:g} s"
-        if len(answers) < len(left) and ended is None:
-            break
-    return results
+            at_fault = left[len(answers)]
+            results[at_fault] = ended or f"not finished within {limit_s:g} s"
+            if ended is None:
+                return results, at_fault
+    return results, ""
 
 
 def _in_child(modules: Sequence[str], until: float) -> tuple[list[str | None], str | None]:

@@ -247,7 +247,7 @@ def gather(
         facts=tuple(facts),
         recipes=tuple(recipes),
         prices=dict(prices or {}),
-        splits=tuple(_splits(pairs, width)) if pairs else (),
+        splits=tuple(_splits(pairs, width)),
         studies=tuple(studies),
         exchanges=tuple(_exchanges(groups)),
         rankings=ranked,
@@ -330,9 +330,9 @@ def _study(curve: Curve, *, flops: Flops | None, beside: Sequence[Result]) -> St
 
 
 def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]:
-    from assay.analyse.mlperf.decompose import decompose
-
     for pair in pairs:
+        from assay.analyse.mlperf.decompose import decompose
+
         made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
         yield from made
 
