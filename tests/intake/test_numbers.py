@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,18 @@ def test_a_column_of_times_lets_drift_be_seen_and_without_one_it_is_said_to_be_u
     assert {"order-unknown", "drift"} & codes == {"order-unknown"}
     codes = {doubt.code for doubt in of_timed.doubts}
     assert {"order-unknown", "drift"} & codes == {"drift"}
+
+
+def test_a_run_with_a_time_is_listed_at_that_time_and_not_when_it_was_imported(tmp_path: Path) -> None:
+    path = sheet(
+        tmp_path / "n.csv",
+        "A,throughput,images/s,1,5,2026-03-01T12:00",
+        "A,throughput,images/s,2,6,2026-03-01T11:00",
+        header="system,metric,unit,run,value,started_at",
+    )
+    take(path, tmp_path / "runs", "timed")
+    [row] = json.loads(command("list", "--runs", tmp_path / "runs", "--json").stdout)["sets"]
+    assert row["created_at"] == datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
 
 
 def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:

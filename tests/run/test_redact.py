@@ -177,6 +177,7 @@ IN_CONTEXT = {
     "aws_secret_access_key = {}": of(40),
     "export WANDB_API_KEY={}": of(40, "0123456789abcdef"),
     "https://api/v1?token={}&x=1": "hunter",
+    "--index-url https://packages.example.com/{}/simple": "hf_" + of(34),
 }
 
 

@@ -226,7 +226,9 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, b
     trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
     run = imported_run(replace(trial, id=trial_id, block=exported.block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"
-    of_session = _date_of(first.session)
+    begun_at = min(
+        (row.started_at for row in rows if row.started_at is not None), default=_date_of(first.session)
+    )
     return replace(
         run,
         interleaved=exported.conditions.interleaved,
@@ -235,8 +237,8 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, b
         nodes=exported.conditions.nodes,
         id=run_id,
         session=session,
-        created_at=sheet.now + 1e-3 * sheet.place[first.session] if of_session is None else of_session,
-        started_at=min((row.started_at for row in rows if row.started_at is not None), default=of_session),
+        created_at=sheet.now + 1e-3 * sheet.place[first.session] if begun_at is None else begun_at,
+        started_at=begun_at,
     )
 
 

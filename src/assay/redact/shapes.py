@@ -16,7 +16,6 @@ from assay.redact.marks import Mark, Span, plain, replaced
 _START, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9+/_-])"
 _FEW = r"{0,400}"
 
-_OF_GITLAB = ("pat", "dt", "rt", "ptt", "cbt", "ft", "soat")
 # Prefix of a token, in lowercase, and the pattern of the whole token.
 _TOKENS: tuple[tuple[str, str], ...] = (
     ("hf_", r"hf_[A-Za-z0-9]{20,400}"),
@@ -62,6 +61,11 @@ _SURROUNDED: tuple[tuple[str, str], ...] = (
         "://",
         r"://(?P<secret>(?:gh[pousr]_|github_pat_|hf_|glpat-)\w{3,400}"
         r"|(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9_-]{20,400})@",
+    ),
+    # a token as a part of the path, where `/` precedes it as it does in base64
+    (
+        "://",
+        rf"://[^\s\"'<>\\?#]{{1,300}}?/(?P<secret>{'|'.join(shape for _, shape in _TOKENS)})(?![A-Za-z0-9_-])",
     ),
     (
         "bearer",
