@@ -41,10 +41,11 @@ SIZES = (512, 1024, 2048)
 TRIALS_A_SESSION = 100
 
 
-def facts(system: str) -> dict[str, Scalar]:
-    """A node's table of realistic size."""
-    table: dict[str, Scalar] = {f"package.name-{i}": f"1.{i}.0" for i in range(150)}
-    return table | {"host": system, "os": "Debian 12", "cpu.model": "made up"}
+def facts(system: str, number: int) -> dict[str, Scalar]:
+    """A node's table of realistic size; a few facts of it differ in every run."""
+    table: dict[str, Scalar] = {f"package.name-{i}": f"1.{i}.0" for i in range(350)}
+    changing = {"memory.available_bytes": 2**34 - 4096 * number, "load.1min": number % 300 / 100}
+    return table | {"host": system, "os": "Debian 12", "cpu.model": "made up"} | changing
 
 
 def made_run(number: int, suite: str, systems: int = 4) -> Run:
@@ -88,11 +89,9 @@ def made_run(number: int, suite: str, systems: int = 4) -> Run:
 def made_results(count: int, suite: str = "made", seed: int = 1) -> Iterator[Result]:
     """Results with six measurements and a series of forty points each."""
     dice = random.Random(seed)
-    tables: dict[str, Provenance] = {}
     steps = tuple(float(step) for step in range(40))
     for number in range(count):
         run = made_run(number, suite)
-        system = run.trial.system
         measurements = tuple(
             Measurement(
                 metric, 1e11 * dice.lognormvariate(0, 0.01), "FLOP/s", {"size": size}, "rank-0.log", line
@@ -102,7 +101,7 @@ def made_results(count: int, suite: str = "made", seed: int = 1) -> Iterator[Res
             )
         )
         series = Series("loss", "", "step", steps, tuple(dice.random() for _ in steps))
-        provenance = tables.setdefault(system, Provenance((facts(system),)))
+        provenance = Provenance((facts(run.trial.system, number),))
         yield Result(run, Reading(measurements, (series,)), provenance)
 
 
@@ -115,7 +114,7 @@ def write_directories(root: Path, count: int) -> None:
         (attempt / "logs").mkdir(parents=True)
         (root / run.suite / run.session / "session.json").write_text("{}")
         (attempt / "run.json").write_text(to_json(run))
-        (attempt / "provenance.json").write_text(to_json(Provenance((facts(run.trial.system),))))
+        (attempt / "provenance.json").write_text(to_json(Provenance((facts(run.trial.system, number),))))
         (attempt / "logs" / "rank-0.log").write_text("".join(_log_lines(dice)))
 
 

@@ -78,8 +78,14 @@ def _clean(value: Any, hiding: _Hiding) -> Any:
 @lru_cache(maxsize=4096)
 def _is_harmless(text: str) -> bool:
     """Whether a text by itself contains no secret; most facts of a node are the same before every trial."""
+    return not is_shell_line(text) and _has_no_shape(text)
+
+
+@lru_cache(maxsize=4096)
+def _has_no_shape(text: str) -> bool:
+    """Whether nothing in a text is a secret by its shape; most arguments are the same in every trial."""
     hiding = _Hiding()
-    return not is_shell_line(text) and _shaped(text, hiding) == text and not hiding.found
+    return _without_shapes(text, hiding) == text and not hiding.found
 
 
 def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
@@ -136,6 +142,10 @@ def _shown(part: Argument, hiding: _Hiding) -> str:
 
 
 def _shaped(value: str, hiding: _Hiding) -> str:
+    return value if len(value) <= _SHORT and _has_no_shape(value) else _without_shapes(value, hiding)
+
+
+def _without_shapes(value: str, hiding: _Hiding) -> str:
     hiding.found += named_in(value)
     return hidden(_inner(value, hiding), hiding.mark)
 

@@ -44,6 +44,7 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,400}"),
     ("eyj", r"eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{1,8000}){2,4}"),  # a JSON web token
 )
+_ANY_TOKEN = "|".join(shape for _, shape in _TOKENS)
 # Literal in the context, in lowercase; the context from there on, with the secret as the group `secret`.
 _SURROUNDED: tuple[tuple[str, str], ...] = (
     (
@@ -65,7 +66,7 @@ _SURROUNDED: tuple[tuple[str, str], ...] = (
     # a token as a part of the path, where `/` precedes it as it does in base64
     (
         "://",
-        rf"://[^\s\"'<>\\?#]{{1,300}}?/(?P<secret>{'|'.join(shape for _, shape in _TOKENS)})(?![A-Za-z0-9_-])",
+        rf"://[^\s\"'<>\\?#]{{1,300}}?/(?P<secret>{_ANY_TOKEN})(?![A-Za-z0-9_-])",
     ),
     (
         "bearer",

@@ -17,11 +17,12 @@ from assay.errors import HostError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SCHEMA = 2
+SCHEMA = 3
 _HEADER_BYTES = 3 * 4096  # DuckDB's file format: three headers, then blocks
 
 # Run and reading are stored completely as JSON, so that analysis uses exactly what was read; the columns are
-# for searching. A node's table is the same for most runs of a session and stored once.
+# for searching. Tables of provenance differ little from run to run, in a node's free memory for one: zstd
+# makes them 30 times smaller, where DuckDB's own choice makes them half as large in 15 times as long.
 TABLES = """
 CREATE TABLE about (schema INTEGER, assay_version VARCHAR);
 CREATE TABLE runs (
@@ -29,12 +30,13 @@ CREATE TABLE runs (
     trial VARCHAR, benchmark VARCHAR, workload VARCHAR, system VARCHAR,
     shape VARCHAR, workers INTEGER, accelerators INTEGER, block INTEGER, attempt INTEGER,
     state VARCHAR, cause VARCHAR, imported BOOLEAN, created_at DOUBLE, duration_s DOUBLE,
-    provenance_digest VARCHAR, stamp VARCHAR, run_json VARCHAR, reading_json VARCHAR
+    provenance_digest VARCHAR, stamp VARCHAR,
+    run_json VARCHAR USING COMPRESSION zstd, reading_json VARCHAR USING COMPRESSION zstd
 );
 CREATE TABLE measurements (
     run_id VARCHAR, metric VARCHAR, value DOUBLE, unit VARCHAR, labels VARCHAR, file VARCHAR, line INTEGER
 );
-CREATE TABLE provenances (digest VARCHAR, provenance_json VARCHAR);
+CREATE TABLE provenances (digest VARCHAR, provenance_json VARCHAR USING COMPRESSION zstd);
 """
 
 

@@ -139,12 +139,23 @@ def _insert(
     connection: DuckDBPyConnection, results: Iterable[Result], stamps: Mapping[str, str], *, replace: bool
 ) -> int:
     """Insert rows as one list per column: a hundred times faster than row by row, without dependencies."""
-    written, tables = 0, _Tables(connection)
+    written = 0
+    known = {digest for (digest,) in connection.execute("SELECT digest FROM provenances").fetchall()}
     for chunk in _chunks(results):
         if replace:
             _remove(connection, [result.run.id for result in chunk])
-        runs = [_run_row(result, stamps, tables.digest(result.provenance)) for result in chunk]
+        provenances: dict[str, str] = {}
+        runs = []
+        for result in chunk:
+            digest = None
+            if result.provenance is not None:
+                digest, text = _digested(result.provenance)
+                if digest not in known:
+                    provenances[digest] = text
+            runs.append(_run_row(result, stamps, digest))
         measurements = [row for result in chunk for row in _measurement_rows(result)]
+        known.update(provenances)
+        _append(connection, "provenances", list(provenances.items()))
         _append(connection, "runs", runs)
         _append(connection, "measurements", measurements)
         written += len(chunk)
@@ -165,26 +176,12 @@ def _append(connection: DuckDBPyConnection, table: str, rows: list[tuple[Any, ..
     connection.execute(f"INSERT INTO {table} SELECT {values}", columns)
 
 
-class _Tables:
-    """Provenance tables in the index, each stored once."""
+def _digested(provenance: Provenance) -> tuple[str, str]:
+    """A table's digest, under which the index has it once, and its text."""
+    from assay.records import to_compact_json
 
-    def __init__(self, connection: DuckDBPyConnection) -> None:
-        self._connection = connection
-        rows = connection.execute("SELECT digest FROM provenances").fetchall()
-        self._kept: set[str] = {digest for (digest,) in rows}
-
-    def digest(self, provenance: Provenance | None) -> str | None:
-        """The table's digest, after inserting the table if it is new."""
-        if provenance is None:
-            return None
-        from assay.records import to_compact_json
-
-        text = to_compact_json(provenance)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        if digest not in self._kept:
-            self._connection.execute("INSERT INTO provenances VALUES (?, ?)", [digest, text])
-            self._kept.add(digest)
-        return digest
+    text = to_compact_json(provenance)
+    return hashlib.sha256(text.encode()).hexdigest()[:16], text
 
 
 def _run_row(result: Result, stamps: Mapping[str, str], provenance_digest: str | None) -> tuple[Any, ...]:

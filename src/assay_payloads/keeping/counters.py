@@ -140,9 +140,15 @@ def queues(tree: FileTree, cpus: set[int]) -> dict[str, float]:
 
 def swapping(tree: FileTree) -> dict[str, int]:
     """Bytes that the node read from and wrote to its swap."""
-    counts = dict(line.split() for line in tree.lines("/proc/vmstat"))
     names = {"swapped_in_bytes": "pswpin", "swapped_out_bytes": "pswpout"}
-    return {ours: int(counts[name]) * PAGE_BYTES for ours, name in names.items() if name in counts}
+    pages = {ours: virtual_memory_count(tree, name) for ours, name in names.items()}
+    return {ours: count * PAGE_BYTES for ours, count in pages.items() if count is not None}
+
+
+def virtual_memory_count(tree: FileTree, name: str) -> int | None:
+    """A count of /proc/vmstat; None if this kernel has none of that name."""
+    found = re.search(rf"^{name} (\d+)$", tree.text("/proc/vmstat") or "", re.MULTILINE)
+    return None if found is None else int(found[1])
 
 
 def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:

@@ -10,6 +10,9 @@ import re
 NO_VALUE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP}
 
 
+BLOCK_BYTES = 1 << 14  # read at a time: most of the kernel's files are smaller
+
+
 class FileTree:
     """The file system below a root, read for facts: None if there is nothing, never an exception."""
 
@@ -22,10 +25,9 @@ class FileTree:
         return os.path.join(self.root, name.lstrip("/"))  # noqa: PTH118 - pathlib costs 10 ms of start-up
 
     def text(self, name: str, size: int = 1 << 20) -> str | None:
-        """The first `size` characters of a file, without surrounding whitespace."""
+        """The first `size` bytes of a file as text, without surrounding whitespace."""
         try:
-            with open(self.path(name), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                return file.read(size).strip("\0\n\t ") or None
+            return read_bytes(self.path(name), size).decode(errors="replace").strip("\0\n\t ") or None
         except OSError as error:
             self._note(name, error)
             return None
@@ -54,6 +56,18 @@ class FileTree:
     def _note(self, name: str, error: OSError) -> None:
         if error.errno not in NO_VALUE:
             self.unreadable.append(f"{name}: {error.strerror}")
+
+
+def read_bytes(path: str, size: int) -> bytes:
+    """The beginning of a file. A file object around it takes three times as long. Raises OSError."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while len(data) < size and (more := os.read(file, min(size, BLOCK_BYTES))):
+            data += more
+        return data[:size]
+    finally:
+        os.close(file)
 
 
 THIS_NODE = FileTree()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from assay.analyse.doubts.case import (
     MOST_SHOWN,
@@ -230,7 +230,8 @@ def _stated(side: Side) -> dict[str, set[str]]:
     return found
 
 
-def _software(name: str, stems: Sequence[str] = SOFTWARE) -> bool:
+@lru_cache(maxsize=4096)  # the same few hundred facts in every run
+def _software(name: str, stems: tuple[str, ...] = SOFTWARE) -> bool:
     if name in NOT_SOFTWARE or name.startswith(PLACEMENT):
         return False
     return any(name == stem or name.startswith(stem.rstrip(".") + ".") for stem in stems)
