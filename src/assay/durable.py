@@ -18,11 +18,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.errors import BusyError, HostError
 from assay.inputs import open_plain
 from assay.units import human
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _SYNCED_AT_ONCE = 16
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -172,13 +177,18 @@ def sync(*paths: Path) -> None:
     if len(paths) == 1:
         _sync(paths[0])
         return
+    others = [_threads(os.getpid()).submit(_sync, path) for path in paths[1:]]
+    _sync(paths[0])
+    for other in others:
+        other.result()
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process has none of its parent's
+    """The threads that wait for the disk: to start them takes longer than a fast disk."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
-        others = [threads.submit(_sync, path) for path in paths[1:]]
-        _sync(paths[0])
-        for other in others:
-            other.result()
+    return ThreadPoolExecutor(_SYNCED_AT_ONCE)
 
 
 def _sync(path: Path) -> None:

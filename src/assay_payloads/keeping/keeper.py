@@ -373,8 +373,7 @@ def serve_one(taken: int, directory: str, environment: dict[str, str]) -> NoRetu
     code = 1
     try:
         os.setsid()
-        os.environ.clear()
-        os.environ.update(environment)
+        take_on(environment)
         show_token(environment["ASSAY_TOKEN"])
         log = os.open(f"{directory}/keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
@@ -383,6 +382,13 @@ def serve_one(taken: int, directory: str, environment: dict[str, str]) -> NoRetu
         code = main(Path(directory), node=0, taken=taken)
     finally:
         end_child(code)
+
+
+def take_on(environment: dict[str, str]) -> None:
+    """Have these variables and no others; most are the same already, and each change takes a call."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update((name, value) for name, value in environment.items() if os.environ.get(name) != value)
 
 
 def show_token(token: str) -> None:
