@@ -24,7 +24,7 @@ from assay.cli import index as index_command
 from assay.cli import list_ as list_command
 from assay.cli import show as show_command
 from assay.errors import HostError, InputError
-from assay.records import ConfusionMatrix, Measurement, Result, RunState, Series
+from assay.records import ConfusionMatrix, Measurement, Provenance, Result, RunState, Series, to_compact_json
 from assay.report.terminal import runs as run_terminal
 from assay.store.layout import reading
 from conftest import long_but
@@ -94,6 +94,16 @@ def test_equal_provenance_is_kept_once(root: Path) -> None:
     with reading(root) as index:
         assert index.execute("SELECT count(*) FROM provenances").fetchall() == [(1,)]
     assert all(r.provenance is not None and r.provenance.nodes == (FACTS,) for r in store.find(root, "suite"))
+
+
+def test_provenance_that_differs_a_little_takes_little_space(root: Path) -> None:
+    packages = {f"package.name-{i}": f"1.{i}.0" for i in range(350)}
+    tables = [Provenance(({**packages, "memory.available_bytes": 2**34 - 4096 * n},)) for n in range(600)]
+    runs = side([1.0] * len(tables))
+    store.update(root, [replace(run, provenance=table) for run, table in zip(runs, tables, strict=True)])
+    written = sum(len(to_compact_json(table)) for table in tables)
+    assert store.index_path(root).stat().st_size < written / 3
+    assert [run.provenance for run in store.find(root, "suite")] == tables
 
 
 def test_results_are_read_one_after_the_other_and_their_stamps_after_them(root: Path) -> None:
