@@ -88,7 +88,10 @@ def stack(site: Site, digest: str) -> Response[str]:
 
 def _tables(found: KnownStack) -> list[Table]:
     rows = tuple(map(_level, sorted(found.levels, key=lambda one: not one.primary)))
-    made = [Table("Figures, primary ones first", _COLUMNS, (TableBody("", rows),), frozenset({0, 1, 6}))]
+    made = []
+    if rows:
+        bodies = (TableBody("", rows),)
+        made.append(Table("Figures, primary ones first", _COLUMNS, bodies, frozenset({0, 1, 6})))
     failures = tuple(
         TableRow((one.failure or "", str(one.hardware), when(one.at), one.why.partition("\n")[0]))
         for one in found.failures
@@ -98,12 +101,12 @@ def _tables(found: KnownStack) -> list[Table]:
             Table("Failures", ("", "on", "when", "why"), (TableBody("", failures),), frozenset({0, 1, 2, 3}))
         )
     parts = {"System": found.stack.system, "Settings": found.stack.settings, "Packages": found.stack.packages}
-    bodies = tuple(
+    software = tuple(
         TableBody(name, tuple(TableRow((key, str(value))) for key, value in part.items()))
         for name, part in parts.items()
         if part
     )
-    return [*made, Table("Software", ("", "value"), bodies, frozenset({0, 1}))]
+    return [*made, Table("Software", ("", "value"), software, frozenset({0, 1}))]
 
 
 def _level(one: KnownLevel) -> TableRow:

@@ -153,13 +153,12 @@ def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
 def _tables(swept: SweepReport) -> list[Table]:
     made = []
     if swept.verdicts.nodes:
+        before = ("of its baseline",) if any(one.changes for one in swept.verdicts.nodes) else ()
         bodies = tuple(
-            TableBody(one.point.benchmark, _node_rows(one, swept.verdicts.hosts))
+            TableBody(one.point.benchmark, _node_rows(one, swept.verdicts.hosts, compared=bool(before)))
             for one in swept.verdicts.nodes
         )
-        made.append(
-            Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
-        )
+        made.append(Table("Nodes, slowest first", ("", "of the median", "runs", *before, ""), bodies))
     if swept.verdicts.pairs is not None:
         slowest = sorted(swept.verdicts.pairs.relative.items(), key=lambda at: at[1])
         against = "of its baseline" if swept.verdicts.pairs.changes else f"of {_OTHERS}"
@@ -179,13 +178,17 @@ def _tables(swept: SweepReport) -> list[Table]:
     return made
 
 
-def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[TableRow, ...]:
+def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]], *, compared: bool) -> tuple[TableRow, ...]:
+    """A row for each node.
+
+    compared  whether there is a column for its own baseline
+    """
     changes: dict[str, Any] = {change.node: change for change in one.changes}
     rows = []
     for standing in one.crowd.standings[:MOST_ROWS]:
         change = changes.get(standing.node)
         slow = standing.slow or (change is not None and change.slower)
-        before = figures.NONE if change is None else figures.ratio(change.ratio)
-        cells = (hosts[standing.node][0], f"{standing.ratio:.3f}", str(standing.runs), before)
+        before = (figures.NONE if change is None else figures.ratio(change.ratio),) if compared else ()
+        cells = (hosts[standing.node][0], f"{standing.ratio:.3f}", str(standing.runs), *before)
         rows.append(TableRow((*cells, "▼ slower" if slow else ""), "slower" if slow else ""))
     return tuple(rows)
