@@ -177,18 +177,21 @@ def sync(*paths: Path) -> None:
     if len(paths) == 1:
         _sync(paths[0])
         return
-    others = [_threads(os.getpid()).submit(_sync, path) for path in paths[1:]]
+    others = [_threads().submit(_sync, path) for path in paths[1:]]
     _sync(paths[0])
     for other in others:
         other.result()
 
 
 @cache
-def _threads(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process has none of its parent's
+def _threads() -> ThreadPoolExecutor:
     """The threads that wait for the disk: to start them takes longer than a fast disk."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(_SYNCED_AT_ONCE)
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has none of its parent's threads
 
 
 def _sync(path: Path) -> None:

@@ -141,14 +141,15 @@ def queues(tree: FileTree, cpus: set[int]) -> dict[str, float]:
 def swapping(tree: FileTree) -> dict[str, int]:
     """Bytes that the node read from and wrote to its swap."""
     names = {"swapped_in_bytes": "pswpin", "swapped_out_bytes": "pswpout"}
-    pages = {ours: virtual_memory_count(tree, name) for ours, name in names.items()}
-    return {ours: count * PAGE_BYTES for ours, count in pages.items() if count is not None}
+    pages = virtual_memory_counts(tree, *names.values())
+    return {ours: pages[name] * PAGE_BYTES for ours, name in names.items() if name in pages}
 
 
-def virtual_memory_count(tree: FileTree, name: str) -> int | None:
-    """A count of /proc/vmstat; None if this kernel has none of that name."""
-    found = re.search(rf"^{name} (\d+)$", tree.text("/proc/vmstat") or "", re.MULTILINE)
-    return None if found is None else int(found[1])
+def virtual_memory_counts(tree: FileTree, *names: str) -> dict[str, int]:
+    """These counts of /proc/vmstat, without those that this kernel lacks."""
+    lines = rf"^({'|'.join(names)}) (\d+)$"
+    found = re.findall(lines, tree.text("/proc/vmstat") or "", re.MULTILINE)
+    return {name: int(count) for name, count in found}
 
 
 def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:

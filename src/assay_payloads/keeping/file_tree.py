@@ -8,8 +8,6 @@ import re
 
 # The kernel's errors for an attribute without a value here: not a fault, so not named
 NO_VALUE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP}
-
-
 BLOCK_BYTES = 1 << 14  # read at a time: most of the kernel's files are smaller
 
 

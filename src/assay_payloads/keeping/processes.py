@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from assay_payloads.keeping.counters import memory_groups, resident_bytes, virtual_memory_count
+from assay_payloads.keeping.counters import memory_groups, resident_bytes, virtual_memory_counts
 from assay_payloads.keeping.file_tree import THIS_NODE
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -373,7 +373,7 @@ def descendants() -> dict[int, int]:
 
 def count_oom_kills() -> int:
     """Processes that the kernel killed for lack of memory since boot."""
-    return virtual_memory_count(THIS_NODE, "oom_kill") or 0
+    return virtual_memory_counts(THIS_NODE, "oom_kill").get("oom_kill", 0)
 
 
 def prctl(option: int, value: int) -> None:
