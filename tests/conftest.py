@@ -158,6 +158,14 @@ def mlperf_rounds() -> Path:
 
 
 @pytest.fixture(scope="session")
+def foreign_logs() -> Path:
+    """The folder of other people's logs, each as its program printed it or as launchers changed it."""
+    path = Path(os.environ.get("ASSAY_FOREIGN_LOGS", ROOT.parent / "shared" / "foreign-logs"))
+    require("foreign-logs", path.is_dir(), f"no logs in {path}; set ASSAY_FOREIGN_LOGS")
+    return path
+
+
+@pytest.fixture(scope="session")
 def published() -> dict[str, Any]:
     """Figures as the papers print them."""
     path = Path(os.environ.get("ASSAY_PUBLISHED", ROOT.parent / "shared" / "facts" / "published.json"))

@@ -23,8 +23,10 @@ c,n2,2025-11-01T00:00Z,2025-11-01T01:00Z,interrupted,,
 """
 
 
-def job(number: int, state: str, start: int, end: int, nodes: str = "n[1-2]", **more: object) -> object:
-    time = {"start": start, "end": end, "elapsed": max(0, end - start)}
+def job(
+    number: int, state: str, start: int, end: int, nodes: str = "n[1-2]", elapsed: int = 0, **more: object
+) -> object:
+    time = {"start": start, "end": end, "elapsed": elapsed or max(0, end - start)}
     return {"job_id": number, "state": {"current": [state]}, "time": time, "nodes": nodes, **more}
 
 
@@ -71,16 +73,17 @@ def test_slurm_s_states_and_nodes_are_read(tmp_path: Path) -> None:
         tmp_path,
         job(1, "COMPLETED", 100, 200),
         job(2, "NODE_FAIL", 100, 150, failed_node="n2"),
-        job(3, "RUNNING", 100, 0),
+        job(3, "RUNNING", 100, 0, elapsed=300),
         job(4, "PENDING", 0, 0),
         job(5, "CANCELLED", 0, 120),
         job(6, "FAILED", 400, 900),
     )
-    found = from_sacct(path, 500.0)
+    found, unknown = from_sacct(path, 500.0)
+    assert unknown == []
     assert [(one.job, one.outcome, one.duration_s, one.blamed) for one in found] == [
         ("1", "completed", 100, ""),
         ("2", "interrupted", 50, "n2"),
-        ("3", "running", 400, ""),
+        ("3", "running", 300, ""),
         ("6", "running", 100, ""),
     ]
     assert found[0].nodes == ("n1", "n2")
@@ -112,10 +115,39 @@ def test_whatever_is_given_ends_in_attempts_or_a_clear_error(
     tmp_path: Path, text: str, value: object
 ) -> None:
     path = tmp_path / "anything"
-    for content, read in ((text, from_table), (json.dumps({"jobs": value}), from_sacct)):
-        path.write_bytes(content.encode(errors="replace"))
-        with contextlib.suppress(InputError):
-            assert all(one.duration_s >= 0 for one in read(path, 1e9))
+    path.write_bytes(text.encode(errors="replace"))
+    with contextlib.suppress(InputError):
+        assert all(one.duration_s >= 0 for one in from_table(path, 1e9))
+    path.write_text(json.dumps({"jobs": value}))
+    with contextlib.suppress(InputError):
+        assert all(one.duration_s >= 0 for one in from_sacct(path, 1e9)[0])
+
+
+def test_a_final_state_without_an_end_ends_after_the_time_that_the_job_took(tmp_path: Path) -> None:
+    path = sacct(
+        tmp_path,
+        job(1, "NODE_FAIL", 100, 0, elapsed=50),
+        job(2, "COMPLETED", 100, 0, elapsed=9_000),
+        job(3, "FAILED", 100, 0),
+    )
+    found, unknown = from_sacct(path, 500.0)
+    assert [(one.job, one.outcome, one.duration_s) for one in found] == [
+        ("1", "interrupted", 50),
+        ("2", "running", 400),
+    ]
+    assert [problem.what for problem in unknown] == [
+        "job 3 is FAILED, but has neither an end nor a time that it took"
+    ]
+    assert api.goodput(sacct=path, until=500.0).unreadable == unknown
+
+
+def test_a_real_node_failure_without_an_end_is_a_failure(foreign_logs: Path) -> None:
+    found, unknown = from_sacct(foreign_logs / "failing" / "sacct-final-state-without-end.json", 2e9)
+    assert [(one.outcome, one.duration_s) for one in found] == [
+        ("interrupted", 20_615),
+        ("interrupted", 87_989),
+    ]
+    assert unknown == []
 
 
 def test_the_answer_of_ended_jobs_does_not_change_with_the_time_of_asking(tmp_path: Path) -> None:

@@ -89,6 +89,11 @@ def test_a_restart_in_place_is_a_failure_and_several_can_not_be_dated(tmp_path: 
         read(tmp_path, pod(100, 900, container={"restartCount": 4, **last}))
 
 
+def test_an_end_without_a_time_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="p is Failed, but does not state when it ended"):
+        read(tmp_path, pod(100, None, "Failed"))
+
+
 def test_what_is_no_job_never_started_or_starts_later_is_left_out(tmp_path: Path) -> None:
     service = pod(100, None, "Running")
     service["metadata"]["labels"] = {"app": "web"}

@@ -41,7 +41,7 @@ class GoodputResult:
     by_size     time between failures of jobs on as many nodes, and their checkpoints, the largest jobs first
     of_nodes    time between failures of a node
     by_node     each node's failures, the worst first
-    unreadable  runs that are not in it, and why
+    unreadable  runs and jobs that are not in it, and why
     """
 
     until: float
@@ -90,13 +90,16 @@ def goodput(
     if table is not None:
         attempts += job_attempts.from_table(Path(table), end)
     if sacct is not None:
-        attempts += job_attempts.from_sacct(Path(sacct), end)
+        of_slurm, unknown = job_attempts.from_sacct(Path(sacct), end)
+        attempts += of_slurm
+        unreadable += unknown
     if pods is not None:
         attempts += pod_attempts.from_pods(Path(pods), end)
     if reference or (table is None and sacct is None and pods is None):
         directory = runs_directory(runs)
-        of_runs, unreadable = job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
+        of_runs, damaged = job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
         attempts += of_runs
+        unreadable += damaged
     if not any(attempt.duration_s > 0 for attempt in attempts):
         none = f"{reference or 'there'}: no job ran before the end of the observation"
         raise InputError(unreadable or none)

@@ -128,10 +128,12 @@ def _seconds(text: str, name: str) -> float | None:
     return value
 
 
-def from_sacct(path: Path, until: float) -> list[JobAttempt]:
+def from_sacct(path: Path, until: float) -> tuple[list[JobAttempt], list[Problem]]:
     """Attempts from `sacct -D --json`: every start of every job, also those that were requeued.
 
-    Raises InputError for what is not such a document, with the first job that can't be read.
+    A job that has no end yet is known up to the time that it had taken when sacct was asked. The problems are
+    those of jobs that ended at a time that is not stated. Raises InputError for what is not such a document,
+    with the jobs that can't be read.
     """
     try:
         document = json.loads(read_whole(path))
@@ -142,16 +144,21 @@ def from_sacct(path: Path, until: float) -> list[JobAttempt]:
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list):
         raise InputError([Problem(str(path), "has no list of jobs; write it with `sacct -D --json`")])
-    found: list[JobAttempt] = []
-    problems = []
+    attempts, unknown, problems = list[JobAttempt](), list[Problem](), list[Problem]()
     for number, job in enumerate(jobs):
         try:
-            found += _of_slurm(job, until)
+            attempts += _of_slurm(job, until)
+        except _EndUnknownError as error:
+            unknown.append(Problem(f"{path}: job {number + 1}", str(error)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problems.append(Problem(f"{path}: job {number + 1}", unreadable(error)))
     if problems:
         raise InputError(problems)
-    return found
+    return attempts, unknown
+
+
+class _EndUnknownError(Exception):
+    """A job ended, but its accounting does not say when."""
 
 
 def unreadable(error: Exception) -> str:
@@ -168,20 +175,37 @@ def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:
         return
     if state not in _SLURM:
         raise ValueError(f"unknown state {state!r}")
-    begin, end = _number(job["time"]["start"]), _number(job["time"]["end"])
+    begin = _number(job["time"]["start"])
     if not begin or begin >= until:  # it never started
         return
-    ends_later = not end or end > until
-    nodes = tuple(expanded(job.get("nodes") or ""))
+    end = _slurm_end(job, state, begin, until)
     yield JobAttempt(
         str(job["job_id"]),
-        nodes,
+        tuple(expanded(job.get("nodes") or "")),
         begin,
-        until if ends_later else max(begin, end),
-        "running" if ends_later else _SLURM[state],
+        min(until, max(begin, end)),
+        "running" if end > until else _SLURM[state],
         str(job.get("failed_node") or ""),
         program=str(job.get("name") or ""),
     )
+
+
+def _slurm_end(job: Mapping[str, Any], state: str, begin: float, until: float) -> float:
+    """When a job ended, or was last seen running. Raises _EndUnknownError if it ended nobody knows when.
+
+    Slurm leaves `end` at 0 for jobs whose node failed; the time that they took is known.
+    """
+    time = job["time"]
+    if end := _number(time["end"]):
+        return end
+    took_s = _number(time.get("elapsed") or 0) + _number(time.get("suspended") or 0)
+    if took_s > 0:
+        return begin + took_s
+    if _SLURM[state] != "running":
+        raise _EndUnknownError(
+            f"job {job['job_id']} is {state}, but has neither an end nor a time that it took"
+        )
+    return until
 
 
 def _number(value: Any) -> float:

@@ -115,6 +115,8 @@ def _lives(pod: Mapping[str, Any], until: float) -> Iterator[PodLife]:
         for one in status.get("conditions") or []
         if one.get("lastTransitionTime")
     ]
+    if not (finished or changed):
+        raise ValueError(f"{about['name']} is {status['phase']}, but does not state when it ended")
     end_at = max(begin_at, *(finished or changed))
     yield PodLife(job, node, begin_at, min(until, end_at), "running" if end_at > until else outcome)
 
