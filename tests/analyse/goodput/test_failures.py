@@ -134,6 +134,69 @@ def test_jobs_that_a_node_takes_along_are_one_incident() -> None:
     assert (rate.incidents, rate.time_s) == (1, 155 * HOUR_S)
 
 
+def jobs_that_fail_again(mean_h: float, chance: float, rng: np.random.Generator) -> list[JobAttempt]:
+    """Four jobs a day long, for 300 h: a failure repeats with this chance, 7 minutes after the restart."""
+    found = []
+    for job in range(4):
+        at_h, failed = rng.uniform(0, 5), False
+        while at_h < 300:
+            again = failed and rng.random() < chance
+            life_h = rng.exponential(0.12 if again else mean_h / (1 - chance))
+            end_h = min(at_h + 24, 300)
+            failed = at_h + life_h < end_h
+            ended_h = at_h + life_h if failed else end_h
+            outcome: Outcome = "interrupted" if failed else "completed"
+            found.append(attempt(at_h * HOUR_S, ended_h * HOUR_S, outcome, f"n{job}"))
+            at_h = ended_h + 0.05
+    return [replace(one, job=f"{one.nodes[0]}-{number}") for number, one in enumerate(found)]
+
+
+@pytest.mark.parametrize(
+    ("failures", "chance"), long_rows_but(2, [(40, 0.5), (40, 0.0), (10, 0.5), (120, 0.5), (120, 0.8)])
+)
+def test_intervals_cover_the_true_mean_where_failures_repeat_after_a_restart(
+    failures: int, chance: float
+) -> None:
+    """Half of the failures repeat: counted as independent ones, three of four intervals held the truth."""
+    rng, runs = np.random.default_rng(11), tries(900)
+    seen = [by_size(jobs_that_fail_again(1200 / failures, chance, rng))[0][1] for _ in range(runs)]
+    true_s = sum(rate.time_s for rate in seen) / sum(rate.failures for rate in seen)
+    covered = sum(rate.low_s <= true_s <= (rate.high_s or math.inf) for rate in seen) / runs
+    assert covered >= (0.90 if failures == 10 else 0.95) - 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_healthy_nodes_are_not_named_for_what_their_jobs_fail_from_again() -> None:
+    rng, runs, named = np.random.default_rng(12), tries(120), 0
+    for _ in range(runs):
+        jobs = [jobs_that_fail_again(150, 0.6, rng) for _ in range(8)]
+        attempts = [
+            replace(one, job=f"{k}-{one.nodes[0]}", nodes=(f"{k}-{one.nodes[0]}",))
+            for k, own in enumerate(jobs)
+            for one in own
+        ]
+        named += any(one.suspect for one in by_node(attempts))
+    assert named / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_a_node_on_which_every_job_dies_soon_is_named() -> None:
+    attempts = days_of(1, 16, 500, np.random.default_rng(13))
+    attempts += [
+        JobAttempt(f"job{k}", ("n3",), k * 7200.0, k * 7200.0 + 120, "interrupted") for k in range(12)
+    ]
+    assert [one.node for one in by_node(attempts) if one.suspect] == ["n3"]
+
+
+def test_a_failure_that_repeats_after_restarts_is_one_cause() -> None:
+    lives_s = [20 * HOUR_S, 300, 900, 30 * HOUR_S]
+    ends = np.cumsum(lives_s)
+    attempts = [attempt(end - life, end, "interrupted") for life, end in zip(lives_s, ends, strict=True)]
+    ((_, rate),) = by_size(attempts)
+    assert (rate.failures, rate.incidents) == (4, 2)
+    completed = replace(attempts[1], outcome="completed")
+    ((_, rate),) = by_size([attempts[0], completed, *attempts[2:]])
+    assert (rate.failures, rate.incidents) == (3, 3)
+
+
 def programs_on(node: str, times: int, name: str) -> list[JobAttempt]:
     return [
         JobAttempt(f"{name}-{k}", (node,), k * 200.0, k * 200.0 + 120, "failed", program=name)

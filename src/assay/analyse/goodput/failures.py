@@ -1,12 +1,13 @@
 """Time between failures, from jobs of which some still run: they are censored, not left out.
 
-What fails together has one cause: failures within a minute on a node that they share are one incident.
+What fails together has one cause: failures within a minute on a node that they share are one incident. So has
+what fails again: an incident soon after a restart that follows another one has the cause of that one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
@@ -21,6 +22,7 @@ CONFIDENCE: Final = 0.95
 SUSPECT_LEVEL: Final = 0.05  # probability that any healthy node is named, over all nodes
 ROUNDING: Final = 1e-12  # no probability is stated below it
 TOGETHER_S: Final = 60.0  # failures this close in time, on a node that they share, have one cause
+AGAIN_S: Final = 3600.0  # an attempt that follows a failure, and fails sooner, has the cause of that failure
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,15 @@ class FailureRate:
 
 
 def failure_rate(sizes: Sequence[int], time_s: float, confidence: float = CONFIDENCE) -> FailureRate:
-    """Mean time between failures when incidents of these many failures were seen in this time.
+    """Mean time between failures when causes of this many failures each were seen in this time.
 
-    The interval is exact for a constant rate of incidents of one size: 2T/chi2(1-a/2, 2d+2) to
-    2T/chi2(a/2, 2d), in units of that size. Incidents of several sizes tell as much as d = (sum of sizes)² /
+    The interval is exact for a constant rate of causes of one size: 2T/chi2(1-a/2, 2d+2) to
+    2T/chi2(a/2, 2d), in units of that size. Causes of several sizes tell as much as d = (sum of sizes)² /
     (sum of their squares) of one size. It is wide for the right end because observation ends with time, not
-    with a failure. Without a failure, the lower bound is the rule of three, exactly: T / -ln(1 - confidence).
+    with a failure. Without a failure, the lower bound is the rule of three, exactly: T / -ln(1 - confidence);
+    it is that of causes, since nothing shows how often one of them lets a job fail.
 
-    Raises ValueError for an incident without failures, or no time.
+    Raises ValueError for a cause without failures, or no time.
 
     >>> rate = failure_rate([1] * 419, 54 * 86400.0)
     >>> [round(s / 3600, 2) for s in (rate.low_s, rate.mean_s, rate.high_s)]
@@ -112,15 +115,70 @@ def by_size(attempts: Sequence[JobAttempt]) -> list[tuple[int, FailureRate]]:
     for nodes, own in sorted(of_size.items(), reverse=True):
         time_s = math.fsum(attempt.duration_s for attempt in own)
         if time_s > 0:
-            found.append((nodes, failure_rate([len(incident) for incident in _incidents(own)], time_s)))
+            sizes = [sum(map(len, incidents)) for incidents in _causes(own)]
+            found.append((nodes, failure_rate(sizes, time_s)))
     return found
 
 
 def of_nodes(attempts: Sequence[JobAttempt]) -> FailureRate | None:
     """Node-time between incidents: a node's time counts once, however many jobs share it."""
     time_s = math.fsum(_held_s(attempts).values())
-    incidents = [one for one in _incidents(attempts) if any(attempt.nodes for attempt in one)]
-    return failure_rate([1] * len(incidents), time_s) if time_s > 0 else None
+    sizes = [len(incidents) for incidents in _causes([attempt for attempt in attempts if attempt.nodes])]
+    return failure_rate(sizes, time_s) if time_s > 0 else None
+
+
+def _parts(attempt: JobAttempt) -> list[tuple[str, str]]:
+    """What may have failed, and may fail again."""
+    nodes = [("node", node) for node in attempt.nodes]
+    return [*nodes, ("job", attempt.job), *([("program", attempt.program)] if attempt.program else [])]
+
+
+def _job(attempt: JobAttempt) -> list[tuple[str, str]]:
+    return [("job", attempt.job)]
+
+
+def _causes(
+    attempts: Sequence[JobAttempt], parts: Callable[[JobAttempt], list[tuple[str, str]]] = _parts
+) -> list[list[list[JobAttempt]]]:
+    """Incidents by their cause: one that happens again soon after a restart has the cause of the one before.
+
+    parts  what an attempt shares with the one that it restarts
+    """
+    before = _failed_before(attempts, parts)
+    causes: list[list[list[JobAttempt]]] = []
+    cause_of: dict[int, list[list[JobAttempt]]] = {}  # identity of a failed attempt → its cause
+    for incident in _incidents(attempts):
+        earlier = [
+            cause_of[id(failed)]
+            for attempt in incident
+            if attempt.duration_s < AGAIN_S
+            for failed in before[id(attempt)]
+            if id(failed) in cause_of
+        ]
+        if not earlier:
+            causes.append([])
+        cause = earlier[0] if earlier else causes[-1]
+        cause.append(incident)
+        cause_of.update((id(attempt), cause) for attempt in incident)
+    return causes
+
+
+def _failed_before(
+    attempts: Iterable[JobAttempt], parts: Callable[[JobAttempt], list[tuple[str, str]]]
+) -> dict[int, list[JobAttempt]]:
+    """Identity of each attempt → those of the attempts that had its parts just before that failed."""
+    begins = [(attempt.begin_at, 1, attempt) for attempt in attempts]
+    ends = [(attempt.end_at, 0, attempt) for attempt in attempts if attempt.duration_s > 0]
+    latest: dict[tuple[str, str], JobAttempt] = {}
+    before: dict[int, list[JobAttempt]] = {}
+    for _, begins_now, attempt in sorted(begins + ends, key=lambda event: event[:2]):
+        own = parts(attempt)
+        if begins_now:
+            last = [latest[part] for part in own if part in latest]
+            before[id(attempt)] = [one for one in last if one.outcome in FAILURES]
+        else:
+            latest.update(dict.fromkeys(own, attempt))
+    return before
 
 
 def _incidents(attempts: Iterable[JobAttempt]) -> list[list[JobAttempt]]:
@@ -187,11 +245,17 @@ def by_node(attempts: Sequence[JobAttempt]) -> list[NodeFailures]:
     - failures of a program over the nodes on which that program ran, so one that ran on one node says
       nothing about it; several in a row on a node count once, since a program that can't start fails again.
     """
+    cause_of = {
+        id(attempt): number
+        for number, incidents in enumerate(_causes(attempts, _job))
+        for incident in incidents
+        for attempt in incident
+    }
     held_s = _held_s(attempts)
     seen = dict.fromkeys(held_s, 0)
     expected: dict[str, list[tuple[int, float]]] = {node: [] for node in held_s}
     for alike, failed in _comparable(attempts):
-        own_s, counts = _held_s(alike), _blamed(failed)
+        own_s, counts = _held_s(alike), _blamed(failed, cause_of)
         total, whole_s = sum(counts.values()), math.fsum(own_s.values())
         if total == 0 or whole_s == 0:
             continue
@@ -237,23 +301,14 @@ def _first_in_a_row(attempts: Iterable[JobAttempt]) -> list[JobAttempt]:
     return first
 
 
-def _blamed(failed: Iterable[JobAttempt]) -> dict[str, int]:
-    """Node → the failures for which it is named, or whose job had no other; those together count once."""
-    ends: dict[str, list[float]] = {}
+def _blamed(failed: Iterable[JobAttempt], cause_of: Mapping[int, int]) -> dict[str, int]:
+    """Node → the causes of failures for which it is named, or whose job had no other node."""
+    causes: dict[str, set[int]] = {}
     for attempt in failed:
         node = attempt.blamed or (attempt.nodes[0] if len(attempt.nodes) == 1 else "")
         if node in attempt.nodes:
-            ends.setdefault(node, []).append(attempt.end_at)
-    return {node: _apart(own) for node, own in ends.items()}
-
-
-def _apart(ends: list[float]) -> int:
-    """How many of these moments are more than a minute after the first of those before."""
-    count, first = 0, -math.inf
-    for end in sorted(ends):
-        if end - first > TOGETHER_S:
-            count, first = count + 1, end
-    return count
+            causes.setdefault(node, set()).add(cause_of[id(attempt)])
+    return {node: len(own) for node, own in causes.items()}
 
 
 def _at_least(count: int, expected: Iterable[tuple[int, float]]) -> float:
