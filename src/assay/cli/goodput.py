@@ -105,8 +105,8 @@ def _lines(result: GoodputResult) -> Iterator[str]:
         yield f"! and {counted(len(suspects) - MOST_NODES, 'more node')}"
     if any(size.rate.failures for size in result.by_size):
         yield (
-            "Intervals hold for causes at a constant rate; what fails again within an hour of a restart has the "
-            "cause of the failure before. Jobs on more nodes fail more often, by how much only they show."
+            "Intervals hold for causes at a constant rate; what fails again within an hour of a restart has "
+            "the cause of the failure before. Jobs on more nodes fail more often, by how much only they show."
         )
     for problem in result.unreadable[:MOST_NODES]:
         yield f"! not counted: {problem}"
