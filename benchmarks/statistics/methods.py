@@ -67,11 +67,14 @@ def welch(a: Floats, b: Floats) -> Ratios:
     """Welch's t over the last axis; the sides may have different counts."""
     count_a, count_b = a.shape[-1], b.shape[-1]
     variance_a, variance_b = (x.var(-1, ddof=1) for x in (a, b))
-    error = np.sqrt(variance_a / count_a + variance_b / count_b)
+    noise_a, noise_b = variance_a, variance_b
     if count_a < count_b:
+        noise_a = np.maximum(variance_a, variance_b)
         variance_a = np.maximum(variance_a, LEAST_VARIANCE_RATIO * variance_b)
     elif count_b < count_a:
+        noise_b = np.maximum(variance_a, variance_b)
         variance_b = np.maximum(variance_b, LEAST_VARIANCE_RATIO * variance_a)
+    error = np.sqrt(noise_a / count_a + noise_b / count_b)
     part_a, part_b = variance_a / count_a, variance_b / count_b
     degrees = (part_a + part_b) ** 2 / (part_a**2 / (count_a - 1) + part_b**2 / (count_b - 1))
     return Ratios(b.mean(-1) - a.mean(-1), error, degrees)

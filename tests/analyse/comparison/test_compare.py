@@ -20,7 +20,7 @@ from assay.analyse.statistics import intervals
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
-from conftest import long_but, tries
+from conftest import long_but, long_rows_but, tries
 from stated_runs import metrics, result, side
 
 MARGIN = 0.02
@@ -295,6 +295,32 @@ def test_unequal_numbers_keep_94_per_cent_whichever_side_is_noisier(
     covered = np.mean(
         [_inside(intervals.welch(x, y), 0.0) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     )
+    assert covered >= 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
+
+
+def _normal_runs(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return 0.01 * rng.normal(size=size)
+
+
+def _a_tenth_slow(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return 0.003 * rng.normal(size=size) - 0.08 * (rng.random(size) < 0.1)
+
+
+def _long_tail(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return -0.01 * rng.exponential(size=size)
+
+
+@pytest.mark.parametrize(
+    ("few", "many"),
+    long_rows_but(2, [(10, 50), (5, 200), (2, 50), (3, 20), (5, 50), (10, 200), (20, 100)]),
+)
+@pytest.mark.parametrize("sample", [_normal_runs, _a_tenth_slow, _long_tail], ids=["normal", "slow", "tail"])
+def test_few_runs_without_a_slow_one_do_not_pass_for_quiet_next_to_many(
+    sample: Sampler, few: int, many: int
+) -> None:
+    rng, sets = np.random.default_rng(few * many), tries(3000)
+    a, b = sample(rng, (sets, few)).tolist(), sample(rng, (sets, many)).tolist()
+    covered = np.mean([_inside(intervals.welch(x, y), 0.0) for x, y in zip(a, b, strict=True)])
     assert covered >= 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
 
 
