@@ -418,6 +418,38 @@ def test_damaged_records_are_named_before_anything_is_written(tmp_path: Path) ->
     assert not (tmp_path / "here").exists()
 
 
+OUT_OF_RANGE = (
+    ("run.json", "created_at", 1e300),
+    ("run.json", "started_at", -1e18),
+    ("run.json", "attempt", 2**40),
+    ("run.json", "trial.block", 10**22),
+    ("run.json", "trial.shape.workers", 2**40),
+    ("plan.json", "trial.block", 10**22),
+    ("provenance.json", "nodes", [["cpu"]]),
+    ("../../session.json", "created_at", 1e300),
+    ("../../session.json", "finished_at", 1e300),
+    ("../../plan.json", "repeats", 2**40),
+)
+
+
+@pytest.mark.parametrize(("file", "key", "value"), OUT_OF_RANGE)
+def test_a_session_with_a_number_out_of_range_is_refused_before_anything_is_written(
+    tmp_path: Path, file: str, key: str, value: object
+) -> None:
+    session = finished_session(tmp_path / "there")
+    place = next(session.attempts()).path / file
+    plain = json.loads(place.read_text()) if place.exists() else {}
+    *parents, last = key.split(".")
+    inner = plain
+    for name in parents:
+        inner = inner[name]
+    inner[last] = value
+    place.write_text(json.dumps(plain))
+    with pytest.raises(InputError, match=rf"{place.name}: not a file that Assay wrote"):
+        merge(session.path, tmp_path / "here")
+    assert not (tmp_path / "here").exists()
+
+
 def test_a_header_keeps_who_took_it_in_apart_from_what_it_says(tmp_path: Path) -> None:
     session = finished_session(tmp_path / "there")
     [merged] = merge(session.path, tmp_path / "here")

@@ -157,6 +157,35 @@ def test_every_command_names_the_file_of_a_run_that_it_leaves_out(
         assert said.stderr.count("script-1x1-here-r01/attempt-1/run.json: not JSON") == 1, words
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("created_at", 1e300), ("started_at", -1e18), ("block", 10**22), ("attempt", 2**40)]
+)
+def test_a_copied_session_with_a_number_out_of_range_hides_no_other(
+    session: Path, key: str, value: object
+) -> None:
+    bad = session.parent.parent / "poison" / session.name
+    shutil.copytree(session, bad)
+    for path in bad.glob("*/attempt-1/run.json"):
+        plain = json.loads(path.read_text())
+        (plain["trial"] if key == "block" else plain)[key] = value
+        path.write_text(json.dumps(plain))
+    for words in COMMANDS[:6]:
+        assert call(*words).exit_code in (0, 3)
+    said = call("list", "--trials")
+    assert said.stdout.count("failed") == 6
+    assert said.stdout.count("finished") == 6
+    assert "changed since" not in said.stderr  # it is read once
+    assert len(json.loads(call("export", "demo", "--json").stdout)) == 6
+
+
+def test_an_index_that_can_t_be_made_is_one_error(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.writer, "_run_row", lambda *_: ("x",))
+    (session.parent.parent / "index.duckdb").unlink()
+    said = call("list")
+    assert isinstance(said.exception, AssayError)
+    assert "damaged" in str(said.exception)
+
+
 def test_an_index_with_a_record_that_nobody_can_read_is_made_again(session: Path) -> None:
     call("index")
     with store.writing_at(store.index_path(session.parent.parent)) as index:
@@ -197,6 +226,17 @@ def test_a_run_of_which_no_file_tells_what_it_was_is_an_error(session: Path) -> 
     said = call("show", "demo")
     assert isinstance(said.exception, AssayError)
     assert "script-1x1-here-r01/attempt-1/run.json:1: not JSON" in str(said.exception)
+
+
+def test_a_run_that_no_file_describes_hides_no_other_suite(session: Path) -> None:
+    bad = session.parent.parent / "poison" / session.name
+    shutil.copytree(session, bad)
+    for name in ("plan.json", "script-1x1-here-r01/attempt-1/run.json"):
+        (bad / name).write_text("{")
+    for words in (("list",), ("show", "demo"), ("history", "v"), ("stack", "list")):
+        said = call(*words)
+        assert said.exit_code == 0
+        assert ("poison" in said.stderr) == (words[0] != "show")
 
 
 LISTING = (("index",), ("list",), ("list", "--trials"), ("show", "demo"), ("export", "demo", "--json"))

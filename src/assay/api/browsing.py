@@ -148,7 +148,7 @@ def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> N
     whole  look at every run; else only at sessions that are new, have not ended or got a new trial, which
            takes a hundredth of the time
 
-    Raises InputError if there are no runs, or for runs that no file describes.
+    Raises InputError if there are no runs; for runs that no file describes, once the others are taken in.
     """
     from assay import store
     from assay.api.evidence import bring_up_to_date
@@ -161,7 +161,9 @@ def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> N
     def concerned(session: str) -> bool:
         return not has_ended.get(session, False) or _changed_since(directory / session, made_at)
 
-    bring_up_to_date(directory, concerned, level=logging.DEBUG)  # asked all the time, runs always change
+    unknown = bring_up_to_date(directory, concerned, level=logging.DEBUG)  # asked all the time
+    if unknown:
+        raise InputError(unknown)
 
 
 def _changed_since(session: Path, at: float) -> bool:

@@ -102,7 +102,7 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
 
     suite, session  the runs in question; None: all
 
-    Raises InputError for runs that no file describes.
+    Raises InputError for runs of this suite that no file describes; of all runs, they are logged.
     """
     from assay import store
     from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
@@ -110,34 +110,38 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
 
-    bring_up_to_date(runs_dir, concerned)
+    unknown = bring_up_to_date(runs_dir, concerned)
+    if unknown and suite is not None:
+        raise InputError(unknown)
     for run, why in store.unreadable_runs(runs_dir, f"-{DAMAGED}").items():
         if concerned(run.rpartition("/")[0]):
             _warn(why.removeprefix(CANNOT_BE_READ))
 
 
-def bring_up_to_date(runs_dir: Path, concerned: Callable[[str], bool], *, level: int = logging.INFO) -> None:
+def bring_up_to_date(
+    runs_dir: Path, concerned: Callable[[str], bool], *, level: int = logging.INFO
+) -> tuple[Problem, ...]:
     """Make sure that the index matches the directories of these sessions, and log differences.
 
     concerned  whether a session matters, by `suite/session`
     level      of the message that runs have changed
 
-    Raises InputError for runs that no file describes.
+    Returns what is wrong, if runs are left out because no file describes them.
     """
     from assay import read, store
+    from assay.errors import Problem
     from assay.run.index_stamps import outdated
 
     warn_of_lost_files(runs_dir, concerned)
     changed = outdated(runs_dir, concerned, read.is_current)
     problems = _taken_in(runs_dir, changed, level)
     if problems is None:
-        return
-    unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
-    if unknown:
-        left = f"{min(unknown)}: can't be added to the index; rebuild it with `assay index --rebuild`"
-        raise InputError(problems or left)
+        return ()
     for problem in problems:
         _warn(str(problem))
+    unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
+    left = "can't be added to the index; rebuild it with `assay index --rebuild`"
+    return tuple(problems or [Problem(min(unknown), left)]) if unknown else ()
 
 
 def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None:

@@ -17,7 +17,7 @@ from assay.intake.sessions import ImportResult, create, imported_run, imported_t
 from assay.logs.export_rows import Conditions, ExportedRun
 from assay.logs.numbers import Sheet, SheetRow, load
 from assay.readers.numbers import FACTS, NUMBERS, direction
-from assay.records import Better, Run, RunState, digest_of
+from assay.records import LATEST_TIME, Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
 
@@ -261,4 +261,5 @@ def _date_of(session: str) -> float | None:
         when = datetime.fromisoformat(session)
     except ValueError:
         return None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return seconds if 0 <= seconds <= LATEST_TIME else None

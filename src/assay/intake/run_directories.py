@@ -88,7 +88,7 @@ class SessionContent:
 def content_of(session: Session) -> SessionContent:
     """What would be imported of a session. Raises InputError if it can't be: it is damaged, or still runs."""
     files, _ = _files(session.path)
-    _refuse_open_runs(session)
+    _check_records(session)
     return SessionContent(files, _content(session, files))
 
 
@@ -128,7 +128,7 @@ def _check(session: Session, root: Path) -> _Source:
     safe_name(header.suite)
     safe_name(session.name)
     files, ignored = _files(session.path)
-    _refuse_open_runs(session)
+    _check_records(session)
     source = _Source(session, files, ignored, _content(session, files))
     here = Session(root / header.suite / session.name)
     if here.path.exists() and _content(here, _files(here.path)[0]) != source.content:
@@ -143,7 +143,8 @@ def _check(session: Session, root: Path) -> _Source:
     return source
 
 
-def _refuse_open_runs(session: Session) -> None:
+def _check_records(session: Session) -> None:
+    """Read every record. Raises InputError if one is damaged, or says that its run has not ended."""
     for attempt in session.attempts():
         run = attempt.run()
         if not run.state.final:
@@ -152,6 +153,9 @@ def _refuse_open_runs(session: Session) -> None:
                 "finished there"
             )
             raise InputError([Problem(str(attempt.path), what)])
+        attempt.provenance()
+        if (attempt.path / "plan.json").is_file():
+            attempt.sent()
     session.plan()
 
 

@@ -23,7 +23,7 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.logs.export_rows import ExportedRun, as_sheet, is_export
 from assay.logs.figures import LARGEST_FIGURE
-from assay.records import Better, Scalar, Shape
+from assay.records import LATEST_TIME, Better, Scalar, Shape
 from assay.units import factor
 
 NEEDED: Final = ("system", "metric", "run", "value")
@@ -239,7 +239,10 @@ def _time(text: str) -> float | None:
         raise ValueError(
             f"{text!r} is not a time; write it like 2026-11-22T09:30:00, or leave it empty"
         ) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds <= LATEST_TIME:
+        raise ValueError(f"{text!r} is not a time from 1970 to 9998")
+    return seconds
 
 
 def _scalar(text: str) -> Scalar:

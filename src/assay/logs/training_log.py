@@ -10,7 +10,7 @@ from assay.logs.intervals import CLOCK_TOLERANCE_MS, TIMELINE_KEYS, Timeline
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.rounds import number
 from assay.logs.training_length import LoggedSize
-from assay.records import Scalar
+from assay.records import LATEST_TIME, Scalar
 
 FIRST_OF_2000_MS: Final = 946_684_800_000  # earlier "times" count from the start of a program
 MOST_VALUES: Final = 4096  # distinct values kept per key: the seeds of this many ranks
@@ -120,7 +120,8 @@ class TrainingLog:
     def started_at(self) -> float | None:
         """First run_start, seconds since the epoch; None if the log's times are not calendar times."""
         began = [e.time_ms for e in self.starts if e.time_ms is not None]
-        return min(began) / 1000 if began and min(began) > FIRST_OF_2000_MS else None
+        is_calendar_time = began and FIRST_OF_2000_MS < min(began) <= LATEST_TIME * 1000
+        return min(began) / 1000 if is_calendar_time else None
 
     @property
     def minutes(self) -> float | None:

@@ -54,7 +54,7 @@ from assay.records.plans import (
     Trial,
 )
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
-from assay.records.scalar import Scalar
+from assay.records.scalar import LATEST_TIME, Count, Scalar, Time
 from assay.records.stacks import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
@@ -76,6 +76,7 @@ __all__ = [
     "CHOSEN_SET",
     "DEFAULT_MARGIN",
     "FRAMES_FILE",
+    "LATEST_TIME",
     "NODE_STREAMS",
     "SEVERITIES",
     "SUBJECTS",
@@ -83,6 +84,7 @@ __all__ = [
     "Better",
     "Comparison",
     "ConfusionMatrix",
+    "Count",
     "Doubt",
     "DoubtKind",
     "Estimate",
@@ -139,6 +141,7 @@ __all__ = [
     "Subject",
     "Task",
     "TaskFile",
+    "Time",
     "TrainingPhases",
     "TrainingRun",
     "TrainingStatus",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from assay.records.scalar import Count
+
 Better = Literal["higher", "lower"]
 
 
@@ -21,9 +23,9 @@ class Shape:
     An accelerator is one process (rank) with one GPU, or one share of the cores if there is no GPU.
     """
 
-    workers: int
-    accelerators: int
-    nodes: int | None = None
+    workers: Count
+    accelerators: Count
+    nodes: Count | None = None
 
     @property
     def ranks(self) -> int:
@@ -280,7 +282,7 @@ class Trial:
     shape: Shape
     params: Mapping[str, Any]
     varied: Mapping[str, Any]
-    block: int
+    block: Count
     seed: int
     timeout_s: float
     retries: int
@@ -309,7 +311,7 @@ class Plan:
     suite_digest: str
     digest: str
     seed: int
-    repeats: int
+    repeats: Count
     systems: tuple[str, ...]
     baseline: str | None
     margin: float

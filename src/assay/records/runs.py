@@ -11,7 +11,7 @@ from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
 from assay.records.logged_runs import TrainingRun
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plans import Trial
-from assay.records.scalar import Scalar
+from assay.records.scalar import Count, Scalar, Time
 
 
 class RunState(StrEnum):
@@ -71,12 +71,12 @@ class Run:
     session: str
     interleaved: bool
     trial: Trial
-    attempt: int
+    attempt: Count
     token: str
     state: RunState
-    created_at: float
-    started_at: float | None = None
-    ended_at: float | None = None
+    created_at: Time
+    started_at: Time | None = None
+    ended_at: Time | None = None
     handle: Handle | None = None
     exits: tuple[RankExit, ...] = ()
     job: JobState | None = None
@@ -85,7 +85,7 @@ class Run:
     source: str | None = None
     looks: tuple[int, ...] = ()
     nodes: tuple[NodeCounts, ...] = ()
-    collected_at: float | None = None
+    collected_at: Time | None = None
     extent: Extent = Extent.TRIAL
     secrets: tuple[SecretPlace, ...] = ()
     places: tuple[str, ...] = ()

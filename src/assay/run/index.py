@@ -25,7 +25,9 @@ def update_index(
     inside is rebuilt from scratch, which is logged.
     Raises HostError and BusyError as `store.update` does.
     """
-    return answered(root, lambda: _updated(root, sessions, rebuild=rebuild))
+    if rebuild:
+        return _updated(root, sessions, rebuild=True)
+    return answered(root, lambda: _updated(root, sessions, rebuild=False))
 
 
 def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> tuple[Problem, ...]:

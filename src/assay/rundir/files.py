@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 from assay import __version__, redact
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
-from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, indented, to_plain
+from assay.records import (
+    Count,
+    Reading,
+    RenderedJob,
+    Scalar,
+    Time,
+    Trial,
+    from_json,
+    indented,
+    to_plain,
+)
 
 SCHEMA = 1
 FIX = "restore the file, or remove its directory to repeat the work"
@@ -50,14 +60,14 @@ class Header:
     suite: str
     suite_digest: str
     plan_digest: str
-    created_at: float
+    created_at: Time
     host: str
     command_line: tuple[str, ...] = ()
     suite_file: str = ""
     git: Mapping[str, Scalar] = field(default_factory=dict)
-    finished_at: float | None = None
+    finished_at: Time | None = None
     content: str = ""
-    repeated: Mapping[str, int] = field(default_factory=dict)
+    repeated: Mapping[str, Count] = field(default_factory=dict)
     step_of: StepOf | None = None
 
 

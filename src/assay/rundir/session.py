@@ -73,7 +73,10 @@ class Attempt:
         """
         run = read_record(self.path / "run.json", Run)
         redact.learn_values(self._at(place) for place in run.secrets)
-        return run if run.id == self.run_id else replace(run, id=self.run_id, session=self.path.parts[-3])
+        if run.id == self.run_id:
+            return run
+        suite, session, _ = self.path.parts[-4:-1]
+        return replace(run, id=self.run_id, suite=suite, session=session)
 
     @property
     def run_id(self) -> str:
@@ -341,7 +344,7 @@ class Session:
             schema=SCHEMA,
             assay_version=__version__,
             id=attempt.run_id,
-            suite=trial.suite,
+            suite=self.path.parent.name,
             suite_digest=self.design.suite_digest,
             plan_digest=self.design.digest,
             session=self.name,
