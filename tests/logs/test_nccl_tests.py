@@ -66,6 +66,14 @@ V2_19 = (
 UNCHECKED = HEAD_13 + ROW_13.replace("      0", "    N/A") + "# Out of bounds values : 0 OK\n"
 
 
+OLD_ALLTOALL = """#   size    count    type   redop   time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           0             0   float             1.63    0.00    0.00    N/A     1.38    0.00    0.00    N/A
+    33554432       1048576   float            237.5  141.30  123.64    N/A    234.5  143.11  125.22    N/A
+# Out of bounds values : 0 OK
+"""
+
+
 def read(tmp_path: Path, text: str) -> NcclTest:
     log = tmp_path / "rank-0.log"
     log.write_text(text)
@@ -131,6 +139,79 @@ def test_versions_devices_and_the_operation_are_told(tmp_path: Path) -> None:
     versions = {"nccl_tests_version": "2.17.6", "nccl_version": "2.28.9"}
     assert found.facts == versions | {"ranks": 8}, "its bus bandwidth is that of 8, of whom 2 are listed"
     assert found.average == pytest.approx(300.515e9)
+
+
+def rows_of(bus: float, redop: str, root: int, in_place: str, devices: str = "") -> str:
+    """A table of 2.13 on whose checks in place end with this, of this many ranks' list."""
+    ways = [f"{size / algbw / 1e3:.2f} {algbw:.2f} {algbw * bus:.2f}" for size, algbw in ((1 << 30, 200.0),)]
+    row = f"  {1 << 30}  268435456  float  {redop}  {root}  {ways[0]} 0  {ways[0]} {in_place}\n"
+    return devices + HEAD_13 + row + "# Out of bounds values : 0 OK\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "operations"),
+    [
+        (OLD_ALLTOALL, ["alltoall"]),
+        (rows_of(1.75, "sum", -1, "0"), ["all_reduce"]),
+        (rows_of(0.875, "none", -1, "0"), ["all_gather"]),
+        (rows_of(0.875, "none", -1, "N/A"), ["alltoall"]),
+        (rows_of(0.875, "none", -1, "N/A").replace(" 0  ", " N/A  "), ["all_gather", "alltoall"]),
+        (rows_of(0.875, "none", -1, "N/A", "# RCCL version 2.20.5\n"), ["alltoall", "alltoallv"]),
+        (rows_of(0.875, "sum", -1, "0"), ["reduce_scatter"]),
+        (rows_of(0.875, "none", 0, "0"), ["gather", "scatter"]),
+        (rows_of(1.0, "none", 0, "0", DEVICES), ["broadcast"]),
+        (rows_of(1.0, "sum", 3, "0"), ["reduce"]),
+        (rows_of(1.0, "sum", -1, "N/A"), ["sendrecv"]),
+        (rows_of(1.0, "sum", -1, "0", DEVICES), ["all_reduce"]),
+        (rows_of(0.875, "none", -1, "0", "# Collective test starting: mine_perf\n"), ["mine"]),
+    ],
+)
+def test_the_operation_that_a_log_does_not_state_is_what_its_rows_show(
+    tmp_path: Path, text: str, operations: list[str]
+) -> None:
+    found = read(tmp_path, text)
+    assert (found.problem, found.skipped) == ("", 0)
+    assert [found.operation] == operations if len(operations) == 1 else list(found.possible) == operations
+
+
+def test_bus_bandwidth_has_the_exact_factor_of_the_ranks(tmp_path: Path) -> None:
+    found = read(tmp_path, table((2.46, 2.31), (2.34, 2.20), (1.63, 1.52)))
+    assert found.facts["ranks"] == 16
+    assert all(way and way.busbw == way.algbw * 0.9375 for way in (row.out_of_place for row in found.rows))
+
+
+def test_rows_that_can_t_be_read_are_not_called_nothing(tmp_path: Path) -> None:
+    found = read(tmp_path, HEAD_13 + ROW_13.replace("195.40", "x195.40") + END_13)
+    assert "none of its 1 can be used" in found.problem
+
+
+def test_old_logs_of_other_people_show_their_operation(foreign_logs: Path) -> None:
+    operations = {}
+    for name in (
+        "alltoall-blank-redop.log",
+        "alltoall-mpirun-16-ranks.txt",
+        "old-allgather.log",
+        "old-allreduce.log",
+    ):
+        found = nccl_test(foreign_logs / "failing" / f"nccl-{name}")
+        assert (found.problem, found.skipped) == ("", 0)
+        operations[name] = found.operation, found.facts["ranks"]
+    assert list(operations.values()) == [
+        ("alltoall", 8),
+        ("alltoall", 16),
+        ("all_gather", 8),
+        ("all_reduce", 8),
+    ]
+
+
+def test_a_small_message_of_sixteen_inferred_ranks_has_its_printed_bus_bandwidth(foreign_logs: Path) -> None:
+    found = nccl_test(foreign_logs / "failing" / "nccl-alltoall-mpirun-16-ranks.txt")
+    ways = {row.size_bytes: (row.out_of_place, row.in_place) for row in found.rows}
+    (_, in_place), (out_of_place, _) = ways[128 << 10], ways[256 << 10]
+    assert in_place is not None
+    assert out_of_place is not None
+    assert round(in_place.busbw / 1e9, 4) == 0.9237
+    assert round(out_of_place.busbw / 1e9, 4) == 1.5248
 
 
 @pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-03-01T10:00:00Z [node-a] "])
@@ -240,7 +321,7 @@ def test_a_log_that_begins_with_a_line_of_json_is_still_a_table(tmp_path: Path) 
 
 class TestNcclTests(ReaderContract):
     tool = "nccl-tests"
-    whole = (V2017, V2_9, V2_9_GATHER, V2_13, V2_19, UNCHECKED, json.dumps(report()))
+    whole = (V2017, V2_9, V2_9_GATHER, OLD_ALLTOALL, V2_13, V2_19, UNCHECKED, json.dumps(report()))
     torn = ((V2_13.replace("300.51 ", "3N/A0 "), V2_13.replace(ROW_13, "")),)
     failed = ((json.dumps(report())[:-40], "was the test cut off"),)
     may_be_zero = ("busbw",)  # of one rank, which a damaged list of devices may leave

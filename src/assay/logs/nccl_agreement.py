@@ -10,68 +10,95 @@ Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
-from assay.logs.nccl_rows import SLACK, NcclRow, PrintedRow, PrintedTiming
+from assay.logs.nccl_operation import OPERATIONS, Share, bus_factor, possible, ranks_for
+from assay.logs.nccl_rows import (
+    SLACK,
+    NcclDevice,
+    NcclRow,
+    NcclTest,
+    PrintedRow,
+    PrintedTiming,
+    problem,
+)
+from assay.records import Scalar
 
-_TIMES: Final = {
-    "all_reduce": 2,
-    "all_gather": 1,
-    "reduce_scatter": 1,
-    "alltoall": 1,
-    "gather": 1,
-    "scatter": 1,
-    "broadcast": None,
-    "reduce": None,
-    "sendrecv": None,
-    "hypercube": None,
-}
-"""How often (n - 1) / n of the data crosses the bus; None: all of it does, with any number of ranks."""
-_UNBOUNDED: Final = sys.maxsize
+_ANY_TIMES: Final = (2, 1, None)  # of an operation that is in no table
 
 
-class Share(NamedTuple):
-    """A range of bus over algorithmic bandwidth."""
+def measured_test(
+    rows: Sequence[PrintedRow],
+    operation: str,
+    devices: Mapping[int, NcclDevice],
+    facts: Mapping[str, Scalar],
+    *,
+    average: float | None,
+    bounds: tuple[int, bool] | None,
+    failures: Sequence[str],
+    skipped: int = 0,
+    amd: bool = False,
+) -> NcclTest:
+    """The test that printed these rows.
 
-    low: float
-    high: float
-
-    def meets(self, other: Share) -> bool:
-        """Whether both may be the same number."""
-        return self.low <= other.high * (1 + SLACK) and other.low <= self.high * (1 + SLACK)
+    operation         as the log states it; "" if it doesn't
+    bounds, failures  as in `problem`
+    skipped           lines that begin like a row but are not one
+    amd               whether RCCL's tests may have printed them
+    """
+    agreed, common = agreeing(rows, operation, devices)
+    ranks = ranks_of(agreed, devices)
+    allowed = (operation,) if operation else possible(agreed, common, ranks, amd) if common else ()
+    taken = tuple(_measured(agreed, _bus(agreed, common, allowed, ranks) if common else 0.0))
+    torn = torn_notes(rows, agreed)
+    return NcclTest(
+        allowed[0] if len(allowed) == 1 else "",
+        taken,
+        tuple(devices.values()),
+        average,
+        {**facts, "ranks": ranks} if ranks else facts,
+        problem(taken, skipped + len(torn), bounds, failures),
+        skipped + len(torn),
+        torn,
+        allowed if len(allowed) > 1 else (),
+    )
 
 
 def agreeing(
     rows: Sequence[PrintedRow], operation: str = "", listed: Collection[int] = ()
-) -> tuple[Sequence[PrintedRow], float]:
+) -> tuple[Sequence[PrintedRow], Share | None]:
     """Rows that are one exchange each and agree with most, and their bus over algorithmic bandwidth.
 
     operation  such as `all_reduce`; "" if the log doesn't say
     listed     ranks of the device list: they decide if no number has a majority of cells
     """
     sound = [row for row in rows if all(way is None or way.fits(row.size_bytes) for way in row.ways)]
-    cells = [(way, _share(way)) for row in sound for way in row.ways if way]
-    common = _common([share for _, share in cells], operation, listed)
+    common = _common([_share(way) for row in sound for way in row.ways if way], operation, listed)
     if common is None:
-        return (), 0.0
-    clearest = min(
-        (way for way, share in cells if share.meets(common) and way.algbw.value > 0),
-        key=lambda way: way.algbw.blur,
-        default=None,
-    )
-    bus = clearest.busbw.value / clearest.algbw.value if clearest else 0.0
-    return [row for row in sound if all(_share(way).meets(common) for way in row.ways if way)], bus
+        return (), None
+    return [row for row in sound if all(_share(way).meets(common) for way in row.ways if way)], common
 
 
-def measured(rows: Iterable[PrintedRow], bus: float) -> Iterator[NcclRow]:
+def _bus(rows: Sequence[PrintedRow], common: Share, allowed: Iterable[str], ranks: int | None) -> float:
+    """Bus over algorithmic bandwidth: exact where operation and ranks leave one number, else as printed."""
+    known = {OPERATIONS[name].times for name in allowed if name in OPERATIONS} or _ANY_TIMES
+    exact = {bus_factor(times, ranks) for times in known} if ranks else set[float]()
+    exact = {factor for factor in exact if Share(factor, factor).meets(common)}
+    if len(exact) == 1:
+        return exact.pop()
+    ways = (way for row in rows for way in row.ways if way and way.algbw.value > 0)
+    clearest = min(ways, key=lambda way: way.algbw.blur, default=None)
+    return min(max(clearest.busbw.value / clearest.algbw.value, common.low), common.high) if clearest else 0.0
+
+
+def _measured(rows: Iterable[PrintedRow], bus: float) -> Iterator[NcclRow]:
     """What rows that agree have measured."""
     for row in rows:
         timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
         out_of_place, in_place = [*timings, None][:2]
-        yield NcclRow(row.size_bytes, row.dtype, row.redop, out_of_place, in_place, row.line)
+        yield NcclRow(row.size_bytes, row.dtype, row.redop or "", out_of_place, in_place, row.line)
 
 
 def torn_notes(rows: Sequence[PrintedRow], taken: Sequence[PrintedRow]) -> tuple[str, ...]:
@@ -117,12 +144,12 @@ def _share(way: PrintedTiming) -> Share:
 
 def _common(shares: Sequence[Share], operation: str, listed: Collection[int]) -> Share | None:
     """The factor of the whole table, as a range; None if undecided."""
-    known = [_TIMES[operation]] if operation in _TIMES else [2, 1, None]
+    known = [OPERATIONS[operation].times] if operation in OPERATIONS else _ANY_TIMES
     best, cells = _most_shared(shares)
-    best = [share for share in best if any(_ranks(share, times) for times in known)]
+    best = [share for share in best if any(ranks_for(share, times) for times in known)]
     if len(best) > 1 or 2 * cells <= len(shares):
         ranks = len(listed) if set(listed) == set(range(len(listed))) else 0
-        best = [share for share in best if any(ranks in _ranks(share, times) for times in known)]
+        best = [share for share in best if any(ranks in ranks_for(share, times) for times in known)]
     return best[0] if len(best) == 1 else None
 
 
@@ -142,18 +169,6 @@ def _most_shared(shares: Sequence[Share]) -> tuple[list[Share], int]:
     return [share for depth, share in found if depth == most], most
 
 
-def _ranks(share: Share, times: int | None) -> range:
-    """Numbers of ranks with which an operation may have this factor; `times` as in `_TIMES`."""
-    if times is None:
-        return range(1, _UNBOUNDED if share.low <= 1 <= share.high else 1)
-    if share.low >= times:
-        return range(0)
-    fewest = max(math.ceil(times / (times - share.low) - SLACK), 1)
-    return range(
-        fewest, _UNBOUNDED if share.high >= times else math.floor(times / (times - share.high) + SLACK) + 1
-    )
-
-
 def _ranks_by_rows(rows: Sequence[PrintedRow]) -> range | None:
     """Numbers of ranks that agree with every row's printed bandwidths; None if all or none do."""
     shares = [_share(way) for row in rows for way in row.ways if way]
@@ -163,4 +178,4 @@ def _ranks_by_rows(rows: Sequence[PrintedRow]) -> range | None:
     times = 2 if common.low > 1 else 1
     if common.low > common.high or common.low <= 0 or common.low <= 1 <= common.high or common.high >= times:
         return None
-    return _ranks(common, times) or None
+    return ranks_for(common, times) or None

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.errors import InputError, Problem
 from assay.logs.figures import number, whole
-from assay.logs.nccl_agreement import agreeing, measured, torn_notes
+from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_rows import (
     GB,
     NcclDevice,
@@ -21,7 +21,6 @@ from assay.logs.nccl_rows import (
     PrintedRow,
     PrintedTiming,
     bandwidth,
-    problem,
     version,
 )
 from assay.records import Scalar
@@ -32,10 +31,10 @@ def of_json(path: Path) -> NcclTest:
     try:
         told = json.loads(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
-        devices = [
-            NcclDevice(int(one["rank"]), one["hostname"], one["device"], one["device_info"])
-            for one in told["devices"]
-        ] if "devices" in told else []  # fmt: skip
+        devices = {
+            int(one["rank"]): NcclDevice(int(one["rank"]), one["hostname"], one["device"], one["device_info"])
+            for one in told.get("devices", ())
+        }
         bounds = told.get("out_of_bounds")
         average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
         operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
@@ -46,18 +45,13 @@ def of_json(path: Path) -> NcclTest:
         raise InputError(
             [Problem(str(path), f"is not a complete report of nccl-tests -J: {error}; was the test cut off?")]
         ) from error
-    facts |= {"ranks": len(devices)} if devices else {}
-    agreed, bus = agreeing(rows, operation, [device.rank for device in devices])
-    taken, torn = tuple(measured(agreed, bus)), torn_notes(rows, agreed)
-    return NcclTest(
-        operation, taken, tuple(devices), average, facts,
-        problem(taken, bool(torn), out, failures), len(torn), torn,
-    )  # fmt: skip
+    return measured_test(rows, operation, devices, facts, average=average, bounds=out, failures=failures)
 
 
 def _json_row(one: Mapping[str, Any], line: int) -> PrintedRow:
     ways = tuple(_json_way(one.get(name)) for name in ("out_of_place", "in_place"))
-    return PrintedRow(int(_number(one["size"])), one["type"], one["redop"], ways, line)
+    root = int(_number(one["root"])) if "root" in one else None
+    return PrintedRow(int(_number(one["size"])), one["type"], one["redop"], ways, line, root)
 
 
 def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:
@@ -69,7 +63,7 @@ def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:
         for value, scale in ((time_us, 1e-6), (told["alg_bw"], GB), (told["bus_bw"], GB))
     )
     wrong = None if told["nwrong"] is None else int(_number(told["nwrong"]))
-    return PrintedTiming(time, algbw, busbw, wrong)
+    return PrintedTiming(time, algbw, busbw, wrong, wrong is not None)
 
 
 def _number(value: object) -> float:

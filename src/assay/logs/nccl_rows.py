@@ -64,7 +64,8 @@ class NcclDevice:
 class NcclTest:
     """A run of one of the tests.
 
-    operation  `all_reduce`; "" if the version does not print it
+    operation  `all_reduce`; "" if the log neither states nor shows it
+    possible   the operations that its rows allow, if they don't show which it was
     average    bus bandwidth over all rows, bytes per second, as printed
     problem    why it has no result; "" if it has one
     skipped    lines that begin like a row but are not one
@@ -80,6 +81,7 @@ class NcclTest:
     problem: str
     skipped: int
     notes: tuple[str, ...]
+    possible: tuple[str, ...] = ()
     cut: int = 0
 
 
@@ -101,12 +103,13 @@ class PrintedNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class PrintedTiming:
-    """One way of a row: time in s, bandwidths in bytes a second."""
+    """One way of a row: time in s, bandwidths in bytes a second; whether the result was checked."""
 
     time: PrintedNumber
     algbw: PrintedNumber
     busbw: PrintedNumber
     wrong: int | None
+    checked: bool = False
 
     def fits(self, size_bytes: int) -> bool:
         """Whether bandwidth is size over time, within printed precision."""
@@ -124,21 +127,25 @@ class PrintedTiming:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A row as printed."""
+    """A row as printed.
+
+    redop, root  None if the table has no such column
+    """
 
     size_bytes: int
     dtype: str
-    redop: str
+    redop: str | None
     ways: tuple[PrintedTiming | None, ...]
     line: int
+    root: int | None = None
 
 
 def problem(
-    rows: Sequence[NcclRow], torn: bool, bounds: tuple[int, bool] | None, failures: Sequence[str]
+    rows: Sequence[NcclRow], torn: int, bounds: tuple[int, bool] | None, failures: Sequence[str]
 ) -> str:
     """Why a test has no result; "" if it has one.
 
-    torn      whether there were others, that don't agree
+    torn      number of others, that can't be read or don't agree
     bounds    values out of bounds as the program counts them, and whether it accepts them; None: never stated
     failures  what it reports went wrong
     """
@@ -153,7 +160,10 @@ def problem(
     if rows and not any(way.busbw for row in rows for way in (row.out_of_place, row.in_place) if way):
         return "its bus bandwidth is 0: one rank alone exchanges nothing; start at least 2"
     if torn and not rows:
-        return "no row of its table is consistent in size, time, and bandwidths, and with most other rows"
+        return (
+            "no row of its table is consistent in size, time, and bandwidths, and with most other rows: none "
+            f"of its {torn} can be used"
+        )
     if not rows:
         return "no table row: the test did not measure anything"
     if bounds is None:

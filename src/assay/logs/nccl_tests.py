@@ -22,8 +22,9 @@ from typing import Final
 from assay.errors import InputError
 from assay.inputs import Log, reading
 from assay.logs.figures import DIGITS, LogFigure, LogFigures
-from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
+from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_json import of_json
+from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.nccl_rows import (
     GB,
     NcclDevice,
@@ -34,7 +35,6 @@ from assay.logs.nccl_rows import (
     Timing,
     bandwidth,
     figure,
-    problem,
     version,
 )
 from assay.logs.tool import Tool
@@ -61,6 +61,7 @@ _OUT_OF_BOUNDS = re.compile(rf"\bOut of bounds values : ({DIGITS}) (OK|FAILED)")
 _AVERAGE = re.compile(r"\bAvg bus bandwidth\s+: (\S+)")
 _STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
 _VERSION = re.compile(rf"\bnccl-tests version (\S+) nccl-headers=({DIGITS}) nccl-library=({DIGITS})")
+_AMD = re.compile(r"rccl|RCCL|\bAMD\b|\bgfx\d|HIP version")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.*")
 
 
@@ -87,6 +88,12 @@ def nccl_tests(path: Path) -> LogFigures:
     found.problems += [test.problem] if test.problem else []
     found.facts |= test.facts
     found.facts |= {"operation": test.operation} if test.operation else {}
+    found.facts |= {OPERATION_UNKNOWN: " or ".join(test.possible)} if test.possible else {}
+    if test.possible:
+        found.notes += (
+            f"the log does not state its operation, and its rows may be of {' or '.join(test.possible)}: name "
+            "it with --benchmark, since it compares with nothing otherwise",
+        )
     if test.devices and len(test.devices) == test.facts.get("ranks"):
         found.facts["nodes"] = len({device.host for device in test.devices})
     elif test.devices:
@@ -126,7 +133,9 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     facts: dict[str, Scalar] = {}
     table, operation, skipped, average, failures = _Table(), "", 0, None, []
     bounds: tuple[int, bool] | None = None
+    amd = False
     for number, line in lines:
+        amd = amd or _AMD.search(line) is not None
         if found := _HEADER.search(line):
             table = _Table(_columns(line[found.start() :].lstrip("#").split()))
         elif _UNITS.search(line):
@@ -147,19 +156,18 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
             row = _row(found, table, number)
             skipped += row is None
             rows += [row] if row else []
-    agreed, bus = agreeing(rows, operation, devices)
-    ranks = ranks_of(agreed, devices)
-    facts |= {"ranks": ranks} if ranks else {}
-    taken, torn = tuple(measured(agreed, bus)), torn_notes(rows, agreed)
-    return NcclTest(
-        operation, taken, tuple(devices.values()), average,
-        facts, problem(taken, bool(torn), bounds, failures), skipped + len(torn), torn,
+    return measured_test(
+        rows, operation, devices, facts,
+        average=average, bounds=bounds, failures=failures, skipped=skipped, amd=amd,
     )  # fmt: skip
 
 
 def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
     """None if a figure is missing or can't be read."""
     names, values = list(table.columns), [found[1], found[2], found[3], *found[4].split()]
+    place = next((names.index(name) for name in ("redop", "op") if name in names), None)
+    if place is not None and len(values) > place and figure(values[place]) is not None:
+        values.insert(place, "")  # up to 2.12, an operation that reduces nothing names nothing
     if len(values) < len(names):
         return None
     starts = [place for place, name in enumerate(names) if name == "time"]
@@ -180,9 +188,14 @@ def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
                 algbw.times(GB),
                 busbw.times(GB),
                 None if wrong is None else int(wrong.value),
+                any(figures.get(name) is not None for name in ("#wrong", "error", "res")),
             )
         )
-    return PrintedRow(int(found[1]), found[3], head.get("redop", head.get("op", "")), tuple(ways), line)
+    root = figure(head.get("root", ""))
+    redop = head.get("redop", head.get("op"))
+    return PrintedRow(
+        int(found[1]), found[3], redop, tuple(ways), line, None if root is None else int(root.value)
+    )
 
 
 TOOL: Final = Tool(

@@ -276,6 +276,22 @@ def test_different_work() -> None:
     assert "different-work" not in raised(a, runs(system="b"))
 
 
+def test_operations_that_differ_or_are_unknown_are_not_compared() -> None:
+    gathers, reduces = (
+        runs(facts={"operation": "all_gather"}),
+        runs(system="b", facts={"operation": "all_reduce"}),
+    )
+    assert raised(gathers, reduces)["different-work"].evidence == "operation all_gather and all_reduce"
+    unknown = runs(system="b", facts={"operation_unknown": "all_gather or alltoall"})
+    assert raised(gathers, unknown)["unknown-operation"].evidence == "B: all_gather or alltoall"
+    assert "unknown-operation" not in raised(gathers, runs(system="b", facts={"operation": "all_gather"}))
+    named = [
+        replace(one, run=replace(one.run, trial=replace(one.run.trial, params={"benchmark": "mine"})))
+        for one in unknown
+    ]
+    assert "unknown-operation" not in raised(gathers, named)
+
+
 def test_sizes_of_one_sweep_differ_in_global_batch_by_design() -> None:
     small, large = runs(facts={"global_batch_size": 32}), runs(shape="1x2", facts={"global_batch_size": 64})
     assert "different-work" not in raised(small, large)

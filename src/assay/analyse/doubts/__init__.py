@@ -49,6 +49,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     series.LEARNS_NOTHING,
     sides.DIFFERENT_PARAMETERS,
     sides.DIFFERENT_WORK,
+    sides.UNKNOWN_OPERATION,
     sides.STATED_ONCE,
     cpus.UNEQUAL_CPUS,
     machine.PROVENANCE_CONTRADICTS,

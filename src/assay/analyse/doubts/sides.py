@@ -14,6 +14,7 @@ from assay.analyse.doubts.case import (
     probed,
     steady_facts,
 )
+from assay.logs.nccl_operation import OPERATION_UNKNOWN
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
@@ -38,7 +39,7 @@ WORK = (
     "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
     "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io",
     "elbencho_io_depth", "protocol", "num_streams", "blksize", "reverse", "bidir",
-    "number_of_qps", "connection_type", "tx_depth",
+    "number_of_qps", "connection_type", "tx_depth", "operation",
 )  # fmt: skip
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads", "ranks", "elbencho_hosts")
 STATED_BY_BOTH = (("precision", "dtype"), ("global_batch_size", "batch_size"))
@@ -186,6 +187,38 @@ DIFFERENT_WORK = CaseDoubtKind(
         "does not depend on them."
     ),
     evidence=different_work,
+    looks_at="runs",
+)
+
+
+def unknown_operation(case: Case) -> str | None:
+    """The operations that a side's logs allow, where they neither state nor show which one was measured."""
+    if len(case.sides) < 2:
+        return None
+    parts = []
+    for side in case.sides:
+        fitting = {
+            str(sample.result.reading.facts[OPERATION_UNKNOWN])
+            for sample in side.group.samples
+            if OPERATION_UNKNOWN in sample.result.reading.facts
+            and not sample.result.run.trial.params.get("benchmark")
+        }
+        if fitting:
+            parts.append(f"{side.name}: {listed(sorted(fitting))}")
+    return "; ".join(parts) or None
+
+
+UNKNOWN_OPERATION = CaseDoubtKind(
+    code="unknown-operation",
+    subject="sides",
+    severity="invalid",
+    means=(
+        "A log of nccl-tests does not state its operation, and bus bandwidth, reduction, root and checks fit "
+        "several ones."
+    ),
+    effect="The sides may have measured different operations, whose bandwidths are not comparable.",
+    remedy="Import the logs with `--benchmark` and the operation's name, or print the whole log of the test.",
+    evidence=unknown_operation,
     looks_at="runs",
 )
 
