@@ -66,7 +66,7 @@ V2_19 = (
 UNCHECKED = HEAD_13 + ROW_13.replace("      0", "    N/A") + "# Out of bounds values : 0 OK\n"
 
 
-OLD_ALLTOALL = """#   size    count    type   redop   time   algbw   busbw  error     time   algbw   busbw  error
+OLD_ALLTOALL = """#  size   count   type   redop   time   algbw   busbw  error    time   algbw   busbw  error
 #        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
            0             0   float             1.63    0.00    0.00    N/A     1.38    0.00    0.00    N/A
     33554432       1048576   float            237.5  141.30  123.64    N/A    234.5  143.11  125.22    N/A

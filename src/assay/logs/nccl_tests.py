@@ -91,8 +91,8 @@ def nccl_tests(path: Path) -> LogFigures:
     found.facts |= {OPERATION_UNKNOWN: " or ".join(test.possible)} if test.possible else {}
     if test.possible:
         found.notes += (
-            f"the log does not state its operation, and its rows may be of {' or '.join(test.possible)}: name "
-            "it with --benchmark, since it compares with nothing otherwise",
+            f"the log does not state its operation, and its rows may be of {' or '.join(test.possible)}: "
+            "name it with --benchmark, since it compares with nothing otherwise",
         )
     if test.devices and len(test.devices) == test.facts.get("ranks"):
         found.facts["nodes"] = len({device.host for device in test.devices})
