@@ -21,7 +21,7 @@ from assay.units import human
 
 LONGEST_LINE: Final = 2000  # bytes that are read of a line; no value is this far along
 LARGEST_DOCUMENT_BYTES: Final = 256 << 20  # of a file held completely; a plan of 100,000 trials is 100 MB
-_BLOCK_BYTES: Final = 1 << 22
+BLOCK_BYTES: Final = 1 << 22
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -68,7 +68,7 @@ def read_whole(path: Path, most_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
     """A file's content. Raises InputError if it can't be read, or is larger than `most_bytes`."""
     data = bytearray()
     with reading(path) as file:
-        while len(data) <= most_bytes and (block := file.read(_BLOCK_BYTES)):
+        while len(data) <= most_bytes and (block := file.read(BLOCK_BYTES)):
             data += block
     if len(data) > most_bytes:
         what = f"is larger than {human(float(most_bytes), 'B')}, the limit for such a file"
@@ -108,16 +108,15 @@ class Log:
     def blocks(self) -> Iterator[bytes]:
         """Complete lines, many at a time, long ones cut; the last one may lack its end."""
         rest = b""
-        with reading(self.path) as file:
-            while data := file.read(_BLOCK_BYTES):
-                data = rest + data
-                # a carriage return at the very end may be half of a line's end
-                end = (data.rfind(b"\n") if b"\n" in data else data.rfind(b"\r", 0, -1)) + 1
-                rest = data[end:]
-                if len(rest) > self.longest and b"\r" not in rest:
-                    rest = rest[: self.longest + 1]  # one more, to recognize it as cut
-                if end:
-                    yield self._cut(data[:end])
+        for piece in self._pieces():
+            data = rest + piece
+            # a carriage return at the very end may be half of a line's end
+            end = (data.rfind(b"\n") if b"\n" in data else data.rfind(b"\r", 0, -1)) + 1
+            rest = data[end:]
+            if len(rest) > self.longest and b"\r" not in rest:
+                rest = rest[: self.longest + 1]  # one more, to recognize it as cut
+            if end:
+                yield self._cut(data[:end])
         self.ended = not rest
         if rest:
             yield self._cut(rest)
@@ -132,6 +131,11 @@ class Log:
                     yield number, part
                 number += 1
             number -= not whole  # the next block continues this line
+
+    def _pieces(self) -> Iterator[bytes]:
+        with reading(self.path) as file:
+            while data := file.read(BLOCK_BYTES):
+                yield data
 
     def _cut(self, block: bytes) -> bytes:
         lines = block.split(b"\n")

@@ -482,7 +482,11 @@ def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path)
          "closest to nccl-tests: it has 'avg bus bandwidth', but lacks the line `size count type … time "
          "algbw busbw`; known formats: mlperf, "),
         ("iperf 3.9\n[  5]  0.00-1.00  sec  10 MBytes  9.4 Gbits/sec  0\n",
+         "is what iperf3 prints for people, which Assay does not read: run iperf3 with --json"),
+        ("iperf 3.9\nReached 9.4 Gbits/sec\n",
          "closest to iperf3: it has 'iperf', 'gbits/sec', but lacks the line"),
+        ("all-reduce busbw 72.9\n", "is not a log in a known format; known formats: mlperf"),
+        ("throughput: 3\n", "figures of another program can be imported as a CSV file"),
         ("epoch 1\n", "is not a log in a known format; known formats: mlperf, tf-cnn-benchmarks, nccl-tests"),
         ("", "is not a log in a known format; known formats:"),
     ],

@@ -108,6 +108,17 @@ def test_semicolons_and_tabs_are_read_and_a_decimal_comma_is_refused(separator: 
     assert "with a point, not a comma" in problem.what
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_line_that_tells_excel_the_separator_is_no_header(
+    tmp_path: Path, separator: str, end: str
+) -> None:
+    text = f"sep={separator}" + "\nsystem,metric,run,value\na,m,1,7.5\na,m,2,x\n".replace(",", separator)
+    table, problems = parse(text.replace("\n", end), "n")
+    assert [row.value for row in table.rows] == [7.5]
+    assert [problem.where for problem in problems] == ["n:4"]
+
+
 def test_a_quoted_cell_over_two_lines_keeps_the_line_numbers_right() -> None:
     text = 'system,metric,run,value,why\na,m,1,2,"two\nlines"\na,m,2,x,\n'
     table, problems = parse(text, "n")

@@ -32,7 +32,7 @@ def log(path: Path, text: bytes) -> Path:
 def test_a_log_is_read_alike_whatever_the_blocks_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr("assay.inputs._BLOCK_BYTES", block)
+    monkeypatch.setattr("assay.inputs.BLOCK_BYTES", block)
     text = b"one\r\n\ntwo\rthree\rfo" + b"u" * 40 + b"r\nfive" + b"!" * 50 + b"\rsix\n" + b"seven" * 9
     read = Log(log(tmp_path / "a.log", text), longest=10)
     assert [*read.lines()] == [

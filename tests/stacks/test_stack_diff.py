@@ -202,6 +202,21 @@ def test_effects_on_other_hardware_are_shown_and_not_used(
     assert "(other hardware: not used)" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("uv.lock", "uv export --format pylock.toml"), ("poetry.lock", "poetry export -o requirements.txt")],
+)
+def test_the_lock_of_another_tool_is_an_error_with_the_command_that_exports_it(
+    tmp_path: Path, name: str, command: str
+) -> None:
+    store.update(tmp_path / "runs", results(speeds={"new": 1.04}))
+    for file in (name, "requirements.txt"):
+        (tmp_path / file).write_text("torch==2.8.0\n")
+    done = assay_says("diff", tmp_path / name, tmp_path / "requirements.txt", "--runs", tmp_path / "runs")
+    assert done.exit_code != 0
+    assert command in str(done.exception) + done.output
+
+
 def test_every_line_of_a_file_that_is_not_pinned_is_an_error_at_once(tmp_path: Path) -> None:
     path = tmp_path / "requirements.txt"
     path.write_text("torch>=2.8\nnumpy==2.3.*\n???\n-e .\nok==1.0\nleft-out==1; python_version < '3'\n")

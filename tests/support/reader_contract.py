@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 from assay.cli import assay
 from assay.logs.figures import LogFigures
-from assay.logs.tools import TOOLS, tools_of
+from assay.logs.tools import TOOLS, read_log, tools_of
 from assay.units import factor
 from conftest import long_but
+from dressed_logs import OF_SEVERAL_LINES, SURE
 
 Read = Callable[[str], LogFigures]
 NO_FIGURES = ("9" * 400, "1e999", "1e308", "nan", "inf", "-0")
@@ -71,7 +72,7 @@ class ReaderContract:
 
     def found_in(self, file: Path) -> LogFigures:
         """What the reader makes of a file."""
-        return TOOLS[self.tool].read(file)
+        return read_log(self.tool, file)
 
     @pytest.fixture
     def read(self, tmp_path: Path) -> Read:
@@ -102,6 +103,23 @@ class ReaderContract:
         file = tmp_path / "log.txt"
         file.write_text(log)
         assert [tool.name for tool in tools_of(file)] == [self.tool]
+
+    @pytest.mark.parametrize("dress", [*SURE, *OF_SEVERAL_LINES])
+    def test_what_others_put_around_a_log_changes_no_figure_line_or_problem(
+        self, tmp_path: Path, dress: str
+    ) -> None:
+        for text in (*self.whole, *(log for log, _ in self.failed)):
+            if text.count("\n") < 3 and dress in OF_SEVERAL_LINES:
+                continue
+            bare, dressed = tmp_path / "bare.log", tmp_path / "dressed.log"
+            bare.write_text(text, newline="")
+            dressed.write_bytes({**SURE, **OF_SEVERAL_LINES}[dress](text))
+            expected, found = self.found_in(bare), self.found_in(dressed)
+            assert found.figures == expected.figures
+            assert (found.problems, found.skipped) == (expected.problems, expected.skipped)
+            assert tools_of(dressed) == tools_of(bare)
+            if dressed.read_bytes() not in (text.encode(), text.encode("utf-8-sig")) and text:
+                assert len(found.notes) > len(expected.notes)
 
     def test_an_imported_log_is_kept_with_its_figures_in_base_units(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_to_import: str

@@ -11,7 +11,7 @@ from assay.intake.content import sha256
 from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.figures import LogFigures
-from assay.logs.tools import TOOLS
+from assay.logs.tools import TOOLS, read_log
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
@@ -53,7 +53,7 @@ def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsReques
 
 
 def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
-    found = TOOLS[tool].read(path)
+    found = read_log(tool, path)
     name = next((said for fact in _NAMES if (said := _said(found, fact))), "")
     benchmark = word(asked.benchmark or f"{tool} {name}".strip()) or UNKNOWN
     system = word(asked.system or _said(found, "system")) or UNKNOWN

@@ -5,13 +5,13 @@ None of the words is enough to recognize a format: they show a person which part
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.inputs import Log
-from assay.logs.tools import TOOLS
+from assay.logs.log_text import LogText
+from assay.logs.tools import TOOLS, unread_output
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def words_in(path: Path) -> dict[str, list[str]]:
     """
     wanted = {word for known in FORMATS for word in known.words}
     seen: set[str] = set()
-    for block in Log(path).blocks():
+    for block in LogText(path).blocks():
         text = block.decode("latin-1").lower()
         seen |= {word for word in wanted - seen if word in text}
     found = {known.name: [word for word in known.words if word in seen] for known in FORMATS}
@@ -50,12 +50,20 @@ def words_in(path: Path) -> dict[str, list[str]]:
     return {name: words for name, words in most_first if words}
 
 
-def unrecognised(path: Path, otherwise: str = "set the format with --format, or copy the whole log") -> str:
+_OTHERWISE: Final = (
+    "set the format with --format, or copy the whole log; figures of another program can be imported as a "
+    "CSV file"
+)
+
+
+def unrecognised(path: Path, otherwise: str = _OTHERWISE) -> str:
     """Why a file is not a known log, which format it is closest to, which formats exist, and what to do.
 
     Raises InputError if it can't be read.
     """
-    found = words_in(path)
+    if reason := unread_output(path):
+        return reason
+    found = {name: words for name, words in words_in(path).items() if _point_to_it(words)}
     most = max(map(len, found.values()), default=0)
     closest = [known for known in FORMATS if len(found.get(known.name, ())) == most > 0]
     parts = ["is not a log in a known format"]
@@ -64,6 +72,11 @@ def unrecognised(path: Path, otherwise: str = "set the format with --format, or 
     names = ", ".join(known.name for known in FORMATS)
     parts.append(f"known formats: {names}; {otherwise}")
     return "; ".join(parts)
+
+
+def _point_to_it(words: Sequence[str]) -> bool:
+    """Whether they are of one program: several, or a phrase. `busbw` or `iodepth=` alone is in many logs."""
+    return len(words) > 1 or any(" " in word.strip() for word in words)
 
 
 def _listed(closest: Iterable[Format], found: dict[str, list[str]]) -> str:

@@ -101,4 +101,6 @@ TOOL: Final = Tool(
     words=("elbencho", "first done", "last done", "mkdirs", "rmfiles"),
     read=elbencho,
     metrics=METRICS,
+    unread=re.compile(rb"(?m)^ +(?:IOPS|Throughput MiB/s) +: +\d+ +\d+"),
+    instead="run elbencho with --jsonfile, and import that file",
 )

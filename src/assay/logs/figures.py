@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from assay.errors import InputError, Problem
-from assay.inputs import LONGEST_LINE, Log, read_whole
+from assay.inputs import LONGEST_LINE, Log
+from assay.logs.log_text import LogText
 from assay.records import Scalar
+from assay.units import human
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
 MOST_FIGURES: Final = 500_000  # per log; all are kept in memory
@@ -74,15 +76,18 @@ class LogFigures:
         return self
 
 
-def lines(path: Path, found: LogFigures, *, ended: bool = False) -> Iterator[tuple[int, str]]:
+def lines(
+    path: Path, found: LogFigures, *, ended: bool = False, kind: type[Log] = LogText
+) -> Iterator[tuple[int, str]]:
     """Each line with its number, as in `Log`; truncated lines are counted in `found`.
 
     ended  count a last line without a newline as not parsed: for programs whose lines end with a figure,
            which may have lost digits there
+    kind   Log: with what others put before the lines, as a person sees them
 
     Raises InputError if the file can't be read.
     """
-    log = Log(path)
+    log = kind(path)
     last: tuple[int, str] | None = None
     for line, text in log.lines():
         if last is not None:
@@ -105,7 +110,13 @@ def numbered(text: str, found: LogFigures) -> Iterator[tuple[int, str]]:
 
 def whole(path: Path) -> str:
     """A report, read at once. Raises InputError if it can't be read or is too large for a report."""
-    return read_whole(path, LARGEST_REPORT_BYTES).decode(errors="replace")
+    text = bytearray()
+    for block in LogText(path, LARGEST_REPORT_BYTES).blocks():
+        text += block
+        if len(text) > LARGEST_REPORT_BYTES:
+            what = f"is larger than {human(float(LARGEST_REPORT_BYTES), 'B')}, the limit for such a file"
+            raise InputError([Problem(str(path), what)])
+    return text.decode(errors="replace")
 
 
 def number(text: object) -> float | None:
@@ -142,6 +153,9 @@ def document(text: str) -> dict[str, Any]:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and text[error.pos : error.pos + 1] == "{":
+            where = f"the second begins in line {error.lineno}"
+            raise ValueError(f"it has several JSON documents, {where}: put each in its own file") from None
         raise ValueError(f"not a complete JSON report ({error}); was it cut off?") from None
     if isinstance(told, dict):
         return told

@@ -157,4 +157,6 @@ TOOL: Final = Tool(
     words=("fio-3", "iops=", "clat (", "run status group", "iodepth="),
     read=fio,
     metrics=METRICS,
+    unread=re.compile(rb"(?m)^ +(?:read|write) *: (?:IOPS=|io=)"),
+    instead="run fio with --output-format=json",
 )

@@ -93,4 +93,6 @@ TOOL: Final = Tool(
     words=("ior-", "bw(mib/s)", "xfer(kib)", "max write", "max read"),
     read=ior,
     metrics=METRICS,
+    unread=re.compile(rb"(?m)^(?:Max (?:Write|Read): +[\d.]+ MiB/sec|access +bw\(MiB/s\))"),
+    instead="run IOR with -O summaryFormat=JSON",
 )

@@ -135,4 +135,6 @@ TOOL: Final = Tool(
     words=("iperf", "bitrate", "retr  cwnd", "gbits/sec"),
     read=iperf3,
     metrics=METRICS,
+    unread=re.compile(rb"(?m)^\[ *(?:\d+|SUM)\] +[\d.]+-[\d.]+ +sec .*bits/sec"),
+    instead="run iperf3 with --json",
 )

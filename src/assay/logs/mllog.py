@@ -13,23 +13,20 @@ independent of the file size. What looks like a token but can't be parsed is cou
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import math
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal, TypeGuard, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeGuard, TypeVar
 
 import msgspec
 
 from assay.errors import InputError, Problem
-from assay.inputs import open_plain, unreadable
+from assay.inputs import unreadable
+from assay.logs.unpacked import DAMAGED, open_log
 
 Kind = Literal["start", "end", "point"]
 EventType = Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
@@ -53,7 +50,6 @@ _V05 = re.compile(
     rb"0\.5\.\d+ (\S{1,200}) (\d+\.?\d*) \(([^)]{1,1000}):(\d{1,9})\) (\w+)(?::(.*))?", re.DOTALL
 )
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_CUT_SHORT = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _NOT_STRICT_JSON = (msgspec.MsgspecError, UnicodeDecodeError)
 _NOT_UNDERSTOOD = (*_NOT_STRICT_JSON, ValueError, RecursionError)
 _KINDS: Final[dict[EventType, Kind]] = {
@@ -173,8 +169,8 @@ class EventReader(EventScanner):
     def __iter__(self) -> Iterator[Event]:
         try:
             with open_log(self.path) as log:
-                yield from self._whole_lines(_reading_once(log))
-        except _CUT_SHORT as error:
+                yield from self._whole_lines(log.read1)
+        except DAMAGED as error:
             self.problem = f"compressed file is damaged or truncated ({error}); read up to line {self._line}"
         except OSError as error:
             raise unreadable(self.path, error) from error
@@ -221,26 +217,6 @@ def is_number(value: object) -> TypeGuard[int | float]:
         return math.isfinite(value)
     except OverflowError:
         return False
-
-
-def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:
-    """A log opened for reading bytes, decompressed if its first bytes indicate gzip or xz. Raises OSError."""
-    file = open_plain(path)
-    magic = file.read(6)
-    file.seek(0)
-    if magic.startswith(b"\x1f\x8b"):
-        file.close()
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    if magic == b"\xfd7zXZ\x00":
-        file.close()
-        return lzma.open(path, "rb")
-    return file
-
-
-def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
-    """`read` that returns what is available: filling a whole block would lose data before a truncation."""
-    read: Callable[[int], bytes] = getattr(log, "read1", log.read)
-    return read
 
 
 # The simple case: everything from the token to the end of the line is one entry. Each returns it, or raises

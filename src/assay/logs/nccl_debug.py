@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from assay.inputs import Log
+from assay.logs.log_text import LogText
 
 Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory"]
 """`InfiniBand`: through host memory; `network`: through a plugin with unknown transport."""
@@ -90,7 +90,7 @@ def transports(paths: Iterable[Path]) -> Transports:
     notes: dict[str, None] = {}
     network = version = ""
     ranks, skipped = 0, 0
-    for text in (block for path in paths for block in Log(path).blocks()):
+    for text in (block for path in paths for block in LogText(path).blocks()):
         for tail, times in Counter(_TAIL.findall(text)).items():
             if found := _LINK.match(tail):
                 link = lines.setdefault((int(found[1]), int(found[2])), Counter())

@@ -5,13 +5,12 @@ Source: NVIDIA/nccl-tests, src/util.cu, 2.17 on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
-from assay.logs.figures import number, whole
+from assay.logs.figures import document, number, whole
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_rows import (
     GB,
@@ -29,7 +28,7 @@ from assay.records import Scalar
 def of_json(path: Path) -> NcclTest:
     """A report of `-J`. Its list of environment variables is ignored."""
     try:
-        told = json.loads(whole(path))
+        told = document(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
         devices = {
             int(one["rank"]): NcclDevice(int(one["rank"]), one["hostname"], one["device"], one["device_info"])

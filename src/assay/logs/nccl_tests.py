@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
-from assay.inputs import Log, reading
 from assay.logs.figures import DIGITS, LogFigure, LogFigures
+from assay.logs.log_text import LogText
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_operation import OPERATION_UNKNOWN
@@ -67,9 +67,8 @@ _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.
 
 def nccl_test(path: Path) -> NcclTest:
     """What a log or JSON report says. Raises InputError if it can't be read or is a truncated report."""
-    with reading(path) as file:
-        begins_as_json = file.read(1) == b"{"
-    log = Log(path)
+    log = LogText(path)
+    begins_as_json = next(log.blocks(), b"").startswith(b"{")
     table = _of_table((number, line.decode("latin-1")) for number, line in log.lines())
     if not begins_as_json or table.rows:  # another program's line may come first
         return replace(table, cut=log.cut)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 _COLUMNS: Final = (*NEEDED, *DEFAULTS)
 _SEPARATORS: Final = (",", ";", "\t")
+_EXCELS_LINE: Final = re.compile(r"\Asep=[,;\t](?=\r?\n)", re.IGNORECASE)  # tells Excel what the header shows
 _MOST_PROBLEMS: Final = 100
 
 
@@ -98,6 +100,7 @@ def parse(text: str, where: str) -> tuple[Sheet, list[Problem]]:
 
     where  the file as problems name it
     """
+    text = _EXCELS_LINE.sub("", text)
     separator = _separator(text)
     records, problems = _records(text, separator, where)
     if not records:

@@ -250,4 +250,5 @@ TOOL: Final = Tool(
     words=("bw average", "t_typical", "msgrate", "send_bw", "ib_write"),
     read=perftest,
     metrics=METRICS,
+    ends=2,  # server and client
 )

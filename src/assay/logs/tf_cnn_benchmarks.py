@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.inputs import Log
 from assay.logs.figures import DIGITS, number
+from assay.logs.log_text import LogText
 from assay.logs.mllog import TOKEN
 from assay.records import Scalar
 from assay.units import counted
@@ -93,14 +93,14 @@ def is_cnn_log(path: Path) -> bool:
     found = cnn_run(path)
     if not (found.totals or found.steps):
         return False
-    return not any(TOKEN in block for block in Log(path).blocks())
+    return not any(TOKEN in block for block in LogText(path).blocks())
 
 
 def cnn_run(path: Path) -> CnnRun:
     """The contents of a log. Raises InputError if it can't be read."""
     steps, totals, skipped = [], [], 0
     facts: dict[str, Scalar] = {}
-    log = Log(path)
+    log = LogText(path)
     for at, raw in log.lines():
         line = raw.decode("latin-1").rstrip()
         if found := _TOTAL.search(line):

@@ -29,6 +29,8 @@ class Tool:
     words    from its logs, in lowercase: for what an unrecognized log comes closest to
     metrics  the primary one first; () if the program names its own
     picks    for metrics that one run prints several times: which of their figures counts
+    ends     processes that each print the one measurement that they make together
+    unread   occurs in output of it that is not read; `instead` says how to get output that is
     """
 
     name: str
@@ -38,6 +40,9 @@ class Tool:
     read: Callable[[Path], LogFigures]
     metrics: tuple[Metric, ...]
     picks: Mapping[str, Pick] = field(default_factory=dict)
+    ends: int = 1
+    unread: re.Pattern[bytes] | None = None
+    instead: str = ""
 
 
 def picked(tool: Tool, figures: Sequence[LogFigure]) -> LogFigure:

@@ -1,18 +1,21 @@
-"""The programs whose logs are recognized by their content, by name."""
+"""The programs whose logs are recognized by their content, by name, and how their logs are read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from assay.by_name import ByName
-from assay.inputs import Log
 from assay.logs import TOOL_NAMES
+from assay.logs.figures import LogFigures
+from assay.logs.log_text import LogText, surroundings
 from assay.logs.mllog import TOKEN
 from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
 
+_COMMA: Final = re.compile(rb"(?<![\d.,\w])\d+,(?:\d{1,2}|\d{4,})(?![\d.,\w])")
 LONGEST_MARKED: Final = 1 << 16  # bytes of a line that may contain a mark: a JSON report may be one line
 
 
@@ -24,8 +27,51 @@ TOOLS: Final[Mapping[str, Tool]] = ByName(
 def tools_of(path: Path) -> list[Tool]:
     """The programs whose marks occur in a file. Raises InputError if it can't be read."""
     unseen = {name: searcher(tool.mark) for name, tool in TOOLS.items()}
-    for block in Log(path, LONGEST_MARKED).blocks():
+    for block in LogText(path, LONGEST_MARKED).blocks():
         if TOKEN in block:  # MLPerf's, whatever else its program prints
             return []
         unseen = {name: stands_in for name, stands_in in unseen.items() if not stands_in(block)}
     return [tool for name, tool in TOOLS.items() if name not in unseen]
+
+
+def read_log(name: str, path: Path) -> LogFigures:
+    """What a program's log says, with notes on what others put around it, and the true reason for problems.
+
+    Raises InputError if it can't be read.
+    """
+    tool = TOOLS[name]
+    found, around = tool.read(path), surroundings(path, tool.mark)
+    found.notes = (*around.notes, *found.notes)
+    if len(around.printing) > tool.ends:
+        shown = ", ".join(around.printing[:4]) + (", …" if len(around.printing) > 4 else "")
+        what = f"{len(around.printing)} processes print a result of their own ({shown})"
+        found.problems.insert(0, f"{what}: put the lines of each in its own file")
+    if found.problems and (reason := _true_reason(tool, path, found)):
+        found.problems.insert(0, reason)
+    return found
+
+
+def unread_output(path: Path) -> str:
+    """Which program's output a file is, if it is one that is not read, and what to do; "" if it is none.
+
+    Raises InputError if it can't be read.
+    """
+    return next((reason for tool in TOOLS.values() if (reason := _unread(tool, path))), "")
+
+
+def _true_reason(tool: Tool, path: Path, found: LogFigures) -> str:
+    """What explains that a log has no figures; "" if nothing here does."""
+    if found.figures:
+        return ""
+    if reason := _unread(tool, path):
+        return reason
+    if len({number for block in LogText(path).blocks() for number in _COMMA.findall(block)}) > 1:
+        return "its numbers have a comma in place of the point; run the program with LC_ALL=C"
+    return ""
+
+
+def _unread(tool: Tool, path: Path) -> str:
+    pattern = tool.unread
+    if pattern is None or not any(pattern.search(block) for block in LogText(path).blocks()):
+        return ""
+    return f"is what {tool.name} prints for people, which Assay does not read: {tool.instead}"

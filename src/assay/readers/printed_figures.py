@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.inputs import Log
 from assay.logs import whole_numbers
 from assay.logs.figures import Axis, LogFigure, LogFigures, lines
 from assay.logs.mllog import EventReader
 from assay.logs.patterns import Match, Pattern
 from assay.logs.tool import Tool
-from assay.logs.tools import TOOLS
+from assay.logs.tools import TOOLS, read_log
 from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
@@ -55,7 +56,7 @@ def by_patterns(
     units  metric → unit of its figures
     """
     matched: set[str] = set()
-    for line, text in lines(path, found):
+    for line, text in lines(path, found, kind=Log):
         for metric, pattern in patterns.items():
             for match in pattern.matches(text):
                 matched.add(metric)
@@ -159,7 +160,7 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures
 
 def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: LogFigures) -> None:
     """The requested figures of a tool, in the requested units. A failure is a problem."""
-    run = tool.read(path)
+    run = read_log(tool.name, path)
     found.facts.update(run.facts)
     found.skipped += run.skipped
     found.cut += run.cut

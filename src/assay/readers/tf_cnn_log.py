@@ -93,5 +93,5 @@ TF_CNN = Reader(
     params=TfCnnLogParams,
     metrics=lambda _params: (THROUGHPUT, WORKER, JITTER, LOSS),
     read=_read,
-    version=2,
+    version=3,
 )

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from assay.logs.figures import LogFigure
 from assay.logs.tool import picked
-from assay.logs.tools import TOOLS
+from assay.logs.tools import TOOLS, read_log
 from assay.readers.payload_log import few
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series
@@ -47,7 +47,7 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
     tool = TOOLS[params.tool]
-    found = tool.read(path)
+    found = read_log(params.tool, path)
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
     for figure in found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
@@ -84,5 +84,5 @@ TOOL_LOG = Reader(
     params=ToolLogParams,
     metrics=_metrics,
     read=_read,
-    version=7,
+    version=8,
 )

@@ -15,12 +15,18 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 
 _LARGEST_BYTES: Final = 16 << 20
+_OTHER_LOCKS: Final = {  # file → the command that writes what it pins in a form that every tool reads
+    "uv.lock": "uv export --format pylock.toml -o pylock.toml",
+    "poetry.lock": "poetry export -o requirements.txt",
+    "pdm.lock": "pdm export -o requirements.txt",
+    "Pipfile.lock": "pipenv requirements > requirements.txt",
+}
 _HASHES: Final = re.compile(r"\s+--hash[= ]\S+")
 
 
 def is_requirement_file(path: Path) -> bool:
     """Whether a name on the command line is such a file, judging by its ending."""
-    return path.suffix in (".txt", ".toml", ".in") and path.is_file()
+    return path.suffix in (".txt", ".toml", ".in", ".lock") and path.is_file()
 
 
 def pinned_packages(path: Path) -> dict[str, str]:
@@ -28,6 +34,10 @@ def pinned_packages(path: Path) -> dict[str, str]:
 
     Raises InputError, with every finding, if it can't be read or a package is not pinned.
     """
+    if path.name in _OTHER_LOCKS:
+        raise InputError(
+            f"{path}: only its own tool reads this lock; give what this writes: {_OTHER_LOCKS[path.name]}"
+        )
     text = read_whole(path, _LARGEST_BYTES).decode("utf-8", "replace")
     if path.suffix == ".toml":
         return dict(sorted(_locked(path, text)))

@@ -17,7 +17,7 @@ from assay import redact
 from assay.durable import deliver
 from assay.errors import InputError, Problem
 from assay.inputs import read_json
-from assay.logs.mllog import open_log
+from assay.logs.unpacked import DAMAGED, open_log
 from assay.submission.description import FIELDS, agreed
 
 
@@ -61,7 +61,7 @@ def compose(entries: Sequence[SubmissionEntry], folder: Path, submitter: str) ->
             try:
                 with open_log(file) as log:
                     text = log.read().decode(errors="replace")
-            except (OSError, EOFError) as error:
+            except (OSError, *DAMAGED) as error:
                 problems.append(Problem(str(file), f"can't be read: {error}"))
                 continue
             of_entry[place / f"result_{number}.txt"] = redact.text(text).encode()

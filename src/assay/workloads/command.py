@@ -112,7 +112,7 @@ COMMAND = Workload(
         CommandParams,
         metrics=lambda params: command.metrics_of(params.metrics),
         read=lambda logs, params: command.read(logs, params.metrics),
-        version=6,
+        version=7,
     ),
     about="run your own program: figures from patterns or from MLPerf log lines",
     task=_task,
