@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,39 @@ def test_the_best_is_among_those_that_may_be_and_all_intervals_hold_in_95_per_ce
     found = [held(rng, k, n, ladder) for _ in range(sets)]
     assert sum(named for named, _ in found) / sets >= 0.93
     assert sum(right for _, right in found) / sets >= 0.93
+
+
+def equal_systems(k: int, n: int, sets: int, rng: random.Random) -> list[Ranking]:
+    """Rankings of systems that are all as good."""
+    found = []
+    for _ in range(sets):
+        sides = [
+            side([100 * math.exp(rng.gauss(0, 0.01)) for _ in range(n)], system=f"s{at}", interleaved=False)
+            for at in range(k)
+        ]
+        found.append(of(*sides))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "sets"), [(10, 10, 60), pytest.param(20, 5, 400, marks=[pytest.mark.slow, pytest.mark.long])]
+)
+def test_of_equal_systems_one_is_excluded_in_5_per_cent_at_most_and_the_first_says_how_flattered_it_is(
+    k: int, n: int, sets: int
+) -> None:
+    made = equal_systems(k, n, sets, random.Random(f"{k} {n}"))
+    assert sum(len(ranking.may_lead()) < k for ranking in made) <= 0.05 * sets + 2 * math.sqrt(0.0475 * sets)
+    too_good = [ranking.systems[0].value.value / 100 - 1 for ranking in made]
+    stated = [ranking.flattered for ranking in made]
+    assert sum(stated) / sets == pytest.approx(sum(too_good) / sets, rel=0.2)
+    assert f"it looks up to {100 * stated[0]:.2g} % too good on average" in ranking_words.headline(made[0])
+
+
+def test_a_first_that_no_other_equals_is_not_flattered() -> None:
+    ranking = of(runs_of("first", 200), *(runs_of(f"s{at}", 100 - at) for at in range(4)))
+    assert [s.name for s in ranking.may_lead()] == ["first"]
+    assert ranking.flattered == 0
+    assert "too good" not in ranking_words.headline(ranking)
 
 
 def sheet(path: Path, systems: int) -> Path:

@@ -1,10 +1,13 @@
 """Many systems at once: their order, which of them may be the best, and which the runs can't distinguish.
 
 Picking the fastest of 90 systems also picks luck, so a statement about the best has to hold for all of them
-jointly. Multiple comparisons with the best: a system may be the best unless another one is certainly better,
-each pair two-sided at 5 % divided by the number of rivals (Welch's t on the logarithms, or paired t if the
-sides ran in the same blocks; Bonferroni, because spreads differ). In at least 95 % of cases the best system
-is among those that may be, and every interval of how far a system is behind the best of the others holds.
+jointly. A system may be the best unless another one is certainly better. Its p for that is the smallest
+one-sided p of its pairs (Welch's t on the logarithms, or paired t if the sides ran in the same blocks) times
+the number of rivals (Bonferroni, because spreads differ), and Holm's step-down goes over these p. So in at
+least 95 % of cases no system that is as good as the best is excluded, however many are equally good.
+
+How far a system is behind the best of the others: multiple comparisons with the best, each pair two-sided at
+5 % divided by the number of rivals. In at least 95 % of cases all of these intervals hold.
 
 Groups: going down the order, a group contains the systems that can't be distinguished from its first one.
 That takes all pairs, each at 5 % divided by their number.
@@ -12,7 +15,11 @@ That takes all pairs, each at 5 % divided by their number.
 A system with a value that is not above 0 has no logarithm and is not ranked. It may be the best, so
 no best system is named then; of the others, only those that certainly are not the best are reported.
 
-Sources: Hsu, Annals of Statistics 12 (1984) 1136-1144; unequal spreads: Edwards and Hsu, Journal of the
+The first by the mean was picked for its mean, which on average is therefore too good: by the expected maximum
+of the errors of those that may be the best, if they are equal, and by less if they differ.
+
+Sources: Holm, Scandinavian Journal of Statistics 6 (1979) 65-70; the intervals: Hsu, Annals of Statistics 12
+(1984) 1136-1144; unequal spreads: Edwards and Hsu, Journal of the
 American Statistical Association 78 (1983) 965-971.
 """
 
@@ -28,11 +35,12 @@ from assay.analyse.comparison.groups import Group, Metrics, group
 from assay.analyse.doubts import Side
 from assay.analyse.mlperf.score import score
 from assay.analyse.rankings.inputs import misleading
-from assay.analyse.statistics.intervals import ratio_end, t_quantile
-from assay.analyse.statistics.ratio import Ratio, one_side, ratio
+from assay.analyse.statistics.intervals import one_mean, ratio_end, t_quantile
+from assay.analyse.statistics.ratio import Ratio, logs, one_side, ratio
 from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
 from assay.units import counted
 
+_FARTHEST, _STEPS = 8.0, 801  # standard errors over which the largest error is averaged
 _OPEN = 1e-12  # next to 0, which an open bound excludes
 ERROR = 0.05  # of a ranking: that the best is not among those that may be, or that an interval does not hold
 SCORED = "time_to_train"  # what MLPerf ranks by, whatever a benchmark's verdicts rest on
@@ -100,7 +108,8 @@ class Ranking:
 
     not_ranked  systems that have the metric but are not ranked; any of them may be the best
     doubts      because of which values of ranked systems are probably wrong
-    error       probability, at most, that the best of them is not among those that may be
+    error       probability, at most, that a system as good as the best is not among those that may be
+    flattered   share by which the first's mean is too good on average, at most, because it was picked for it
     """
 
     benchmark: str
@@ -112,6 +121,7 @@ class Ranking:
     not_ranked: tuple[UnrankedSystem, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     error: float = ERROR
+    flattered: float = 0.0
 
     def best(self, basis: Basis = "total") -> RankedSystem | None:
         """The first by the mean; None if some system is not ranked."""
@@ -202,7 +212,22 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
         ordered,
         left_out,
         misleading(sides, ratios),
+        flattered=_flattered([groups[at] for at, position in enumerate(total) if position.may_lead]),
     )
+
+
+def _flattered(leading: Sequence[Group]) -> float:
+    """The expected maximum of the errors of these means, as a share."""
+    errors = [error for here in leading if (error := one_mean(logs(here)).error)]
+    if len(errors) < 2:
+        return 0.0
+
+    import numpy as np
+    from scipy.special import ndtr
+
+    x, step = np.linspace(-_FARTHEST, _FARTHEST, _STEPS, retstep=True)
+    below = ndtr(x[:, None] * max(errors) / np.asarray(errors)).prod(axis=1)
+    return math.expm1(max(errors) * float(step) * float(np.where(x > 0, 1 - below, -below).sum()))
 
 
 def _not_ranked(name: str, here: Group) -> UnrankedSystem:
@@ -280,21 +305,42 @@ def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[floa
 
     Below 0 is ahead. A system whose lower bound is above 0 is certainly not the best, and one whose upper
     bound is below 0 certainly is; a bound of `_OPEN` says no more than that. What holds rests on the
-    pairs with the true best, one of `leading`; because it is unknown which one, the widest counts.
+    pairs with the true best, one of those that may lead; because it is unknown which one, the widest counts.
     """
     level = 1 - ERROR / (2 * max(1, len(judged) - 1))
     reach = {key: t_quantile(level, pair.degrees) * pair.error for key, pair in pairs.items()}
     rivals = {at: [b for b in judged if (at, b) in pairs] for at in judged}
-    ahead = {at: min((pairs[at, b].centre + reach[at, b] for b in rivals[at]), default=0.0) for at in judged}
-    leading = {at for at in judged if ahead[at] >= 0}
+    excluded = surely_not_the_best(judged, pairs)
     found = {}
     for at in judged:
-        best = [b for b in rivals[at] if b in leading]
+        best = [b for b in rivals[at] if b not in excluded]
         most = max((reach[at, b] - pairs[at, b].centre for b in best), default=-_OPEN)
         least = min((-reach[at, b] - pairs[at, b].centre for b in best), default=0.0)
-        low = -ahead[at] if at in leading else max(_OPEN, least)
+        ahead = min((pairs[at, b].centre + reach[at, b] for b in rivals[at]), default=0.0)
+        low = max(_OPEN, least) if at in excluded else min(0.0, -ahead)
         found[at] = (low, max(low, most))
     return found
+
+
+def surely_not_the_best(judged: Sequence[int], pairs: Pairs) -> set[int]:
+    """The systems that another one is better than; in 95 % of cases none of them is as good as the best."""
+    p = {at: min((_p_worse(pairs[at, b]) for b in judged if (at, b) in pairs), default=1.0) for at in judged}
+    excluded: set[int] = set()
+    for at in sorted(judged, key=p.__getitem__):
+        left = len(judged) - len(excluded)
+        if left == 1 or p[at] * (len(judged) - 1) > ERROR / left:
+            break
+        excluded.add(at)
+    return excluded
+
+
+def _p_worse(pair: _Pair) -> float:
+    """One-sided p that the first of a pair is slower than the second."""
+    from scipy.special import stdtr
+
+    if pair.error == 0:
+        return float(pair.centre >= 0)
+    return float(stdtr(pair.degrees, pair.centre / pair.error))
 
 
 def apart(judged: Sequence[int], pairs: Pairs) -> dict[int, int]:

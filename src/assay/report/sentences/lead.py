@@ -47,7 +47,7 @@ def _firsts(rankings: Sequence[Ranking]) -> str:
     if named:
         first = [f"{best.name} ({_place(r)})" for r, best in named[:MOST_LED]]
         others = f" and others in {len(named) - MOST_LED} more benchmarks" if len(named) > MOST_LED else ""
-        sentences.append(f"The best are {', '.join(first)}{others}.")
+        sentences.append(f"First by the mean: {', '.join(first)}{others}.")
     if unnamed:
         sentences.append(
             f"No best system can be named in {_listed(unnamed)}, because some systems are not ranked."

@@ -86,6 +86,9 @@ def _has_the_lead(ranking: Ranking, best: RankedSystem) -> str:
         who = ", ".join(map(_named, rivals[:MOST_NAMED]))
         more = f" and {len(rivals) - MOST_NAMED} more" if len(rivals) > MOST_NAMED else ""
         first += f"; given these runs, {who}{more} may be as good or better (95 % for all {whole} together)."
+        if ranking.flattered:
+            share = figures.percent(ranking.flattered)
+            first += f" Picked for its mean, it looks up to {share} too good on average."
     return first
 
 
