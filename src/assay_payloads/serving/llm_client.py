@@ -31,7 +31,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.measuring.service_level import LatencyBounds, fewest, percentile
+from assay_payloads.measuring.service_level import PERCENTILE_RANK, LatencyBounds, fewest, percentile
 from assay_payloads.serving.completion import FailedRequestError
 from assay_payloads.serving.llm_load import PATHS, Client, Lengths, Stretch
 
@@ -152,6 +152,7 @@ def figures(rank: Rank, stretch: Stretch, bounds: LatencyBounds) -> None:
 def account(rank: Rank, stretch: Stretch) -> None:
     """Print the basis of the figures: the number of requests, their lengths, and this client's own delay."""
     done = stretch.done
+    rank.log("percentile_rank", PERCENTILE_RANK)
     rank.log("requests", len(stretch.requests))
     rank.log("failed_requests", len(stretch.requests) - len(done))
     rank.log("seconds_measured", stretch.seconds)

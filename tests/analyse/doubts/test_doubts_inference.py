@@ -169,3 +169,26 @@ def test_an_accuracy_below_99_percent_of_the_references_is_doubted() -> None:
     assert found.evidence == "retinanet has 0.3716, the rules require 0.3717"
     assert "below-asked-accuracy" not in doubted(answered("b", 0.372))
     assert "below-asked-accuracy" not in doubted(answered("b", 0.1, samples=100)), "not the rules' data"
+
+
+def tails(system: str, requests: int, **stated: Scalar) -> list[Result]:
+    """Runs of a server that state the 99th percentile of this many requests."""
+    runs = side([1.0, 1.01, 0.99, 1.02, 1.0], system=system, labels={"percentile": 99.0})
+    facts = {"requests": requests, "failed_requests": 0, **stated}
+    return [replace(run, reading=replace(run.reading, facts=facts)) for run in runs]
+
+
+def test_a_comparison_of_percentiles_is_doubted_if_one_side_rests_on_much_fewer_requests() -> None:
+    found = raised(tails("a", 500), tails("b", 5000))["few-beyond-percentile"]
+    assert found.evidence == (
+        "percentile 99 of 500 requests in a run of A: 5 of them beyond it, 10 take 1000 requests"
+    )
+    assert "few-beyond-percentile" not in raised(tails("a", 500), tails("b", 520))
+    assert "few-beyond-percentile" not in raised(tails("a", 1000), tails("b", 5000))
+
+
+def test_percentiles_of_a_client_that_ranked_otherwise_are_doubted() -> None:
+    new = {"percentile_rank": "(n + 1) p"}
+    found = raised(tails("a", 500), tails("b", 500, **new))["percentile-rank-differs"]
+    assert found.evidence == "A: rank n p; B: (n + 1) p"
+    assert "percentile-rank-differs" not in raised(tails("a", 500, **new), tails("b", 500, **new))

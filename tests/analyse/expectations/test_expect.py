@@ -17,6 +17,7 @@ from assay.analyse.statistics.sequential import nominal_p
 from assay.records import Estimate, Expectation, NodeCounts, Requirement, Result, RunState
 from assay.report.sentences.recommendation import advised
 from assay.report.terminal.verdicts import requirements
+from assay_payloads.measuring.service_level import PERCENTILE_RANK, percentile
 from stated_runs import metrics, result, side
 
 
@@ -204,3 +205,44 @@ def test_no_loss_within_what_was_counted_changes_a_verdict_without_the_doubt() -
                 for alone in (values * (1 - part * shares), values / (1 - part * shares)):
                     assert held(side(alone.tolist()), needed).verdict == found.verdict
     assert kept > 50
+
+
+def tail_of(values: Sequence[float], requests: int, percent: float = 99.0) -> list[Result]:
+    """Runs of a server that state a percentile of this many requests."""
+    runs = side(values, metric="latency", unit="s", labels={"percentile": percent})
+    facts = {"requests": requests, "failed_requests": 0, "percentile_rank": PERCENTILE_RANK}
+    return [replace(run, reading=replace(run.reading, facts=facts)) for run in runs]
+
+
+def required(runs: list[Result], most_s: float) -> Requirement:
+    """The one requirement on this latency."""
+    wanted = Expectation("latency", "<=", most_s, "s", f"<= {most_s} s")
+    [found] = check(runs, {"train": [wanted]}, metrics=metrics())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requests", "percent", "verdict"),
+    [(100, 99.0, "undecided"), (999, 99.0, "undecided"), (1000, 99.0, "holds"), (20, 50.0, "holds")],
+)
+def test_a_requirement_on_a_percentile_with_fewer_than_ten_requests_beyond_it_is_undecided(
+    requests: int, percent: float, verdict: str
+) -> None:
+    found = required(tail_of([1.0, 1.01, 0.99, 1.02], requests, percent), 2.0)
+    assert found.verdict == verdict
+    assert ("few-beyond-percentile" in {doubt.code for doubt in found.doubts}) == (verdict == "undecided")
+    if requests == 100:
+        assert found.reason == (
+            "percentile 99 of 100 requests in a run: 1 of them beyond it, 10 take 1000 requests"
+        )
+
+
+def test_a_requirement_at_the_true_99th_percentile_is_called_met_or_failed_about_as_often_as_stated() -> None:
+    rng = np.random.default_rng(19)
+    truth = math.exp(0.5 * stats.norm.ppf(0.99))
+    verdicts = []
+    for _ in range(300):
+        runs = [percentile(list(np.exp(0.5 * rng.standard_normal(1000))), 99) for _ in range(5)]
+        verdicts.append(required(tail_of(runs, 1000), truth).verdict)
+    assert verdicts.count("holds") <= 0.053 * 300 + 2 * math.sqrt(0.05 * 300)
+    assert verdicts.count("fails") <= 0.07 * 300 + 2 * math.sqrt(0.065 * 300)

@@ -160,7 +160,7 @@ def test_every_figure_follows_from_the_file_of_requests(tmp_path: Path) -> None:
     waited = [r["first_s"] - r["due_s"] for r in ran.requests]
     per_token = [(r["last_s"] - r["first_s"]) / (r["output_tokens"] - 1) for r in ran.requests]
     for percent in (50.0, 90.0, 99.0):
-        rank = math.ceil(30 * percent / 100) - 1
+        rank = min(30, math.ceil(31 * percent / 100)) - 1
         assert ran.figure("first_token", percent) == pytest.approx(sorted(waited)[rank], abs=2e-6)
         assert ran.figure("time_per_token", percent) == pytest.approx(sorted(per_token)[rank], abs=2e-6)
     seconds = max(r["last_s"] for r in ran.requests)

@@ -60,6 +60,8 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     design.NOT_INTERLEAVED,
     serving.DIFFERENT_LENGTHS,
     serving.CLIENT_LATE,
+    serving.OTHER_RANK,
+    serving.FEW_BEYOND,
     sides.DIFFERENT_SOFTWARE,
     sides.CHANGED_SOFTWARE,
     sequence.DRIFT,

@@ -1,13 +1,16 @@
-"""Doubts about load on an LLM server: whether its client kept up, and whether both sides did the same."""
+"""Doubts about load on an LLM server: its client, the requests behind a percentile, and both sides' work."""
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
 from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human, significant
 
+FEWEST_BEYOND = 10  # requests above a percentile, on average
+UNEQUAL_REQUESTS = 1.5  # times as many on one side: the percentiles are then off by different shares
 LARGEST_LAG = 0.1  # of the median time to first token: the share that the client's own lag may have
 
 
@@ -70,6 +73,78 @@ DIFFERENT_LENGTHS = CaseDoubtKind(
     evidence=different_lengths,
     looks_at="runs",
 )
+
+
+def few_beyond(case: Case) -> str | None:
+    """A percentile with fewer than ten requests above it; in a comparison, if the sides' numbers differ."""
+    at = case.sides[0].group.point.labels.get("percentile")
+    if not isinstance(at, int | float):
+        return None
+    counts = {side.name: min(map(_answered, _results(side)), default=0) for side in case.sides}
+    most, (fewest, name) = max(counts.values()), min((count, name) for name, count in counts.items())
+    share = min(at, 100 - at) / 100
+    if not fewest or round(fewest * share, 9) >= FEWEST_BEYOND:
+        return None
+    if len(counts) > 1 and most < UNEQUAL_REQUESTS * fewest:
+        return None
+    whose = f" of {name}" if len(counts) > 1 else ""
+    return (
+        f"percentile {at:g} of {counted(fewest, 'request')} in a run{whose}: "
+        f"{significant(fewest * share, 2)} of them beyond it, "
+        f"{FEWEST_BEYOND} take {math.ceil(round(FEWEST_BEYOND / share, 6))} requests"
+    )
+
+
+FEW_BEYOND = CaseDoubtKind(
+    code="few-beyond-percentile",
+    subject="inference",
+    severity="biased",
+    means="On average, fewer than ten requests of a run are beyond the percentile.",
+    effect=(
+        "The figure is that of a few requests. The 99th percentile of 100 requests is 9 % too high on "
+        "average, and if one request resembles the next (as in a queue), up to 30 % too low. A requirement "
+        "on it is undecided."
+    ),
+    remedy="Raise `requests` or `min_duration_s`, or require a lower percentile.",
+    rates=(
+        "From ten requests beyond it on, a requirement that is exactly met is called met in 5 % and failed "
+        "in 7 % of cases with independent requests, and met in 15 % where neighbors correlate by 0.95."
+    ),
+    evidence=few_beyond,
+)
+
+
+def other_rank(case: Case) -> str | None:
+    """Percentiles that an earlier version of the client took at another rank."""
+    if len(case.sides) < 2 or "percentile" not in case.sides[0].group.point.labels:
+        return None
+    a, b = ({_rank(result) for result in _results(side)} for side in case.sides)
+    if a == b or not all(result.reading.facts.get("requests") for s in case.sides for result in _results(s)):
+        return None
+    return f"{case.sides[0].name}: rank {', '.join(sorted(a))}; {case.sides[1].name}: {', '.join(sorted(b))}"
+
+
+OTHER_RANK = CaseDoubtKind(
+    code="percentile-rank-differs",
+    subject="inference",
+    severity="biased",
+    means="One side's percentiles are from an earlier version of Assay, which took them at rank n p.",
+    effect=(
+        "At rank n p, the 99th percentile is lower: by 17 % with 100 requests, 4 % with 500, 2 % with 1,000."
+    ),
+    remedy="Measure both sides with one version of Assay.",
+    evidence=other_rank,
+)
+
+
+def _answered(result: Result) -> int:
+    """Requests behind the run's percentiles; 0 if not stated."""
+    sent, failed = (result.reading.facts.get(name) for name in ("requests", "failed_requests"))
+    return sent - failed if isinstance(sent, int) and isinstance(failed, int) else 0
+
+
+def _rank(result: Result) -> str:
+    return str(result.reading.facts.get("percentile_rank", "n p"))
 
 
 def _results(side: Side) -> list[Result]:

@@ -16,6 +16,7 @@ from assay.analyse import doubts
 from assay.analyse.comparison.groups import Group, Metrics, group, place_of
 from assay.analyse.comparison.lost_time import CODES, MOST_LOST
 from assay.analyse.doubts import kernel_counts
+from assay.analyse.doubts.serving import FEW_BEYOND
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.ratio import logs, looks_of, one_side
 from assay.analyse.statistics.sequential import allowance
@@ -88,6 +89,9 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
     if looks := looks_of(found.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
     raised = doubts.of(case)
+    for doubt in raised:
+        if doubt.code == FEW_BEYOND.code:
+            verdict, reason = "undecided", doubt.evidence
     if verdict != "undecided" and not _may_change(found, estimate, expectation.relation, needed):
         raised = tuple(doubt for doubt in raised if doubt.code not in CODES)
     return Requirement(system, found.point, expectation, estimate, verdict, why or reason, raised)
