@@ -87,7 +87,7 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
     ("full", True, "raise the volume's sizeLimit",
      pod(phase="Failed", reason="Evicted", message='Usage of EmptyDir volume "v" exceeds the limit "1Mi". '),
      None),
-    ("preempted", True, "priorityClass", disrupted("PreemptionByScheduler"), None),
+    ("preempted", True, "priorityClassName", disrupted("PreemptionByScheduler"), None),
     ("node-lost", True, f"the node of pod {POD} was lost", disrupted("DeletionByTaintManager"), None),
     ("deadline", True, "timeout", pod(phase="Failed", reason="DeadlineExceeded"), None),
     ("crash-loop", True, "--previous", waiting("CrashLoopBackOff", "back-off 10s restarting"), None),
