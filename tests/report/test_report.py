@@ -141,7 +141,7 @@ def test_points_that_disagree_are_undecided_as_a_whole_and_counted() -> None:
 
 
 def test_an_interval_too_wide_to_mean_anything_is_not_written_to_its_last_digit() -> None:
-    assert figures.ratio(Estimate(0.597, 0.00001234, 190862.489, 4, "")) == "0.60 (0.000012 to 191,000)"
+    assert figures.ratio(Estimate(0.597, 0.00001234, 190862.489, 4, "")) == "0.60 (<0.01 to >100)"
     assert figures.percent(319724.28) == "over 1000 %"
 
 
@@ -318,6 +318,14 @@ def test_the_verdict_table_says_why_a_verdict_is_undecided(
     assert f"undecided resnet50 throughput: {words}" in plain(terminal.verdicts([found]), width=200)
     both = plain(terminal.verdicts([found, compared(size=2), replace(found, b="other")]), width=200)
     assert both.count("undecided resnet50 throughput: ") == 2  # once for each pair of sides
+
+
+def test_one_cause_of_many_undecided_metrics_is_said_once() -> None:
+    found = compared("undecided", (1.0, 0.95, 1.05))
+    several = [replace(found, point=replace(found.point, metric=metric)) for metric in ("a", "b", "c", "d")]
+    shown = plain(terminal.verdicts(several), width=200)
+    assert shown.count("extend beyond the margin") == 1
+    assert "undecided in all 4 comparisons: " in shown
 
 
 def test_the_verdict_table_says_how_far_the_rank_estimates_lie_and_the_farthest() -> None:

@@ -13,7 +13,7 @@ _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 
 NONE = "–"  # no interval is possible, or there is no value
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
 _WIDEST_COLUMN = 100.0  # values with a larger spread get individual decimals
-_LARGEST = 10_000_000  # limit for interval ends; an interval beyond it and its inverse is shown as such
+_LARGEST = 100  # an interval that reaches beyond this ratio and its inverse says nothing; shown as such
 _FEWEST_DECIMALS = -400  # if no interval requires any: below the exponent of the largest float
 MOST_DIGITS = 12  # a narrower interval is only rounding error
 
@@ -122,7 +122,7 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     if estimate.low is None or estimate.high is None:
         return NONE
     if estimate.low < 1 / _LARGEST and estimate.high > _LARGEST:  # too wide to be informative
-        return f"<{1 / _LARGEST:.7f}{to}>{_LARGEST:,}"
+        return f"<{1 / _LARGEST:g}{to}>{_LARGEST}"
     digits = _ratio_digits(estimate)
     low, high = (_number(end, digits) for end in (estimate.low, estimate.high))
     return f"{'>' * _only_just(estimate.low)}{low}{to}{'<' * _only_just(estimate.high)}{high}"

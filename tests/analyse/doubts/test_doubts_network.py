@@ -57,6 +57,15 @@ def raised(found: Result) -> dict[str, Doubt]:
     return {d.code: d for d in of(Case((Side("A", at),), Estimate(1.0, None, None, 1, "")))}
 
 
+def compared(a: Result, b: Result) -> dict[str, Doubt]:
+    table = {"bandwidth": Metric("bandwidth", "B/s", "higher", "what arrived", scales=False)}
+    sides = (
+        Side(name, next(g for at, g in group([r], lambda _: table).items() if at.metric == "bandwidth"))
+        for name, r in (("A", a), ("B", b))
+    )
+    return {d.code: d for d in of(Case(tuple(sides), Estimate(1.0, None, None, 1, "")))}
+
+
 CODES = {"one-host", "cpu-limited", "many-retransmits", "below-link-rate", "slow-clock"}
 
 
@@ -155,3 +164,16 @@ def test_both_ends_on_one_host_are_told(hosts: Any, nodes: Any, doubted: bool) -
 
 def test_other_workloads_may_have_one_host() -> None:
     assert "one-host" not in raised(run(workload="allreduce", hosts=({"host": "a"},), nodes=(IDLE,)))
+
+
+def test_workers_on_one_node_here_and_on_two_there_are_a_doubt() -> None:
+    pods = tuple({"host": f"pod-{n}", "kubernetes.node": f"node{n}"} for n in (1, 2))
+    together = tuple({"host": f"pod-{n}", "kubernetes.node": "node1"} for n in (1, 2))
+    alone = run(workload="allreduce", hosts=({"host": "a"},), nodes=(IDLE,))
+    spread, packed = (run(workload="allreduce", hosts=hosts) for hosts in (pods, together))
+    doubt = compared(alone, spread)["different-placement"]
+    assert "ran on 1 node of A (a) and on 2 nodes of B (node1, node2)" in doubt.evidence
+    assert "different-placement" in compared(spread, alone)
+    assert "different-placement" not in compared(alone, packed)
+    assert "different-placement" not in compared(spread, spread)
+    assert "different-placement" not in compared(alone, run(workload="allreduce", hosts=(pods[0], {})))

@@ -82,6 +82,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     gpus.GPU_NEIGHBOURS,
     gpus.POWER_LIMITS_DIFFER,
     gpus.TELEMETRY_DISAGREES,
+    network.DIFFERENT_PLACEMENT,
     network.CPU_LIMITED,
     network.MANY_RETRANSMITS,
     network.BELOW_LINK_RATE,

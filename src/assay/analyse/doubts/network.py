@@ -1,13 +1,13 @@
-"""Doubts about measurements between two nodes: whether the network was the limit."""
+"""Doubts about which nodes were measured, and whether the network between two of them was the limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent, probed
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, listed, percent, probed
 from assay.analyse.exchange.fabrics import port_bytes_per_s
 from assay.analyse.statistics.ratio import mean
-from assay.records import Result, Scalar
+from assay.records import Result, Scalar, Shape
 from assay.units import human, significant
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
@@ -181,13 +181,63 @@ ONE_HOST = CaseDoubtKind(
 )
 
 
+def different_placement(case: Case) -> str | None:
+    """Workers that shared a node on one side, and had more nodes on the other."""
+    if len(case.sides) < 2:
+        return None
+    a, b = case.sides
+    if a.group.point.shape != b.group.point.shape:  # then the placement is what is compared
+        return None
+    of_a, of_b = (_most_nodes(side) for side in (a, b))
+    if not of_a or not of_b or len(of_a) == len(of_b):
+        return None
+    fewer, more = ((a, of_a), (b, of_b)) if len(of_a) < len(of_b) else ((b, of_b), (a, of_a))
+    return (
+        f"{counted(Shape.parse(a.group.point.shape).workers, 'worker')} ran on {_listed_nodes(*fewer)} and on "
+        f"{_listed_nodes(*more)}"
+    )
+
+
+DIFFERENT_PLACEMENT = CaseDoubtKind(
+    code="different-placement",
+    subject="network",
+    severity="biased",
+    means="The workers of one side shared fewer nodes than the same workers of the other side.",
+    effect=(
+        "Workers on one node exchange through memory and share its CPUs and memory bandwidth; workers on "
+        "several nodes exchange through a network. The ratio contains this difference."
+    ),
+    remedy=(
+        "To compare the platforms alone, give both sides the same number of nodes, or compare a shape with "
+        "one worker. Keep it if the placement is your question."
+    ),
+    evidence=different_placement,
+    looks_at="runs",
+)
+
+
+def _most_nodes(side: Side) -> set[str]:
+    """Names of the nodes that one of the side's runs used, the one with the most; empty if unknown."""
+    return max((_nodes(sample.result) for sample in side.group.samples), key=len, default=set())
+
+
+def _listed_nodes(side: Side, nodes: set[str]) -> str:
+    return f"{counted(len(nodes), 'node')} of {side.name} ({listed(sorted(nodes))})"
+
+
+def _nodes(result: Result) -> set[str]:
+    """Names of the nodes that a run used; empty if some are unknown."""
+    tables = probed(result)
+    if len(tables) < len(result.run.nodes):
+        return set()
+    names = {str(next((table[name] for name in _NODE_NAMES if name in table), "")) for table in tables}
+    return names if "" not in names else set()
+
+
 def _only_host(result: Result) -> str | None:
     """The host that both ends ran on; None if there are two, or if some participants are unknown."""
-    tables = probed(result)
-    if result.run.trial.workload not in _TWO_ENDS or len(tables) < len(result.run.nodes):
-        return None
-    hosts = {str(next((table[name] for name in _NODE_NAMES if name in table), "")) for table in tables}
-    return hosts.pop() or None if len(hosts) == 1 else None
+    hosts = _nodes(result) if result.run.trial.workload in _TWO_ENDS else set()
+    return hosts.pop() if len(hosts) == 1 else None
 
 
 def _of_iperf3(side: Side) -> list[Result]:

@@ -12,14 +12,21 @@ from assay.report import figures
 from assay.report.sentences.sentences import needed
 from assay.report.tables import gathered
 
+MOST_NAMED = 3  # metrics with the same cause; more are counted
+
 
 def lines(comparisons: Sequence[Comparison]) -> list[str]:
-    """`undecided resnet50 throughput: the interval … extends beyond the margin …`, by metric and cause."""
-    return [
-        f"undecided {alike[0].point.benchmark} {figures.metric(alike[0].point.metric)}: {why}"
-        for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric))
-        for alike, why in _causes(of_metric)
-    ]
+    """`undecided resnet50 throughput: the interval … extends beyond the margin …`, each cause once."""
+    whole = sum(c.verdict == "undecided" for c in comparisons)
+    return [f"undecided {_which(alike, whole)}: {why}" for alike, why in _causes(comparisons)]
+
+
+def _which(alike: Sequence[Comparison], whole: int) -> str:
+    """The metrics that have a cause; if they are many, in how many comparisons it is found."""
+    names = list(dict.fromkeys(f"{c.point.benchmark} {figures.metric(c.point.metric)}" for c in alike))
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"in all {whole} comparisons" if len(alike) == whole else f"in {len(alike)} of {whole} comparisons"
 
 
 def why(comparisons: Sequence[Comparison]) -> str:
