@@ -192,10 +192,8 @@ def different_placement(case: Case) -> str | None:
     if not of_a or not of_b or len(of_a) == len(of_b):
         return None
     fewer, more = ((a, of_a), (b, of_b)) if len(of_a) < len(of_b) else ((b, of_b), (a, of_a))
-    return (
-        f"{counted(Shape.parse(a.group.point.shape).workers, 'worker')} ran on {_listed_nodes(*fewer)} and on "
-        f"{_listed_nodes(*more)}"
-    )
+    workers = counted(Shape.parse(a.group.point.shape).workers, "worker")
+    return f"{workers} ran on {_listed_nodes(*fewer)} and on {_listed_nodes(*more)}"
 
 
 DIFFERENT_PLACEMENT = CaseDoubtKind(
