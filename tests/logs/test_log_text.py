@@ -201,6 +201,7 @@ def test_dressed_logs_of_others_have_their_figures(name: str, tool: str, figure:
     [
         ("perftest-error-mpirun.txt", "perftest", "Completion with error at client"),
         ("nvbandwidth-error-srun.txt", "nvbandwidth", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+        ("nvbandwidth-truncated.txt", "nvbandwidth", "the log ends in all_to_host_memcpy_sm, before its sum"),
         ("perftest-comma-decimals.txt", "perftest", "a comma in place of the point"),
         ("iperf3-three-documents.json", "iperf3", "several JSON documents, the second begins in line 96"),
         ("iperf3-text.txt", "iperf3", "run iperf3 with --json"),

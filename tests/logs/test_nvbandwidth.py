@@ -111,3 +111,13 @@ class TestNvbandwidth(ReaderContract):
         assert cells(found) == {(0, 1): 26.34, (1, 0): 26.35}
         assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
         assert found.facts == {"nvbandwidth_version": "v0.5", "waived_tests": 1}
+
+    def test_a_log_that_ends_in_a_test_is_unfinished_and_one_without_its_last_line_is_noted(
+        self, read: Read
+    ) -> None:
+        [problem] = read(V0_8.partition("SUM device_to_device_latency")[0]).problems
+        assert (
+            problem == "the log ends in device_to_device_latency_sm, before its sum: the run did not finish"
+        )
+        assert "may be missing" in read(V0_8).notes[0]
+        assert read(V0_8 + "NOTE: The reported results may not reflect …\n").notes == ()

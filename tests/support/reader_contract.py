@@ -167,6 +167,17 @@ class ReaderContract:
             assert found.problems
             assert found.figures == []
 
+    def test_a_log_that_was_cut_is_unfinished_or_noted_if_it_lacks_figures(
+        self, read: Read, log: str
+    ) -> None:
+        everything, end = figures(read(log)), len(log.rstrip())
+        for cut in {
+            *range(1, end, max(1, end // 60)),
+            *(m.start() + 1 for m in re.finditer("\n", log[:end])),
+        }:
+            found = read(log[:cut])
+            assert found.problems or found.notes or figures(found) == everything, cut
+
     @inherited
     @given(text=st.text(max_size=200), data=st.data())
     def test_whatever_falls_into_a_log_leaves_a_problem_or_figures_that_are_numbers(

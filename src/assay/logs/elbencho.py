@@ -54,6 +54,9 @@ def elbencho(path: Path) -> LogFigures:
         seen[phase, label] += 1
         found.facts |= facts
         found.figures += figures
+    if seen:
+        last = next(reversed(seen))[0]
+        found.notes += (f"elbencho writes no end into its file: phases after {last} may be missing",)
     return found.missing("no phase of elbencho has a figure")
 
 

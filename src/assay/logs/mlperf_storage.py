@@ -146,9 +146,11 @@ def _note_caching(caching: object, found: LogFigures) -> None:
 
 
 def _of_log(path: Path, found: LogFigures) -> None:
+    ended = False
     for line, text in lines(path, found, ended=True):
         if "[METRIC]" not in text:
             continue
+        ended = "[METRIC] ==" in text
         said = _LINE.search(text)
         if said is None:
             found.skipped += text.count(":") > 0 and any(name in text for name in _LINES)
@@ -157,6 +159,8 @@ def _of_log(path: Path, found: LogFigures) -> None:
             value = number(said[2])
             if value is not None and value > 0:
                 found.figures.append(LogFigure(metric, value, {}, {}, line, unit))
+    if found.figures and not ended:
+        found.notes += ("no `[METRIC] ===` after the last figure: the log may have been cut there",)
 
 
 def _places(path: Path) -> dict[str, str]:

@@ -9,7 +9,8 @@
     SUM device_to_device_memcpy_read_ce 52.68
 
 A cell without a figure (`N/A`: a device with itself, or pairs that can't reach each other) is not a figure. A
-waived test is reported; a failed test is a problem.
+waived test is reported; a failed test is a problem. A test ends with its sum, a newer program with a note on
+the platform.
 
 Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp, common.h (PeerValueMatrix), 0.2 to 0.8.
 """
@@ -52,6 +53,7 @@ _TITLE: Final = re.compile(r"(\S.*\(row\).*\(column\).*) \((GB/s|ns)\)\s*$")
 _HEADER: Final = re.compile(r"\s*0(?:\s+\d+)*\s*$")
 _SUM: Final = re.compile(r"SUM (\w+)\s+(\S+)\s*$")
 _FAILED: Final = re.compile(r"((?:ERROR|Error|Invalid |CUDA_ERROR|\[?CUDA|Assertion).*)")
+_END: Final = "NOTE: The reported results"
 _VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+)")
 
 
@@ -71,19 +73,20 @@ def report(text: str) -> LogFigures:
 
 
 def _of_text(log: str, found: LogFigures) -> None:
-    test, unit, columns = "", "", 0
+    test, unit, columns, running = "", "", 0, ""  # running: the test whose sum has not been printed yet
     ended = log.count("\n")  # the last figure of a row without an end may have lost digits
     printed: list[
         str
     ] = []  # of the test's last complete row, whose figures all have the same number of decimals
     for line, text in numbered(log, found):
         if said := _RUNNING.search(text):
-            test, unit, columns, printed = said[1], "", 0, []
+            test, unit, columns, printed, running = said[1], "", 0, [], said[1]
         elif said := _TITLE.search(text):
             unit, columns = said[2], 0
         elif said := _SUM.search(text):
             value = number(said[2]) if alike([*printed, said[2]]) else None
             found.skipped += value is None
+            running = "" if value is not None else running
             if value is not None and unit == "GB/s":
                 found.figures.append(LogFigure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
             columns = 0
@@ -91,6 +94,7 @@ def _of_text(log: str, found: LogFigures) -> None:
             found.facts[f"{said[1].lower().replace(' ', '_')}_version"] = said[2]
         elif text.startswith("Waived"):
             _waive(found)
+            running = ""
         elif said := _FAILED.match(text):
             found.problems.append(f"line {line}: {test}: {said[1]}" if test else f"line {line}: {said[1]}")
         elif unit and not columns and _HEADER.match(text):
@@ -103,6 +107,15 @@ def _of_text(log: str, found: LogFigures) -> None:
             printed = texts if figures else printed
             found.skipped += figures is None
             found.figures += figures or []
+    _check_end(running, test, _END in log, found)
+
+
+def _check_end(running: str, last_test: str, is_noted: bool, found: LogFigures) -> None:
+    if running and found.figures:
+        found.problems.append(f"the log ends in {running}, before its sum: the run did not finish")
+    elif not is_noted:
+        what = f"no line `{_END} …`, with which newer versions end: tests after {last_test} may be missing"
+        found.notes += (what,)
 
 
 def _of_json(text: str, found: LogFigures) -> None:

@@ -113,7 +113,7 @@ def report(text: str) -> LogFigures:
 
 def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
-    side = ""
+    side, is_open = "", False
     for line, text in numbered(log, found):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
@@ -127,12 +127,17 @@ def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
             found.facts[CLOCK_WARNING] = True
         elif columns and (cells := _cells(text, len(columns))):
             if len(cells) == len(columns):
+                is_open = True
                 yield _Row(dict(zip(columns, cells, strict=True)), side, line)
             else:
                 found.skipped += 1
+        elif text.lstrip().startswith("-----"):
+            is_open = False
         else:
             for name, value in _FACT.findall(text):
                 found.facts.setdefault(name.lower().replace(" ", "_"), value)
+    if is_open:
+        found.notes += ("no line of dashes after the last row: rows after it may be missing",)
 
 
 def _columns(header: str) -> list[_Column]:

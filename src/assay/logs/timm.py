@@ -54,13 +54,15 @@ _BEGUN: Final = re.compile(
     r"(?:Train: \d+ \[|Test(?: \(EMA\))?: \[|(?:Inference|Train) benchmark of \S+ done)"
 )
 _FAILED: Final = re.compile(r'^\s*"error": "(.*)"')
+_BEST: Final = "*** Best metric"
+_BENCHMARK: Final = re.compile(r"Running (?:train|inference|profile) benchmark on ")
 _PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
 
 
 def timm(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
     found = LogFigures()
-    begun = False
+    begun, benchmarks, ended = False, 0, False
     for line, text in lines(path, found):
         if said := _FAILED.match(text):
             found.problems.append(f"line {line}: {said[1]}")
@@ -72,6 +74,12 @@ def timm(path: Path) -> LogFigures:
             found.skipped += not figures
         elif _PROGRESS.search(text):
             begun = True  # a benchmark; its last line has the figures
+        ended = ended or _BEST in text
+        benchmarks += (_BENCHMARK.search(text) is not None) - (_DONE.search(text) is not None)
+    if benchmarks > 0:
+        found.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
+    elif not ended and any(figure.at for figure in found.figures):
+        found.notes += (f"no line `{_BEST}`: the training was stopped, or the log was cut",)
     return found.missing(
         "no line `benchmark of … done`: it did not finish" if begun else "no line has a figure"
     )

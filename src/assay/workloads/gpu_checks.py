@@ -90,7 +90,7 @@ def _gpu_burn_task(params: GpuBurnParams, _shape: Shape, _seed: int) -> Task:
 
 NVBANDWIDTH = Workload(
     reader=reported_reader(
-        "nvbandwidth", NvbandwidthParams, nvbandwidth.report, lambda _params: nvbandwidth.METRICS, version=2
+        "nvbandwidth", NvbandwidthParams, nvbandwidth.report, lambda _params: nvbandwidth.METRICS, version=3
     ),
     about="copies between the GPUs of a node, and between them and its memory, with NVIDIA's nvbandwidth",
     task=_nvbandwidth_task,
