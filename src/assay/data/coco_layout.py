@@ -8,8 +8,8 @@ classes claim, and `objects` the objects.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -34,6 +34,9 @@ from assay_payloads.datasets.places import DataPlace
 LARGEST_BYTES: Final = 4 << 30  # of annotations; those of COCO's own training images are 470 MB
 BACKGROUND: Final = "background"
 MOST_OBJECTS: Final = 20_000  # of an image: each is painted
+MOST_PAINTED: Final = 1 << 31  # pixels that the objects of an image enclose, each object by itself
+LONGEST_OUTLINE: Final = 1 << 22  # pixels along an object's polygons: each takes memory while it is painted
+_LARGEST: Final = 1 << 53  # of a number; NaN and infinity are not below it
 FARTHEST: Final = 2  # image sizes that a polygon's corner may be outside
 
 
@@ -167,28 +170,57 @@ def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     if len(objects) > MOST_OBJECTS:
         raise DamagedError(f"has {len(objects):,} objects; expected at most {MOST_OBJECTS:,}")
     unknown = len(classes.names)
-    painted = sorted(
-        (
-            (crowd, _mask(segmentation, box, height, width), category if category >= 0 else unknown)
-            for category, crowd, segmentation, box in objects
-        ),
-        key=lambda one: (not one[0], -int(one[1].sum())),
-    )
+    painted = []
+    left = MOST_PAINTED
+    for category, crowd, segmentation, box in objects:
+        shape = _shape(segmentation, box, height, width)
+        left -= shape.width * shape.height
+        if left < 0:
+            raise DamagedError(f"has objects whose outlines enclose more than {MOST_PAINTED:,} pixels")
+        painted.append((not crowd, -shape.area, category if category >= 0 else unknown, shape))
     canvas = np.zeros((height, width), dtype=np.int32)
     several = np.zeros((height, width), dtype=bool)
-    for _, mask, own in painted:
-        under = canvas[mask]
-        several[mask] |= (under != 0) & (under != own)
-        canvas[mask] = own
+    for _, _, own, shape in sorted(painted, key=lambda one: one[:2]):
+        place, mask = shape.place, shape.mask()
+        under = canvas[place][mask]
+        several[place][mask] |= (under != 0) & (under != own)
+        canvas[place][mask] = own
     counts = np.bincount(canvas.ravel(), minlength=unknown + 1).tolist()
     extra = len(objects), int(several.sum())
     return ReadFrame(width, height, counts[:unknown], counts[unknown], None, extra)
 
 
-def _mask(segmentation: bytes, box: bytes, height: int, width: int) -> Any:
-    """True where an object is, height × width. Raises DamagedError for one that makes no sense."""
-    import numpy as np
+@dataclass(frozen=True)
+class _Shape:
+    """The pixels of an object: rows and columns that enclose them, and one bit for each pixel there.
 
+    bits  None: all of them
+    """
+
+    place: tuple[slice, slice]
+    area: int
+    bits: Any = None
+
+    @property
+    def height(self) -> int:
+        return int(self.place[0].stop - self.place[0].start)
+
+    @property
+    def width(self) -> int:
+        return int(self.place[1].stop - self.place[1].start)
+
+    def mask(self) -> Any:
+        """True where the object is, height × width."""
+        import numpy as np
+
+        if self.bits is None:
+            return np.ones((self.height, self.width), dtype=bool)
+        flat = np.unpackbits(self.bits, count=self.width * self.height).astype(bool)
+        return flat.reshape(self.width, self.height).T
+
+
+def _shape(segmentation: bytes, box: bytes, height: int, width: int) -> _Shape:
+    """An object's pixels. Raises DamagedError for one that makes no sense."""
     try:
         shape, corners = msgspec.json.decode(segmentation), msgspec.json.decode(box)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -196,28 +228,43 @@ def _mask(segmentation: bytes, box: bytes, height: int, width: int) -> Any:
     if isinstance(shape, dict):
         lengths = _run_lengths(shape.get("counts"), height * width)
         if shape.get("size") != [height, width]:
-            raise DamagedError(f"has an RLE of {shape.get('size')!r}; expected that of the image")
-        return _of_runs(lengths, height, width)
+            raise DamagedError(f"has an RLE of {str(shape.get('size'))[:80]}; expected that of the image")
+        return _of_runs(lengths, height)
     if isinstance(shape, list) and shape:
         return _of_polygons(shape, height, width)
-    mask = np.zeros((height, width), dtype=bool)
     if not _numbers(corners, 4):
         raise DamagedError("has an object with neither a mask nor a box [x, y, width, height]")
-    x, y, w, h = (min(max(value, 0), 1 << 31) for value in corners)
-    mask[round(y) : round(y + h), round(x) : round(x + w)] = True
-    return mask
+    x, y, w, h = corners
+    rows, columns = _within(y, h, height), _within(x, w, width)
+    return _Shape((rows, columns), (rows.stop - rows.start) * (columns.stop - columns.start))
 
 
-def _of_runs(lengths: list[int], height: int, width: int) -> Any:
+def _within(begin: float, length: float, limit: int) -> slice:
+    """The whole pixels from `begin` on, as far as the image reaches."""
+    first = min(max(round(begin), 0), limit)
+    return slice(first, max(first, min(round(max(begin, 0) + max(length, 0)), limit)))
+
+
+def _of_runs(lengths: list[int], height: int) -> _Shape:
+    """The pixels of runs in columns, not of an object first."""
     import numpy as np
 
-    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(width, height).T
+    ends = np.cumsum(np.array(lengths, dtype=np.int64))
+    begins = ends - lengths
+    own = (np.arange(len(lengths)) % 2 == 1) & (ends > begins)
+    if not own.any():
+        return _Shape((slice(0, 0), slice(0, 0)), 0)
+    columns = slice(int(begins[own][0]) // height, (int(ends[own][-1]) - 1) // height + 1)
+    borders = columns.start * height, columns.stop * height
+    flat = np.repeat(own, np.clip(ends, *borders) - np.clip(begins, *borders))
+    return _Shape((slice(0, height), columns), int(flat.sum()), np.packbits(flat))
 
 
-def _of_polygons(polygons: list[Any], height: int, width: int) -> Any:
+def _of_polygons(polygons: list[Any], height: int, width: int) -> _Shape:
     from pycocotools import mask as rle
 
     limit = (1 + FARTHEST) * max(height, width)
+    outline = 0.0
     for polygon in polygons:
         if not _numbers(polygon, len(polygon) if isinstance(polygon, list) else 0) or len(polygon) % 2:
             raise DamagedError("has a polygon that is not a list of x, y, x, y …")
@@ -225,8 +272,11 @@ def _of_polygons(polygons: list[Any], height: int, width: int) -> Any:
             raise DamagedError(f"has a polygon of {len(polygon) // 2} corners; expected at least 3")
         if any(abs(value) > limit for value in polygon):
             raise DamagedError(f"has a polygon far outside of its {width} × {height} pixels")
+        outline += sum(abs(after - before) for before, after in zip(polygon, polygon[2:], strict=False))
+    if outline > LONGEST_OUTLINE:
+        raise DamagedError(f"has an outline of {outline:,.0f} pixels; expected at most {LONGEST_OUTLINE:,}")
     merged = rle.merge(rle.frPyObjects(polygons, height, width))
-    return _of_runs(_run_lengths(merged["counts"].decode(), height * width), height, width)
+    return _of_runs(_run_lengths(merged["counts"].decode(), height * width), height)
 
 
 def _numbers(value: object, count: int) -> bool:
@@ -234,7 +284,8 @@ def _numbers(value: object, count: int) -> bool:
         isinstance(value, list)
         and len(value) == count
         and all(
-            isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value
+            isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < _LARGEST
+            for one in value
         )
     )
 

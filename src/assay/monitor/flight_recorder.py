@@ -2,12 +2,13 @@
 
 A dump is a pickle per rank, `{"entries": [{"collective_seq_id", "profiling_name", "process_group", "state",
 "retired", "time_created_ns", "duration_ms", …}], …}`. Pickles can run code when they are loaded, so these are
-read without any class: only numbers, text, lists, tuples, sets and dictionaries.
+read without any class: only numbers, text, lists, tuples, sets and dictionaries. A dump of a few bytes can
+also claim gigabytes, so each of its numbers, texts and lists has a bound.
 """
 
 from __future__ import annotations
 
-import io
+import math
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,19 @@ from assay.inputs import open_plain
 from assay.monitor.stragglers import Straggler, stragglers
 
 LARGEST_BYTES: Final = 256 << 20
+MOST_ENTRIES: Final = 1_000_000  # of a dump; torch keeps 2,000 unless it is told otherwise
+MOST_SIZES: Final = 10_000  # of an entry: one for each input of a coalesced collective
+MOST_DIMENSIONS: Final = 64
+LONGEST_NAME: Final = 80
+# Opcodes of plain data without a text: marks, constants, containers, numbers of at most 16 bytes, and places
+# in the memo below 2**22, because a memo is as large as the largest place in it.
+_PLAIN: Final = re.compile(
+    rb"(?:[(.N\x88\x89\]})\x8faesut\x85-\x87ld\x90\x91\x94]|[\x80Khq].|M..|J.{4}|[rj]..[\x00-\x3f]\x00|[G\x95].{8}"
+    + b"".join(rb"|\x8a" + re.escape(bytes([size])) + rb".{%d}" % size for size in range(17))
+    + rb"){1,1000}+",
+    re.DOTALL,
+)
+_TEXTS: Final = {ord("X"): 4, 0x8C: 1, 0x8D: 8}  # opcode of a text → bytes of its length
 _RANK: Final = re.compile(r"(\d+)(?:\.pickle|\.pkl)?$")
 
 
@@ -105,17 +119,19 @@ def read_dumps(directory: Path) -> dict[int, list[Collective]]:
             if rank in found:
                 raise ValueError(f"a second dump of rank {rank}")  # noqa: TRY301 - one list of problems
             found[rank] = list(_collectives(_dump(path)))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            EOFError,
+            OverflowError,
+        ) as error:
             problems.append(Problem(str(path), f"no dump of a flight recorder ({error})"))
     if problems:
         raise InputError(problems)
     return found
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Refuse: a dump has no classes."""
-        raise ValueError(f"it would run {module}.{name}")
 
 
 def _dump(path: Path) -> Mapping[str, Any]:
@@ -123,46 +139,85 @@ def _dump(path: Path) -> Mapping[str, Any]:
         data = file.read(LARGEST_BYTES + 1)
     if len(data) > LARGEST_BYTES:
         raise ValueError(f"larger than {LARGEST_BYTES >> 20} MiB")
+    _check_plain(data)
     try:
-        dump = _PlainUnpickler(io.BytesIO(data)).load()
+        dump = pickle.loads(data)  # noqa: S301 - it has no class, no memo beyond bounds, and no large number
     except (pickle.UnpicklingError, MemoryError, RecursionError, OverflowError) as error:
         raise ValueError(str(error) or type(error).__name__) from error
-    if not isinstance(dump, dict):
-        raise ValueError(f"{type(dump).__name__} instead of a dictionary")  # noqa: TRY004 - bad content
+    if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list):
+        raise ValueError("not a dictionary with a list of entries")  # noqa: TRY004 - bad content
     return dump
 
 
+def _check_plain(data: bytes) -> None:
+    """Raises ValueError for a pickle with anything but plain data, before it is loaded."""
+    at, end = 0, len(data)
+    while at < end:
+        match = _PLAIN.match(data, at)
+        if match is not None:
+            at = match.end()
+        elif (size := _TEXTS.get(data[at])) is not None:
+            at += 1 + size
+            at += int.from_bytes(data[at - size : at], "little")
+        else:
+            raise ValueError(f"byte {at} is not of plain data, which is all that is read")
+
+
 def _collectives(dump: Mapping[str, Any]) -> Iterator[Collective]:
-    for entry in dump["entries"]:
+    entries = dump["entries"]
+    if len(entries) > MOST_ENTRIES:
+        raise ValueError(f"{len(entries):,} entries; expected at most {MOST_ENTRIES:,}")
+    for entry in entries:
         if entry.get("is_p2p"):
             continue
         took = entry.get("duration_ms")
         yield Collective(
-            str(entry["process_group"][0]),
-            int(entry["collective_seq_id"]),
-            str(entry["profiling_name"])[:80],
-            tuple(tuple(map(int, size)) for size in entry.get("input_sizes") or ()),
+            _name(entry["process_group"][0]),
+            _whole(entry["collective_seq_id"]),
+            _name(entry["profiling_name"]),
+            _sizes(entry.get("input_sizes") or ()),
             entry["state"] == "completed" or bool(entry.get("retired")),
-            int(entry["time_created_ns"]) / 1e9,
-            None if took is None else float(took) / 1e3,
+            _whole(entry["time_created_ns"]) / 1e9,
+            None if took is None else _seconds(took),
         )
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str | int):
+        raise ValueError(f"a {type(value).__name__} instead of a name")  # noqa: TRY004 - bad content
+    return str(value)[:LONGEST_NAME]
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError("a count is not a whole number below 2**63")
+    return value
+
+
+def _seconds(took_ms: object) -> float:
+    if not isinstance(took_ms, int | float) or not 0 <= took_ms < math.inf:
+        raise ValueError("duration_ms is not a time")
+    return took_ms / 1e3
+
+
+def _sizes(sizes: object) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(sizes, list | tuple) or len(sizes) > MOST_SIZES:
+        raise ValueError(f"input_sizes is not a list of at most {MOST_SIZES:,} sizes")
+    if not all(isinstance(size, list | tuple) and len(size) <= MOST_DIMENSIONS for size in sizes):
+        raise ValueError(f"a size of input_sizes is not a list of at most {MOST_DIMENSIONS} numbers")
+    return tuple(tuple(map(_whole, size)) for size in sizes)
 
 
 def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
     """Who is missing, and who is slow. Pure."""
-    groups = {one.group for own in dumps.values() for one in own}
-    by_group = {
-        group: {
-            rank: [one for one in own if one.group == group]
-            for rank, own in dumps.items()
-            if any(one.group == group for one in own)
-        }
-        for group in sorted(groups)
-    }
-    stops = [found for group, own in by_group.items() if (found := _stop(group, own)) is not None]
+    by_group: dict[str, dict[int, list[Collective]]] = {}
+    for rank, own in dumps.items():
+        for one in own:
+            by_group.setdefault(one.group, {}).setdefault(rank, []).append(one)
+    stops = [found for group, own in sorted(by_group.items()) if (found := _stop(group, own)) is not None]
     slow: list[Straggler] = []
     timed = False
-    for own in by_group.values():
+    for _, own in sorted(by_group.items()):
         times = {rank: dict(_own_times(collectives)) for rank, collectives in own.items()}
         timed |= any(times.values())
         slow += stragglers(times)

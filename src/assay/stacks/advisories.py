@@ -8,8 +8,10 @@ affects is taken to affect every version of its package.
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,9 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_whole, reading
 
 _LARGEST_ENTRY_BYTES: Final = 16 << 20
+_LARGEST_BYTES: Final = 2 << 30  # of all entries; PyPI's have 0.2 GB
 _MOST_ENTRIES: Final = 200_000
+_DAMAGED_ZIP: Final = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError)
 _BOUNDS: Final = ("introduced", "fixed", "last_affected")
 _ID: Final = re.compile(r"[!-~]{1,200}")
 
@@ -113,14 +117,17 @@ def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
         try:
             with zipfile.ZipFile(file) as archive:
                 names = [one for one in archive.infolist() if one.filename.endswith(".json")]
-                if len(names) > _MOST_ENTRIES or any(one.file_size > _LARGEST_ENTRY_BYTES for one in names):
+                sizes = [one.file_size for one in names]
+                most_bytes = max(sizes, default=0) > _LARGEST_ENTRY_BYTES or sum(sizes) > _LARGEST_BYTES
+                if len(names) > _MOST_ENTRIES or most_bytes:
                     raise InputError([Problem(str(path), "it is larger than any advisory database")])
                 for one in names:
                     with archive.open(one) as entry:  # the size that it states may be wrong
                         text = entry.read(_LARGEST_ENTRY_BYTES + 1)
                     yield _parsed(f"{path}:{one.filename}", text)
-        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-            raise InputError([Problem(str(path), f"not a zip archive ({error})")]) from error
+        except _DAMAGED_ZIP as error:  # RuntimeError: an entry is encrypted
+            what = f"not a zip archive that can be read ({error}); download it again"
+            raise InputError([Problem(str(path), what)]) from error
 
 
 def _parsed(where: str, text: bytes) -> Mapping[str, Any]:
@@ -141,6 +148,8 @@ def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
         affected = plain.get("affected", [])
         if not isinstance(affected, list) or not all(isinstance(one, dict) for one in affected):
             raise InputError([Problem(where, "`affected` is not a list of tables")])
+        if not isinstance(plain.get("aliases") or [], list):
+            raise InputError([Problem(where, "`aliases` is not a list")])
         for package in (one.get("package") or {} for one in affected):
             if not isinstance(package, dict) or not isinstance(package.get("name", ""), str):
                 raise InputError([Problem(where, "`package` is not a table with a name")])

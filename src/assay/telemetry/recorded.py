@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from assay.durable import sync, write_lasting, writing
 from assay.errors import HostError, InputError
 from assay.inputs import read_whole
-from assay.records import from_json, to_json
+from assay.records import LATEST_TIME, from_json, to_json
 from assay.telemetry.lines import (
     TABLES,
     NodeTelemetry,
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 FOLDERS: Final = {"sampler": "telemetry", "prometheus": "telemetry-prometheus"}
 Recorder = Literal["sampler", "prometheus"]
+MOST_ROWS: Final = 1_000_000  # of a table, and for each of its bytes:
+MOST_ROWS_PER_BYTE: Final = 4  # samples of 8 GPUs that do nothing take 0.9 bytes each
+MOST_COLUMNS: Final = 500
+_KINDS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE")
 _LATE: Final = 2.5  # periods between two samples, from which on something is missing in between
 _NOTICED_S: Final = 5.0  # after a job's end, which a batch system or a cluster reports late
 
@@ -190,12 +194,31 @@ def tables(directory: Path, recorder: Recorder | None = None) -> Iterator[DuckDB
         try:
             for name in TABLES:
                 path = folder / f"{name}.parquet"
+                if path.is_file():
+                    _check_bounds(connection, path)
                 source = f"read_parquet('{quoted(path)}')" if path.is_file() else no_rows(name)
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
+                is_time = f"unix_s BETWEEN 0 AND {LATEST_TIME}"
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source} WHERE {is_time}")
             yield connection
         except duckdb.Error as error:
             words = str(error).splitlines()[0]
             raise InputError(f"{folder}: damaged ({words}); the run counts") from error
+
+
+def _check_bounds(connection: DuckDBPyConnection, path: Path) -> None:
+    """Raises InputError for a table that is small and holds more than any sampler writes: it was imported."""
+    most = MOST_ROWS + MOST_ROWS_PER_BYTE * path.stat().st_size
+    [[rows]] = connection.execute(
+        "SELECT sum(num_rows) FROM parquet_file_metadata(?)", [str(path)]
+    ).fetchall()
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+    wrong = [f"column {name} is not of numbers" for name, kind, *_ in described if kind not in _KINDS]
+    if rows > most:
+        wrong = [f"{rows:,} rows; expected at most {most:,}"]
+    if len(described) > MOST_COLUMNS:
+        wrong = [f"{len(described):,} columns; expected at most {MOST_COLUMNS}"]
+    if wrong:
+        raise InputError(f"{path}: damaged ({wrong[0]}); the run counts")
 
 
 def gaps(
