@@ -124,6 +124,26 @@ def test_without_a_token_nothing_is_shown_but_the_form_to_sign_in(site: ServedSi
     assert site.form("/login", {"token": TOKENS["bob"], "next": "//evil.example"}).headers["location"] == "/"
 
 
+@pytest.mark.parametrize(
+    ("suite", "fields", "words"),
+    [
+        ("quick.yaml", {"system": "here"}, "system: is not for a suite, which would ignore it"),
+        ("quick.yaml", {"seed": 0, "labels": {"a": "1"}}, "labels: is not for a suite"),
+        ("quick.yaml", {"max_repeats": 5}, "decided"),
+        ("quick.yaml", {"failed": True, "new": True}, "choose one"),
+        ("quick.yaml", {"sytems": ["here"]}, "sytems"),
+        ("cars.yaml", {"systems": ["here"]}, "systems: is not for a template"),
+        ("cars.yaml", {"decided": True}, "decided: is not for a template"),
+    ],
+)
+def test_a_field_that_would_be_ignored_is_refused(
+    site: ServedSite, suite: str, fields: dict[str, Any], words: str
+) -> None:
+    refused = start(site, suite, **fields)
+    assert refused.status in (400, 422), refused.text
+    assert words in refused.text
+
+
 def test_a_forged_or_changed_cookie_is_no_cookie(site: ServedSite) -> None:
     cookie = signed_in(site, "bob")
     assert site.ask("/doubts", Cookie=cookie).status == 200

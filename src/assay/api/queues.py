@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from assay.api.evidence import runs_directory
-from assay.errors import AssayError, InputError, InterruptedRun
+from assay.errors import AssayError, InputError, InterruptedRun, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 4  # of a run whose process is killed each time
 LOOK_S = 0.5  # between looks at whether somebody asked a run to stop, or another process's run ended
+OF_SUITES = ("systems", "decided", "max_repeats")  # fields of a request that only a suite has
+OF_TEMPLATES = ("labels", "params", "system", "shape", "limit", "seed")
 SECRET_VARIABLES = ("ASSAY_TOKENS", "ASSAY_TOKEN")  # of the server, not of the runs that it starts
 
 
@@ -188,6 +190,16 @@ def suite_in(place: Path, name: str) -> tuple[Path, bool]:
 
 def _checked(request: QueueRequest, runs_dir: Path) -> None:
     """Raises InputError with everything that can't be run as written."""
+    if request.failed and request.new:
+        raise InputError(
+            "failed repeats trials of an existing session, and new starts another one: choose one"
+        )
+    kind, others = ("template", OF_SUITES) if request.template else ("suite", OF_TEMPLATES)
+    unused = [name for name in others if getattr(request, name) not in (None, False, (), {})]
+    if unused:
+        allowed = ", ".join(OF_TEMPLATES if request.template else OF_SUITES)
+        what = f"is not for a {kind}, which would ignore it; a {kind} has {allowed}"
+        raise InputError([Problem(name, what) for name in unused])
     if request.template:
         _template_job(request, runs_dir)
         return

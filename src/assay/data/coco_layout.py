@@ -181,10 +181,10 @@ def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
     canvas = np.zeros((height, width), dtype=np.int32)
     several = np.zeros((height, width), dtype=bool)
     for _, _, own, shape in sorted(painted, key=lambda one: one[:2]):
-        place, mask = shape.place, shape.mask()
-        under = canvas[place][mask]
-        several[place][mask] |= (under != 0) & (under != own)
-        canvas[place][mask] = own
+        mask, there = shape.mask(), canvas[shape.place]
+        under = there[mask]
+        several[shape.place][mask] |= (under != 0) & (under != own)
+        there[mask] = own
     counts = np.bincount(canvas.ravel(), minlength=unknown + 1).tolist()
     extra = len(objects), int(several.sum())
     return ReadFrame(width, height, counts[:unknown], counts[unknown], None, extra)

@@ -217,8 +217,8 @@ def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
     stops = [found for group, own in sorted(by_group.items()) if (found := _stop(group, own)) is not None]
     slow: list[Straggler] = []
     timed = False
-    for _, own in sorted(by_group.items()):
-        times = {rank: dict(_own_times(collectives)) for rank, collectives in own.items()}
+    for _, entered in sorted(by_group.items()):
+        times = {rank: dict(_own_times(collectives)) for rank, collectives in entered.items()}
         timed |= any(times.values())
         slow += stragglers(times)
     return FlightRecord(tuple(sorted(dumps)), tuple(stops), tuple(slow), timed)

@@ -22,10 +22,6 @@ Fields = Mapping[str, Sequence[str]]
 def request_of(file: Path, by: str, at: float, fields: Fields, *, is_template: bool) -> QueueRequest:
     """What the fields ask for. Raises InputError for what is no number."""
     failed, new = bool(_one(fields, "failed")), bool(_one(fields, "new"))
-    if failed and new:
-        raise InputError(
-            "failed repeats trials of an existing session, and new starts another one: choose one"
-        )
     if not is_template:
         systems = tuple(one for one in fields.get("system", ()) if one)
         decided = bool(_one(fields, "decided"))
