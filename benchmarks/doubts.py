@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
+from assay.analyse.comparison.succession import LEVEL
 from assay.analyse.doubts.detection import RUNS
-from assay.analyse.doubts.sequence import LEVEL
 from assay.analyse.doubts.series import is_no_gain, is_slow_start, start
 from assay.analyse.statistics import trouble
 

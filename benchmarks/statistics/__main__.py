@@ -19,6 +19,7 @@ import agreement
 import numpy as np
 from arrangement import arrangement
 from busy_machine import busy
+from coarse_timer import coarse
 from experiment import RUNS, Experiment, Target
 from many_claims import FAMILIES_LESS, families
 from many_looks import sequential
@@ -30,7 +31,18 @@ SEED = 20260301
 SETS, QUICK_SETS = 40_000, 2_000
 
 
-GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_practice, busy, arrangement)
+GROUPS = (
+    fixed,
+    dependent,
+    sequential,
+    families,
+    sessions,
+    needed,
+    common_practice,
+    busy,
+    arrangement,
+    coarse,
+)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import numpy as np
 from methods import Ratios
 
 from assay.analyse.comparison.compare import decide
+from assay.analyse.comparison.succession import Succession, drifts
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.families import corrected
-from assay.analyse.statistics.intervals import LogInterval
+from assay.analyse.statistics.hidden import worth
+from assay.analyse.statistics.intervals import Hidden, LogInterval
 from assay.records import Comparison, Point
 
 MARGIN = 0.02
@@ -38,7 +40,25 @@ def check(seed: int = 1, families: int = 60, claims: int = 5) -> int:
             vectorised = methods.paired(a, b) if paired else methods.welch(a, b)
             _hold(a, b, vectorised, paired)
             agreed += families * claims
+        agreed += _worth(0.01 * rng.normal(size=(families, n)), 0.01 * rng.normal(size=(families, n)))
     return agreed
+
+
+def _worth(a: methods.Floats, b: methods.Floats) -> int:
+    """Intervals of runs in a known order; returns how many agreed."""
+    found = methods.in_order(a, b)
+    for at, rows in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+        sides = [
+            Succession(name, tuple(row), ("",) * len(row), (len(row),), ordered=True, unrounded=tuple(row))
+            for name, row in zip("AB", rows, strict=True)
+        ]
+        drift = max((abs(change) for _, change, *_ in drifts(sides)), default=0.0)
+        interval = intervals.welch(*rows, 0.95, Hidden(shift=drift, worth=worth(sides)))
+        theirs = found.centre[at], found.error[at], found.degrees[at]
+        ours = (interval.centre, interval.error or 0.0, interval.degrees or 0.0)
+        if not np.allclose(ours, theirs, rtol=CLOSE):
+            raise DisagreementError(f"{interval} is not {theirs}")
+    return len(a)
 
 
 def _hold(a: methods.Floats, b: methods.Floats, found: Ratios, paired: bool) -> None:

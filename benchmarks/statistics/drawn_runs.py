@@ -76,12 +76,16 @@ def drifting(rng: np.random.Generator, sets: int, count: int) -> Floats:
     return independent(rng, sets, count) + np.linspace(-1, 1, count)
 
 
-def autocorrelated(rng: np.random.Generator, sets: int, count: int) -> Floats:
-    """Each run resembles the one before by 0.5."""
-    runs = independent(rng, sets, count)
-    for at in range(1, count):
-        runs[:, at] = 0.5 * runs[:, at - 1] + np.sqrt(0.75) * runs[:, at]
-    return runs
+def autocorrelated(correlation: float) -> Noise:
+    """Each run resembles the one before."""
+
+    def noise(rng: np.random.Generator, sets: int, count: int) -> Floats:
+        runs = independent(rng, sets, count)
+        for at in range(1, count):
+            runs[:, at] = correlation * runs[:, at - 1] + np.sqrt(1 - correlation**2) * runs[:, at]
+        return runs
+
+    return noise
 
 
 NORMAL = Kind("normal", independent, raw=True)
@@ -90,4 +94,5 @@ T3 = Kind("t3", heavy_tailed)
 CONTAMINATED = Kind("contaminated", contaminated)
 ONE_SIDED = Kind("one side contaminated", independent, one_sided=True)
 DRIFTING = Kind("drift of ±1 spread", drifting)
-AUTOCORRELATED = Kind("autocorrelated 0.5", autocorrelated)
+AUTOCORRELATED = Kind("autocorrelated 0.5", autocorrelated(0.5))
+MUCH_AUTOCORRELATED = Kind("autocorrelated 0.9", autocorrelated(0.9))

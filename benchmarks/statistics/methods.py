@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from assay.analyse.comparison.succession import LEVEL
+from assay.analyse.statistics.hidden import FEWEST_FOR_WORTH, LEAST_DEGREES
 from assay.analyse.statistics.intervals import LEAST_VARIANCE_RATIO
 
 Floats = NDArray[np.float64]
@@ -78,6 +80,39 @@ def welch(a: Floats, b: Floats) -> Ratios:
     part_a, part_b = variance_a / count_a, variance_b / count_b
     degrees = (part_a + part_b) ** 2 / (part_a**2 / (count_a - 1) + part_b**2 / (count_b - 1))
     return Ratios(b.mean(-1) - a.mean(-1), error, degrees)
+
+
+def in_order(a: Floats, b: Floats) -> Ratios:
+    """Welch's t for runs whose order is known, equally many per side: with their correlation and drift."""
+    plain, worth = welch(a, b), independent_share(a, b)
+    degrees = np.maximum(plain.degrees * worth, 1.0)
+    drift = np.maximum(_drift(a), _drift(b)) / stdtrit(degrees, 0.975)
+    return Ratios(plain.centre, plain.error / np.sqrt(worth) + drift, degrees)
+
+
+def independent_share(a: Floats, b: Floats) -> Floats:
+    """The share of the runs that count as independent: `hidden.worth` for all sets at once."""
+    n = a.shape[-1]
+    if n < FEWEST_FOR_WORTH:
+        return np.ones(a.shape[:-1])
+    sides = [x - x.mean(-1, keepdims=True) for x in (a, b)]
+    products = sum((x[..., 1:] * x[..., :-1]).sum(-1) for x in sides)
+    r = products / sum((x**2).sum(-1) for x in sides)
+    r = np.clip(r + (1 + 3 * r) / n, 0.0, 0.95)
+    share: Floats = np.maximum((1 - r) / (1 + r), LEAST_DEGREES / (n - 1))
+    return share
+
+
+def _drift(x: Floats) -> Floats:
+    """The change over a side's runs where the doubt would find it, else 0."""
+    n = x.shape[-1]
+    t = np.arange(n) - (n - 1) / 2
+    off = x - x.mean(-1, keepdims=True)
+    slope = off @ t / (t @ t)
+    rest = (off**2).sum(-1) - slope**2 * (t @ t)
+    p = 2 * stdtr(n - 2, -np.abs(slope) * np.sqrt(t @ t / (rest / (n - 2))))
+    change: Floats = np.where(p <= LEVEL / 2, np.abs(slope) * (n - 1), 0.0)
+    return change
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def show(found: GateResult) -> None:
     if codes:
         click.echo(f"doubts: {', '.join(codes)} (for details, run `assay compare`)")
     reserved = sentences.reservations(sentences.questions([one.comparison for one in found.judged]))
-    answer = f"{found.answer} at a margin of {figures.percent(found.margin)}."
+    bound = " in these two sessions" * any(one.comparison.apart for one in found.judged)
+    answer = f"{found.answer}{bound} at a margin of {figures.percent(found.margin)}."
     click.echo(" ".join(filter(None, (answer, reserved))))
 
 

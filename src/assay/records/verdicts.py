@@ -109,13 +109,17 @@ class Comparison:
     verdict      of B relative to A, in the metric's better-direction
     reason       why the verdict is what it is, as text a person can act on
     by_margin    the verdict's whole interval is beyond the margin
-    replication  what n of the interval are: runs, or sessions if both sides have several
+    replication  what n of the interval are: runs, or sessions if a side has several
     sessions     of A and of B
     error        standard error of the logarithm of the ratio, with `degrees` of freedom
     runs_needed  only if the verdict is undecided and more runs could decide
     rank         the Hodges–Lehmann estimate with its exact interval, to be read next to the ratio
     family       if several comparisons are claimed jointly
     along        if it is one size of a curve
+    apart        each side was measured in one session, and not in the same: the verdict is about these two
+    new_session  where the ratio of one more session of both will be; None unless sessions are replicated
+    allows_for   what makes the interval wider than the runs' spread does, and what to do about it: sentences
+    shift        by which the ratio may be off, as a share, however many runs there are
     lost_to_others  share of their time that A and B may have lost to others on their CPUs, for which the
                  verdict allows; 0 if that was too little to matter or not counted
     """
@@ -144,6 +148,10 @@ class Comparison:
     rank: Estimate | None = None
     family: Family | None = None
     along: SizeCurve | None = None
+    apart: bool = False
+    new_session: Estimate | None = None
+    allows_for: tuple[str, ...] = ()
+    shift: float = 0.0
     lost_to_others: tuple[float, float] = (0.0, 0.0)
 
     @property

@@ -16,10 +16,12 @@ from scipy import stats
 from assay import store
 from assay.analyse.comparison.compare import compare, decide, hold_against
 from assay.analyse.comparison.groups import group
-from assay.analyse.statistics import intervals
+from assay.analyse.statistics import hidden, intervals
+from assay.analyse.statistics.ratio import ratio
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
+from assay.report.terminal import verdicts as terminal
 from conftest import long_but, long_rows_but, tries
 from stated_runs import metrics, result, side
 
@@ -104,7 +106,7 @@ def test_blocks_of_several_shared_sessions_are_pairs_of_their_own_session() -> N
     def both(values: Sequence[float], system: str) -> list[Result]:
         return side(values[:2], system=system, session="s1") + side(values[2:], system=system, session="s2")
 
-    found = verdict(both([100, 101, 200, 202], "a"), both([99, 101, 198, 201], "b"))
+    found = verdict(both([100.03, 101.1, 200.2, 202], "a"), both([99, 101.2, 198.1, 201], "b"))
     assert (found.method, found.n) == ("paired", (4, 4))
     assert found.smallest_visible is not None
     assert found.smallest_visible < 0.02
@@ -134,8 +136,36 @@ def test_values_without_any_spread_give_no_verdict(session: str) -> None:
 
 
 def test_equal_seeds_that_give_equal_values_in_every_block_are_equivalent() -> None:
-    found = verdict(side([5.0, 6.0, 7.0]), side([5.0, 6.0, 7.0], system="b"))
-    assert (found.verdict, found.ratio.low, found.ratio.high) == ("equivalent", 1.0, 1.0)
+    losses = [5.12345678, 6.87654321, 7.19283746]
+    found = verdict(side(losses), side(losses, system="b"))
+    assert found.verdict == "equivalent"
+    assert (found.ratio.low, found.ratio.high) == pytest.approx((1.0, 1.0), abs=1e-7)
+
+
+@pytest.mark.parametrize("values", [[10.0, 11.0], [10.0, 11.0, 10.0], [1 / 10, 1 / 11, 1 / 10]])
+def test_equal_values_of_a_coarse_timer_in_every_block_decide_nothing(values: list[float]) -> None:
+    """Two or three pairs of 10 and 11 ms, or the rates of such times: a difference of 3 % can't show."""
+    found = verdict(side(values), side(values, system="b"))
+    assert found.verdict == "undecided"
+    assert found.smallest_visible is not None
+    assert found.smallest_visible > 0.05
+    [sentence] = found.allows_for
+    assert sentence.startswith("The values come in steps of 10 %, which hide how far the runs differ")
+    assert sentence in " ".join(terminal.plain(terminal.verdicts([found])).split())
+
+
+def test_one_other_value_among_coarse_ones_is_not_known_better_than_the_step() -> None:
+    """19 of 20 runs print 10 ms on each side: B may be 5 % slower, or faster, in all of them."""
+    a, b = [10.0] * 19 + [11.0], [11.0] + [10.0] * 19
+    found = verdict(side(a, interleaved=False), side(b, system="b", interleaved=False))
+    assert (found.verdict, found.runs_needed) == ("undecided", None)
+    assert found.shift == pytest.approx(0.1, abs=0.01)
+
+
+def test_digits_that_are_finer_than_the_spread_change_nothing() -> None:
+    a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5, 99.0]
+    found = verdict(side(a, session="s1"), side(b, system="b", session="s2"))
+    assert (found.allows_for, found.shift) == ((), 0.0)
 
 
 def test_rounding_of_logarithms_is_no_spread() -> None:
@@ -322,6 +352,95 @@ def test_few_runs_without_a_slow_one_do_not_pass_for_quiet_next_to_many(
     a, b = sample(rng, (sets, few)).tolist(), sample(rng, (sets, many)).tolist()
     covered = np.mean([_inside(intervals.welch(x, y), 0.0) for x, y in zip(a, b, strict=True)])
     assert covered >= 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "days", "noise", "paired"),
+    long_rows_but(
+        3,
+        [
+            (3, 10.3, 0.05, 0.01, True),  # of 1,000 such sets, 248 were called equivalent
+            (10, 10.3, 0.0, 0.01, True),
+            (20, 20.3, 0.0, 0.005, False),
+            (3, 10.0, 0.1, 0.02, True),
+            (3, 20.3, 0.03, 0.01, True),
+            (5, 20.3, 0.03, 0.01, True),
+            (40, 10.3, 0.0, 0.01, False),
+        ],
+    ),
+)
+def test_a_coarse_timer_hides_no_difference(
+    n: int, size: float, days: float, noise: float, paired: bool
+) -> None:
+    """Milliseconds on a grid of 1 ms, at any place between two ticks; B is 3 % slower, the margin is 2 %."""
+    rng, sets, wrong = np.random.default_rng(n), tries(3000), 0
+    for _ in range(sets):
+        day = days * rng.normal(size=n)
+        here = size + rng.random()
+        a = np.round(here * np.exp(day + noise * rng.normal(size=n))).tolist()
+        b = np.round(1.03 * here * np.exp(day + noise * rng.normal(size=n))).tolist()
+        logs = [math.log(x) for x in a], [math.log(x) for x in b]
+        unseen = hidden.of_values(a, b)
+        found = (
+            intervals.paired(list(zip(*logs, strict=True)), 0.95, unseen)
+            if paired
+            else intervals.welch(*logs, 0.95, unseen)
+        )
+        wrong += found.half is not None and abs(found.centre) + found.half <= math.log1p(MARGIN)
+    assert wrong / sets <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / sets)
+
+
+def _in_order(logs: Sequence[float], system: str, session: str) -> list[Result]:
+    return side([100 * math.exp(x) for x in logs], system=system, session=session)
+
+
+def _autocorrelated(rng: np.random.Generator, correlation: float, n: int) -> list[float]:
+    runs = rng.normal(size=n)
+    for at in range(1, n):
+        runs[at] = correlation * runs[at - 1] + math.sqrt(1 - correlation**2) * runs[at]
+    return (0.009 * runs).tolist()
+
+
+@pytest.mark.parametrize(
+    ("correlation", "n", "most"), long_rows_but(1, [(0.5, 10, 0.055), (0.0, 10, 0.025), (0.5, 40, 0.03)])
+)
+def test_runs_that_resemble_each_other_are_seldom_called_equivalent(
+    correlation: float, n: int, most: float
+) -> None:
+    """Sides run one after the other; B is faster by the margin. It was 13 % with a correlation of 0.5."""
+    rng, sets, wrong = np.random.default_rng(n), tries(1500), 0
+    for _ in range(sets):
+        a = _in_order(_autocorrelated(rng, correlation, n), "a", "s1")
+        b = _in_order([math.log1p(MARGIN) + x for x in _autocorrelated(rng, correlation, n)], "b", "s2")
+        wrong += _equivalent(a, b)
+    assert wrong / sets <= most + 3 * math.sqrt(most * (1 - most) / sets)
+
+
+def _equivalent(a: Sequence[Result], b: Sequence[Result]) -> bool:
+    ([of_a], [of_b]) = (list(group(side, metrics()).values()) for side in (a, b))
+    return decide(ratio(of_a, of_b).estimate, MARGIN, "higher")[0] == "equivalent"
+
+
+def test_a_drift_that_is_found_widens_the_interval_by_its_size() -> None:
+    rising = [100.0, 100.41, 100.78, 101.23, 101.59, 102.02, 102.41]
+    still = [101.03, 100.91, 101.1, 100.97, 101.04, 100.93, 101.02]
+    found = verdict(side(still, session="s1"), side(rising, system="b", session="s2"))
+    assert "drift" in {doubt.code for doubt in found.doubts}
+    assert found.shift == pytest.approx(0.024, abs=0.001)
+    assert (found.verdict, found.runs_needed) == ("undecided", None)
+    assert found.allows_for[0].startswith(
+        "B rose by 2.4 % over its runs, so the interval is wider by as much"
+    )
+    assert found.allows_for[1].startswith("Successive runs may resemble each other, so the 14 runs count as ")
+
+
+def test_imported_runs_of_unknown_order_and_runs_in_blocks_are_taken_as_independent() -> None:
+    rising = [100.0, 100.41, 100.78, 101.23, 101.59, 102.02, 102.41]
+    still = [101.03, 100.91, 101.1, 100.97, 101.04, 100.93, 101.02]
+    imported = verdict(side(still, source="csv"), side(rising, system="b", source="csv"))
+    blocks = verdict(side(still), side(rising, system="b"))
+    for found in (imported, blocks):
+        assert (found.allows_for, found.shift) == ((), 0.0)
 
 
 def test_of_unequal_numbers_degrees_are_welchs_where_the_few_are_noisier() -> None:

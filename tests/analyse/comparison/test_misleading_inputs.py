@@ -153,7 +153,7 @@ def test_a_batch_that_one_side_states_is_doubted_and_compare_begins_with_what_to
     where = ["--runs", str(tmp_path / "runs")]
     assert CliRunner().invoke(assay, ["import", str(sheet), *where]).exit_code == 0
     said = CliRunner().invoke(assay, ["compare", "half:a", "half:b", *where]).stdout
-    assert said.startswith("Accept for now. b is")
+    assert said.startswith("Accept for now. In these two sessions, b is")
     assert "stated-once" in said
     assert "only a states global_batch_size 2048" in " ".join(said.split())
 

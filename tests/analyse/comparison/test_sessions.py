@@ -9,7 +9,9 @@ import pytest
 
 from assay.analyse.comparison.compare import compare
 from assay.analyse.statistics import intervals
-from assay.records import Comparison, Result
+from assay.records import Comparison, Estimate, Result
+from assay.report.sentences import sentences
+from assay.report.sentences.recommendation import advised
 from conftest import tries
 from stated_runs import metrics, side
 
@@ -65,11 +67,76 @@ def test_sides_that_were_measured_in_the_same_sessions_are_paired_by_session() -
     assert _verdict(first[:-2], second).method == "welch"  # a session in which only B was measured
 
 
-@pytest.mark.parametrize(("days_a", "days_b"), [(1, 1), (1, 3), (2, 1)])
-def test_with_one_session_on_a_side_runs_are_what_is_replicated(days_a: int, days_b: int) -> None:
-    row = [0.00, 0.02, 0.01]
-    found = _verdict(_sessions([row] * days_a, "a"), _sessions([row] * days_b, "b", first=5))
-    assert (found.replication, found.sessions) == ("runs", (days_a, days_b))
+def test_with_one_session_on_each_side_runs_are_what_is_replicated_and_the_headline_says_so() -> None:
+    row = [0.00, 0.002, 0.001]
+    found = _verdict(_sessions([row], "a"), _sessions([[x + 0.05 for x in row]], "b", first=5))
+    assert (found.replication, found.sessions, found.apart) == ("runs", (1, 1), True)
+    asked = sentences.questions([found])
+    assert sentences.headline(asked).startswith(
+        "B compared with A: in these two sessions, faster in the only comparison."
+    )
+    assert sentences.answer(asked[0]).startswith("In these two sessions, B is faster than A at train")
+    assert advised([found]).sentence.startswith("In these two sessions, B is faster than A in the only ")
+    together = _verdict(_sessions([row], "a"), _sessions([[x + 0.05 for x in row]], "b"))
+    assert not together.apart
+    assert "these two sessions" not in sentences.headline(sentences.questions([together]))
+
+
+def test_one_session_is_taken_to_differ_from_its_others_as_the_sessions_of_the_other_side_do() -> None:
+    b = [[0.05, 0.05], [0.02, 0.04], [0.06, 0.02], [0.03, 0.03]]
+    found = _verdict(_sessions([[0.00, 0.02]], "a"), _sessions(b, "b", first=3))
+    means = np.mean(b, axis=1)
+    assert (found.replication, found.sessions, found.degrees) == ("sessions", (1, 4), 3)
+    assert found.error == pytest.approx(np.std(means, ddof=1) * math.sqrt(1 + 1 / 4))
+    assert math.log(found.ratio.value) == pytest.approx(np.mean(means) - 0.01)
+    [doubt] = [doubt for doubt in found.doubts if doubt.code == "one-session"]
+    assert "it is taken to differ from its others as the 4 sessions of B do from each other" in doubt.evidence
+    assert "pooled-sessions" not in {doubt.code for doubt in found.doubts}
+
+
+def test_a_single_run_of_a_session_is_not_taken_to_be_as_steady_as_the_means_of_many() -> None:
+    b = [[0.05, 0.01], [0.02, 0.06], [0.06, 0.02], [0.01, 0.05]]
+    found = _verdict(_sessions([[0.00]], "a"), _sessions(b, "b", first=3))
+    within = np.var(b, axis=1, ddof=1).mean()
+    between = np.mean(b, axis=1).var(ddof=1)
+    assert found.error == pytest.approx(math.sqrt(between * (1 + 1 / 4) + within / 2))
+
+
+def test_a_new_session_of_both_is_predicted_where_sessions_are_replicated() -> None:
+    days, b = [0.0, 0.3, -0.2, 0.1], [0.01, 0.02, 0.00, 0.03]
+    first = _sessions([[day, day + 0.001] for day in days], "a")
+    second = _sessions([[day + d, day + d + 0.001] for day, d in zip(days, b, strict=True)], "b")
+    found = _verdict(first, second)
+    assert found.new_session is not None
+    half = math.log(found.new_session.high / found.new_session.low) / 2  # type: ignore[operator]
+    assert half == pytest.approx(3.182 * np.std(b, ddof=1) * math.sqrt(1 + 1 / 4), rel=1e-3)
+    said = sentences.new_session([found])
+    assert said.startswith(
+        "In 95 of 100 cases, one more session of both sides has B/A between 0.970 and 1.063."
+    )
+    assert said in sentences.evidence(sentences.questions([found])[0])
+    assert _verdict(first[:2], second[:2]).new_session is None
+
+
+@pytest.mark.parametrize(("few", "many"), [(1, 5), (1, 3), (2, 5), (4, 4)])
+def test_other_sessions_are_covered_and_new_ones_predicted_in_95_of_100(few: int, many: int) -> None:
+    """Sessions spread by 0.5 %, their runs by 0.05 %: 1 against 5 covered the systems in 63 %."""
+    rng, sets, covered, predicted = np.random.default_rng(few * many), tries(900), 0, 0
+    for _ in range(sets):
+        rows = rng.normal(0, 0.0005, (few + many, 3)) + rng.normal(0, 0.005, (few + many, 1))
+        found = _verdict(_sessions(rows[:few].tolist(), "a"), _sessions(rows[few:].tolist(), "b", first=few))
+        covered += _contains(found.ratio, 0.0)
+        predicted += _contains(found.new_session, rng.normal(0, 0.005 * math.sqrt(2)))
+    bound = 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
+    assert covered / sets >= bound
+    assert predicted / sets >= bound
+
+
+def _contains(interval: Estimate | None, log: float) -> bool:
+    assert interval is not None
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low <= math.exp(log) <= interval.high
 
 
 def test_what_would_decide_is_counted_in_sessions_where_they_are_replicated() -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from assay.analyse.comparison.compare import compare
 from assay.analyse.comparison.groups import group
+from assay.analyse.comparison.succession import FALSE_ALARM
 from assay.analyse.doubts import Case, Side, of
 from assay.analyse.doubts.detection import POWER
-from assay.analyse.doubts.sequence import FALSE_ALARM, two_modes
+from assay.analyse.doubts.sequence import two_modes
 from assay.analyse.statistics import rounding, trouble
 from assay.records import Doubt, Estimate, Result, Series, TrainingRun
 from conftest import ROOT, long_but, long_rows_but

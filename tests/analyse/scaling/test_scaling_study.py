@@ -471,7 +471,7 @@ def test_hours_are_written_for_people_and_under_one_unit() -> None:
 
 def test_the_sentence_of_a_curve_names_doubts_under_which_it_does_not_hold() -> None:
     found = studied(side([100.0, 101.0, 102.0]) + side([150.0, 151.0, 152.0], shape="1x2"))
-    assert scaling_words.lead(found).startswith("1x2 is 1.495 (1.483 to 1.507) times as fast as 1x1")
+    assert scaling_words.lead(found).startswith("1x2 is 1.495 (1.477 to 1.514) times as fast as 1x1")
     base, most = found.curve.points
     doubted = replace(most, doubts=(Doubt("different-work", "batch 1 against 2", "same"), *most.doubts))
     curve = replace(found.curve, points=(base, doubted))

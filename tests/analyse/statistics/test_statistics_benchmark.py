@@ -61,10 +61,11 @@ def test_the_document_holds_the_table_of_a_full_run_in_which_every_target_is_met
     listing = (
         "import sys, json\n"
         f"sys.path.insert(0, {str(BENCHMARKS / 'statistics')!r})\n"
-        "import arrangement, busy_machine, many_claims, many_looks, one_look, replication, today\n"
+        "import arrangement, busy_machine, coarse_timer, many_claims, many_looks, one_look\n"
+        "import replication, today\n"
         "groups = (one_look.fixed, one_look.dependent, many_looks.sequential, many_claims.families,\n"
         "          replication.sessions, replication.needed, today.common_practice, busy_machine.busy,\n"
-        "          arrangement.arrangement)\n"
+        "          arrangement.arrangement, coarse_timer.coarse)\n"
         "words = lambda e: e.target.words if e.target else '–'\n"
         "print(json.dumps([[e.group, e.name, words(e)] for g in groups for e in g()]))\n"
     )

@@ -1,7 +1,7 @@
 """B compared with A: the ratio of geometric means at every common point, its interval, and one verdict.
 
 The run is the unit of replication: Welch's t on the logarithms, or paired t on the log-ratios of blocks
-if, and only if, both sides were run in the same shuffled blocks. Once both sides have several sessions, the
+if, and only if, both sides were run in the same shuffled blocks. Once a side has several sessions, the
 session is the unit: its mean counts once, paired if both sides have the same sessions.
 """
 
@@ -153,7 +153,9 @@ def _compare_point(
     case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
     raised = doubts.of(case, about_runs)
     lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
-    verdict, reason = decide(estimate, margin, better, lost, names)
+    shift = math.expm1(found.allowance.hidden.shift)
+    verdict, reason = decide(estimate, margin, better, lost, names, shift)
+    more = more_would_decide(verdict, estimate, lost, shift)
     looks = looks_of((*found.a.samples, *found.b.samples))
     if looks and not interval.why and found.replication == "runs":
         reason += f" ({allowance(found.confidence, looks)})"
@@ -177,10 +179,37 @@ def _compare_point(
         sessions=found.sessions,
         error=interval.error,
         degrees=interval.degrees,
-        runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate, lost) else None,
+        runs_needed=_runs_needed(found, margin) if more else None,
         rank=_rank(found),
+        apart=found.apart,
+        new_session=found.new_session,
+        allows_for=_allowed_for(found, names),
+        shift=shift,
         lost_to_others=lost,
     )
+
+
+def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
+    """What makes the interval wider than the spread of the runs does, and what to do about it."""
+    allowance, runs = found.allowance, len(found.a.samples) + len(found.b.samples)
+    sentences = []
+    if allowance.step:
+        sentences.append(
+            f"The values come in steps of {percent(math.expm1(allowance.step))}, which hide how far the runs "
+            "differ, so the interval is wider: print more digits, or measure for longer."
+        )
+    sentences += [
+        f"{name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over its runs, so "
+        "the interval is wider by as much: run both sides shuffled within blocks."
+        for name, change in zip(names, allowance.drifts, strict=True)
+        if change
+    ]
+    if (worth := max(2, round(runs * allowance.hidden.worth))) < runs:
+        sentences.append(
+            f"Successive runs may resemble each other, so the {runs} runs count as {worth} in the interval: "
+            "shuffled blocks prevent that."
+        )
+    return tuple(sentences)
 
 
 def _visible(interval: LogInterval) -> float | None:
@@ -196,7 +225,12 @@ def _results(side: Group) -> list[Result]:
 def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
     """The number of runs that would decide; the spread is that of the unit of replication."""
     a, b = found.replicates
-    spread = power.of_pairs(a, b) if found.paired else power.of_sides(a, b)
+    if found.allowance.step or min(len(a), len(b)) == 1:
+        spread = power.of_interval(found.interval, len(a), len(b), paired=found.paired)
+    elif found.paired:
+        spread = power.of_pairs(a, b)
+    else:
+        spread = power.of_sides(a, b, found.allowance.hidden.worth)
     return power.runs_needed(spread, margin, found.confidence, of=found.replication)
 
 
@@ -210,13 +244,15 @@ def _rank(found: Ratio) -> Estimate | None:
     return rank.unpaired(a, b, found.confidence)
 
 
-def more_would_decide(verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST) -> bool:
+def more_would_decide(
+    verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST, shift: float = 0.0
+) -> bool:
     """Whether the interval is too wide for a verdict: it contains 1, and more runs make it narrower.
 
-    More runs with the same neighbors do not.
+    More runs with the same neighbors do not, nor do more with the same coarse timer or drift (`shift`).
     """
     low, high = estimate.low, estimate.high
-    if lost != NOTHING_LOST:
+    if lost != NOTHING_LOST or shift:
         return False
     return verdict == "undecided" and low is not None and high is not None and low <= 1 <= high
 
@@ -238,10 +274,12 @@ def decide(
     better: Better | None,
     lost: Lost = NOTHING_LOST,
     names: tuple[str, str] = ("A", "B"),
+    shift: float = 0.0,
 ) -> tuple[Verdict, str]:
     """The verdict on B from the interval, and the reason as text.
 
-    lost  shares of their time that A and B may have lost to others, by which the interval is stretched
+    lost   shares of their time that A and B may have lost to others, by which the interval is stretched
+    shift  part of the interval that more runs don't narrow
 
     Inside [1/(1 + margin), 1 + margin] the verdict is `equivalent`; otherwise, if the interval excludes 1,
     `faster` or `slower`; otherwise, or if there is no interval or too much may be lost, `undecided`.
@@ -254,7 +292,8 @@ def decide(
         limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
         return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again on an idle machine"
     least, most = 1 / (1 + margin), 1 + margin
-    reach, remedy = f"the interval {_written(low)} to {_written(high)}", "more runs"
+    reach = f"the interval {_written(low)} to {_written(high)}"
+    remedy = "more runs alone don't change that" if shift else "more runs"
     if lost != NOTHING_LOST:
         reach += f", stretched because {lost_time.words(lost, names)},"
         remedy = "run again on an idle machine"

@@ -44,6 +44,8 @@ def judge(comparison: Comparison) -> GateVerdict:
     remedy = (
         f"{words(c.lost_to_others, (c.a, c.b))}: run again on an idle machine"
         if any(c.lost_to_others)
+        else "more runs alone don't change that"
+        if c.shift
         else "more runs"
     )
     if alone is None or too_much(c.lost_to_others):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from assay.analyse.comparison.groups import Group
-from assay.analyse.doubts.succession import Succession, of_pairs, of_side
+from assay.analyse.comparison.succession import Succession, of_pairs, of_side
 from assay.records import Doubt, DoubtKind, Estimate, Result, Scalar
 from assay.units import significant
 

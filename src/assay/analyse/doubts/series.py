@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.analyse.comparison.succession import LEVEL
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
-from assay.analyse.doubts.sequence import LEVEL, MATTERS
+from assay.analyse.doubts.sequence import MATTERS
 from assay.analyse.statistics.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
 from assay.records import Result, Series, TrainingRun

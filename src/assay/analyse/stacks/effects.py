@@ -18,8 +18,8 @@ from typing import Literal
 
 from assay.analyse import doubts
 from assay.analyse.comparison.compare import decide, more_would_decide, surely_beyond
-from assay.analyse.statistics import intervals, power
-from assay.analyse.statistics.intervals import LogInterval, ratio_end
+from assay.analyse.statistics import hidden, intervals, power
+from assay.analyse.statistics.intervals import Hidden, LogInterval, ratio_end
 from assay.records import Comparison, Doubt, Estimate, Observation, Point
 from assay.units import convert
 
@@ -86,11 +86,23 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
     blocks = _blocks(a, b)
     if blocks is not None:
         return comparison_of(
-            ((a,), (b,)), names, margin, intervals.paired(blocks, confidence), "paired", "runs", confidence
+            ((a,), (b,)),
+            names,
+            margin,
+            intervals.paired(blocks, confidence, _hidden(a, b)),
+            "paired",
+            "runs",
+            confidence,
         )
     unit = _unit(a)
-    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence)
+    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence, _hidden(a, b))
     return comparison_of(((a,), (b,)), names, margin, interval, "welch", "runs", confidence)
+
+
+def _hidden(a: Observation, b: Observation) -> Hidden:
+    """What rounding hides of both."""
+    unit = _unit(a)
+    return hidden.of_values(*([math.exp(log) for log in _logs(one, unit)] for one in (a, b)))
 
 
 def between_sessions(

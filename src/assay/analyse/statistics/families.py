@@ -124,18 +124,19 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int, size: int) -> Compar
     if c.verdict == "equivalent":
         return replace(c, family=family)
     better, lost = c.point.better, c.lost_to_others
-    verdict, reason = decide(together, c.margin, better, lost, (c.a, c.b))
+    verdict, reason = decide(together, c.margin, better, lost, (c.a, c.b), c.shift)
     by_margin = surely_beyond(together, c.margin, better, lost)
     alone = surely_beyond(c.ratio, c.margin, better, lost)
     if verdict in ("faster", "slower") and alone and not by_margin:
         reason += "; taken alone it is entirely beyond the margin"
     tails = more.level + less.level if c.along is None else more.of_band + less.of_band
+    needed = more_would_decide(verdict, together, lost, c.shift)
     return replace(
         c,
         verdict=verdict,
         reason=f"{_with_others(c, size, len(more.rejected))}, {reason}",
         by_margin=by_margin,
-        runs_needed=power.of_comparison(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
+        runs_needed=power.of_comparison(c, 1 - tails) if needed else None,
         family=family,
     )
 

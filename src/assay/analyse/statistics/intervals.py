@@ -42,6 +42,23 @@ class LogInterval:
         return Estimate(value, low, high, self.n, unit, confidence)
 
 
+@dataclass(frozen=True)
+class Hidden:
+    """What the spread of values doesn't show, and their interval has to allow for.
+
+    steps  of a value of A and of B, on the log scale: of a timer, or of the digits that were printed
+    shift  by which the log-ratio may be off, whatever the number of runs
+    worth  share of the runs that count as independent: below 1 if each resembles the previous one
+    """
+
+    steps: tuple[float, float] = (0.0, 0.0)
+    shift: float = 0.0
+    worth: float = 1.0
+
+
+NOTHING_HIDDEN = Hidden()
+
+
 def ratio_end(log: float) -> float | None:
     """An interval's end from its logarithm; None, open, if no number is that large or that small."""
     try:
@@ -67,7 +84,7 @@ def spread(logs: Sequence[float]) -> float | None:
     return math.expm1(math.sqrt(_moments(logs)[1])) if len(logs) > 1 else None
 
 
-def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
+def one_mean(logs: Sequence[float], confidence: float = 0.95, hidden: Hidden = NOTHING_HIDDEN) -> LogInterval:
     """Mean of logarithms with its two-sided t interval; no interval for one run or identical ones."""
     n = len(logs)
     centre, variance = _moments(logs)
@@ -75,10 +92,13 @@ def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
         return LogInterval(centre, None, n, "one run has no spread")
     if constant(logs):
         return LogInterval(centre, None, n, f"{all_of(n, 'run')} gave the same value: their spread is hidden")
-    return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
+    variance = max(variance, _of_rounding(hidden.steps[0]))
+    return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence, hidden.shift)
 
 
-def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
+def welch(
+    a: Sequence[float], b: Sequence[float], confidence: float = 0.95, hidden: Hidden = NOTHING_HIDDEN
+) -> LogInterval:
     """Mean log of B − mean log of A, without assuming equal spreads.
 
     Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite. Few runs that happen to
@@ -86,6 +106,7 @@ def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> L
     the numbers of runs differ, the side with fewer runs is taken to be at least as noisy as the other, and
     for the degrees of freedom at least twice as noisy. Coverage is then 94 % or more at any spreads (2 with
     3: 93.8 %) and for runs of which a tenth is slow; equal numbers of runs have the usual interval.
+    Runs that are worth fewer independent ones count as that many, in the error and in the degrees.
     """
     (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)
     centre, n = mean_b - mean_a, len(a) + len(b)
@@ -98,40 +119,79 @@ def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> L
             n,
             "on each side, all runs gave the same value: the spread is hidden by its resolution",
         )
-    (few, noise), (many, of_many) = sorted(((len(a), variance_a), (len(b), variance_b)))
+    variances = [
+        max(variance, _of_rounding(step))
+        for variance, step in zip((variance_a, variance_b), hidden.steps, strict=True)
+    ]
+    (few, noise), (many, of_many) = sorted(zip((len(a), len(b)), variances, strict=True))
     suspected = noise
     if few < many:
         noise, suspected = max(noise, of_many), max(noise, LEAST_VARIANCE_RATIO * of_many)
-    error = math.sqrt(noise / few + of_many / many)
-    return _by_t(centre, error, _satterthwaite((few, suspected), (many, of_many)), n, confidence)
+    error = math.sqrt((noise / few + of_many / many) / hidden.worth)
+    degrees = _satterthwaite((few, suspected), (many, of_many)) * hidden.worth
+    return _by_t(centre, error, max(degrees, 1.0), n, confidence, hidden.shift)
 
 
-def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> LogInterval:
+def one_against(
+    a: Sequence[float], b: Sequence[float], confidence: float, hidden: Hidden, more: float = 0.0
+) -> LogInterval:
+    """Mean log of B − mean log of A, where one side has a single value: a prediction interval.
+
+    more  by how much the single one's variance exceeds that of the others, the only ones that show theirs
+    """
+    (few, _), (many, others) = sorted(((len(a), a), (len(b), b)), key=lambda side: side[0])
+    variance = max(_moments(others)[1], _of_rounding(max(hidden.steps)), ROUNDING**2)
+    error = math.sqrt((variance + more) / few + variance / many)
+    centre = math.fsum(b) / len(b) - math.fsum(a) / len(a)
+    return _by_t(centre, error, many - 1, few + many, confidence, hidden.shift)
+
+
+def new_replicate(interval: LogInterval, variance: float, confidence: float) -> LogInterval:
+    """Where the log-ratio of one more replicate will be: an interval that contains it in 95 % of cases.
+
+    interval  of the mean log-ratio
+    variance  of one replicate's log-ratio: of a pair, or of A's and B's together
+    """
+    error = math.hypot(interval.error or 0.0, math.sqrt(variance))
+    return _by_t(interval.centre, error, interval.degrees or 1.0, interval.n, confidence, 0.0)
+
+
+def paired(
+    pairs: Sequence[tuple[float, float]], confidence: float = 0.95, hidden: Hidden = NOTHING_HIDDEN
+) -> LogInterval:
     """Mean of log B − log A over blocks that contain both.
 
-    Differences that are all identical while the values vary give an interval of zero width: this is the
-    result of deterministic programs with equal seeds.
+    Both values of a pair are rounded: a difference of a share p of a step is printed as no step or as a whole
+    one, with a variance of p(1 − p) steps², at most a quarter. So differences that are all alike have an
+    interval, too.
     """
     differences = [b - a for a, b in pairs]
     centre, variance = _moments(differences)
     n = len(pairs)
     if n < 2:
         return LogInterval(centre, None, n, "one block with both sides has no spread")
-    if not constant(differences):
-        return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
-    if constant([a for a, _ in pairs]):
+    if constant(differences) and constant([a for a, _ in pairs]):
         return LogInterval(
             centre,
             None,
             n,
             "on each side, all runs gave the same value: the spread is hidden by its resolution",
         )
-    return LogInterval(centre, 0.0, n, error=0.0, degrees=n - 1)
+    variance = max(variance, max(hidden.steps) ** 2 / 4, ROUNDING**2)
+    return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence, hidden.shift)
 
 
-def _by_t(centre: float, error: float, degrees: float, n: int, confidence: float) -> LogInterval:
-    half = t_quantile((1 + confidence) / 2, degrees) * error
-    return LogInterval(centre, half, n, error=error, degrees=degrees)
+def _of_rounding(step: float) -> float:
+    """Variance of the rounding of values that spread over more than a step."""
+    return step**2 / 12
+
+
+def _by_t(
+    centre: float, error: float, degrees: float, n: int, confidence: float, shift: float
+) -> LogInterval:
+    """The t interval, and `shift` on both ends; it is part of the error, so that wider ones have it, too."""
+    t = t_quantile((1 + confidence) / 2, degrees)
+    return LogInterval(centre, t * error + shift, n, error=error + shift / t, degrees=degrees)
 
 
 def _satterthwaite(*sides: tuple[int, float]) -> float:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from statistics import variance
 from typing import TYPE_CHECKING, Literal
 
+from assay.analyse.statistics.intervals import LogInterval
 from assay.records import Comparison, RunsNeeded, RunsRange
 
 if TYPE_CHECKING:
@@ -60,11 +61,20 @@ def of_pairs(a: Sequence[float], b: Sequence[float]) -> Spread:
     return Spread(variance([y - x for x, y in zip(a, b, strict=True)]), len(a) - 1, paired=True)
 
 
-def of_sides(a: Sequence[float], b: Sequence[float]) -> Spread:
-    """From logarithms of unpaired runs, at least two per side; degrees by Satterthwaite."""
+def of_sides(a: Sequence[float], b: Sequence[float], worth: float = 1.0) -> Spread:
+    """From logarithms of unpaired runs, at least two per side; degrees by Satterthwaite.
+
+    worth  share of the runs that count as independent
+    """
     of_a, of_b = variance(a), variance(b)
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
-    return Spread(of_a + of_b, degrees, paired=False)
+    return Spread((of_a + of_b) / worth, max(degrees * worth, 1.0), paired=False)
+
+
+def of_interval(interval: LogInterval, a: int, b: int, *, paired: bool) -> Spread:
+    """From an interval over this many runs of each side, with all that it allows for."""
+    error, degrees = interval.error or 0.0, interval.degrees or 1.0
+    return Spread(error**2 * 2 / (1 / a + 1 / b), degrees, paired)
 
 
 def runs_needed(

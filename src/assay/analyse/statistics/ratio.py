@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Literal
 
 from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.comparison.pairing import pairing
-from assay.analyse.comparison.sessions import replicated, session_means, sessions, shared
-from assay.analyse.statistics import intervals
-from assay.analyse.statistics.intervals import LogInterval
+from assay.analyse.comparison.sessions import excess, replicated, session_means, sessions, shared
+from assay.analyse.statistics import hidden, intervals
+from assay.analyse.statistics.hidden import Allowance
+from assay.analyse.statistics.intervals import NOTHING_HIDDEN, Hidden, LogInterval
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.errors import InputError
 from assay.records import Estimate
@@ -34,6 +35,7 @@ class Ratio:
     interleaved  the sides were run in the same shuffled blocks
     dropped      blocks left out because they lack a side
     sessions     the number on each side
+    allowance    for what the spread of the replicates doesn't show
     confidence   of the interval
     """
 
@@ -47,12 +49,31 @@ class Ratio:
     interleaved: bool
     dropped: int
     sessions: tuple[int, int]
+    allowance: Allowance
     confidence: float = 0.95
 
     @property
     def estimate(self) -> Estimate:
         """The ratio with its interval."""
         return self.interval.estimate("", self.confidence)
+
+    @property
+    def apart(self) -> bool:
+        """Whether each side was measured in one session, and not in the same."""
+        return self.sessions == (1, 1) and not shared(self.a.samples, self.b.samples)
+
+    @property
+    def new_session(self) -> Estimate | None:
+        """Where the ratio of one more session will be, in 95 % of cases; None if runs are replicated."""
+        if self.replication == "runs" or self.interval.half is None:
+            return None
+        a, b = self.replicates
+        if self.paired:
+            spread = variance([y - x for x, y in zip(a, b, strict=True)])
+        else:
+            seen = [variance(side) for side in (a, b) if len(side) > 1]
+            spread = 2 * math.fsum(seen) / len(seen)
+        return intervals.new_replicate(self.interval, spread, self.confidence).estimate("", self.confidence)
 
     @property
     def means(self) -> tuple[float, float]:
@@ -93,15 +114,19 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
+    allowance = Allowance(NOTHING_HIDDEN)
     if not positive:
         why = f"{a.point.metric} is not above 0 in every run, so the means and their ratio are arithmetic"
         interval = _without(a, b, why)
-    elif not paired:
-        interval = intervals.welch(*replicates, confidence)
-    elif design is None or design.pairs:
-        interval = intervals.paired(list(zip(*replicates, strict=True)), confidence)
-    else:
+    elif design is not None and not design.pairs:
         interval = _without(a, b, "no block contains a run of both sides")
+    else:
+        allowance = hidden.of_groups(a, b, by_session=by_session, paired=paired)
+        more = excess(a.samples, b.samples, logs(a), logs(b)) if by_session and min(counts) == 1 else None
+        interval = _interval(replicates, paired, confidence, allowance.hidden, more)
+        unrounded = replace(allowance.hidden, steps=(0.0, 0.0), shift=max(map(abs, allowance.drifts)))
+        if interval.half != _interval(replicates, paired, confidence, unrounded, more).half:
+            allowance = replace(allowance, step=max(allowance.hidden.steps))
     return Ratio(
         a=a,
         b=b,
@@ -113,8 +138,24 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         interleaved=design is not None,
         dropped=0 if design is None else design.dropped,
         sessions=counts,
+        allowance=allowance,
         confidence=confidence,
     )
+
+
+def _interval(
+    replicates: tuple[list[float], list[float]],
+    paired: bool,
+    confidence: float,
+    unseen: Hidden,
+    more: float | None,
+) -> LogInterval:
+    """By the method; `more` is the excess variance of a side's only session, None if sides have several."""
+    if paired:
+        return intervals.paired(list(zip(*replicates, strict=True)), confidence, unseen)
+    if more is not None:
+        return intervals.one_against(*replicates, confidence, unseen, more)
+    return intervals.welch(*replicates, confidence, unseen)
 
 
 def one_side(found: Group, confidence: float = 0.95) -> Estimate:
@@ -125,7 +166,8 @@ def one_side(found: Group, confidence: float = 0.95) -> Estimate:
     if min(found.values) <= 0:
         return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
     confidence = max(confidence, looked_at((found.samples,), paired=True))
-    return intervals.one_mean(logs(found), confidence).estimate(found.point.unit, confidence)
+    found_interval = intervals.one_mean(logs(found), confidence, hidden.of_values(found.values))
+    return found_interval.estimate(found.point.unit, confidence)
 
 
 def looks_of(samples: Iterable[Sample]) -> tuple[int, ...]:

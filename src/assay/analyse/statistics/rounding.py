@@ -14,6 +14,7 @@ from itertools import pairwise
 
 _FEWEST_DIGITS, _MOST_DIGITS = 2, 10  # of the largest value that a printing step leaves
 _OFF_GRID = 1e-6  # of a step: the error that a unit conversion leaves
+_OFF_TICK = 0.02  # of a tick: the error of its printed digits
 
 
 def step(values: Sequence[float]) -> float:
@@ -22,13 +23,42 @@ def step(values: Sequence[float]) -> float:
     The largest power of ten that divides all of them; otherwise, as for a timer's ticks, their smallest
     difference; 0 if they don't differ.
     """
+    differences = (b - a for a, b in pairwise(sorted(set(values))))
+    return _printed(values) or min(differences, default=0.0)
+
+
+def _printed(values: Sequence[float]) -> float:
+    """The largest power of ten that divides all values, to two digits at least; 0 if none does."""
     top = math.floor(math.log10(max(values)))
     for power in range(top + 1 - _FEWEST_DIGITS, top - _MOST_DIGITS, -1):
         size = 10.0**power
-        if all(abs(value / size - round(value / size)) < _OFF_GRID for value in values):
+        if size <= min(values) and all(abs(v / size - round(v / size)) < _OFF_GRID for v in values):
             return size
-    differences = (b - a for a, b in pairwise(sorted(set(values))))
-    return min(differences, default=0.0)
+    return 0.0
+
+
+def log_steps(*sides: Sequence[float]) -> list[float]:
+    """The common step of all values above 0, on the log scale at each side's mean; 0 if none shows.
+
+    It is that of the printed digits or, if values repeat, a larger one that all differences are multiples of:
+    the tick of a timer. The times behind rates are tried, too.
+    """
+    together = [value for side in sides for value in side]
+    printed = max(_printed(together), _tick(together))
+    of_times = _tick([1 / value for value in together])
+    centers = (math.exp(math.fsum(map(math.log, side)) / len(side)) for side in sides)
+    return [max(printed / center, of_times * center) for center in centers]
+
+
+def _tick(values: Sequence[float]) -> float:
+    """The smallest difference if values repeat and all differences are its multiples; else 0."""
+    distinct = sorted({float(f"{value:.{_MOST_DIGITS}g}") for value in values})
+    if len(distinct) == len(values):
+        return 0.0
+    gaps = [after - before for before, after in pairwise(distinct)]
+    size = min(gaps, default=0.0)
+    on_ticks = all(abs(gap / size - round(gap / size)) < _OFF_TICK for gap in gaps)
+    return min(size, distinct[0]) if on_ticks else 0.0
 
 
 def unrounded(values: Sequence[float], *, falling: bool = False) -> list[float]:

@@ -14,7 +14,7 @@ from assay.records import Comparison, Doubt, Requirement
 from assay.report import figures
 from assay.report.contents.contents import Contents
 from assay.report.sentences import undecided as undecided_words
-from assay.report.sentences.sentences import is_speed, verdict_word
+from assay.report.sentences.sentences import in_two_sessions, is_speed, verdict_word
 from assay.units import all_of
 
 _LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the measurements is part of the answer
@@ -144,7 +144,7 @@ def _slower(slower: Sequence[Comparison], of: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in slower))
     words = " or ".join(dict.fromkeys(map(verdict_word, slower)))
     where = "the only comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
-    return f"{names} is {words} than {slower[0].a} in {where}"
+    return f"{in_two_sessions(slower).capitalize()}{names} is {words} than {slower[0].a} in {where}"
 
 
 def _fast(comparisons: Sequence[Comparison]) -> str:
@@ -157,7 +157,8 @@ def _fast(comparisons: Sequence[Comparison]) -> str:
         words = f"as {'fast' if speed else 'good'} as"
         within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
     places = all_of(len(comparisons), "comparison")
-    return f"{names} is {words} {comparisons[0].a}{within} in {places}"
+    bound = in_two_sessions(comparisons).capitalize()
+    return f"{bound}{names} is {words} {comparisons[0].a}{within} in {places}"
 
 
 def _remedy(open_ones: Sequence[Comparison]) -> str:

@@ -159,12 +159,19 @@ def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
     verdicts = [_short_word(c) for q in asked if q.sides == sides for c in q.comparisons]
     a, b = sides
     counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
+    bound = in_two_sessions([c for q in asked if q.sides == sides for c in q.comparisons])
     if len(verdicts) == 1:
-        return f"{b} compared with {a}: {counts[0][0]} in the only comparison."
+        return f"{b} compared with {a}: {bound}{counts[0][0]} in the only comparison."
     (first, count), *others = counts
     where = all_of(count, "comparison") if not others else f"{count} of {len(verdicts)} comparisons"
     rest = "".join(f", {word} in {times}" for word, times in others)
-    return f"{b} compared with {a}: {first} in {where}{rest}."
+    return f"{b} compared with {a}: {bound}{first} in {where}{rest}."
+
+
+def in_two_sessions(comparisons: Sequence[Comparison]) -> str:
+    """`in these two sessions, ` before a decided verdict on two sides that have one session each; else ""."""
+    decided = [c for c in comparisons if c.verdict != "undecided"]
+    return "in these two sessions, " if decided and all(c.apart for c in decided) else ""
 
 
 _SHORT_WORDS = ("as fast", "as good", "faster", "better", "slower", "worse", "undecided")
@@ -189,7 +196,8 @@ def answer(question: Question) -> str:
 
 
 def _one(c: Comparison) -> str:
-    claim = f"{_claim(c)}: {figures.compared(c)}"
+    bound = in_two_sessions([c])
+    claim = f"{bound.capitalize()}{_claim(c)}: {figures.compared(c)}"
     margin = f"±{figures.percent(c.margin)}"
     match c.verdict:
         case "equivalent":
@@ -224,7 +232,24 @@ def evidence(question: Question) -> str:
     if shown and not deciding:
         parts.append(f"smallest detectable difference {figures.span(min(shown), max(shown))}")
     parts += filter(None, [*_beside(points), deciding, looked_at([c.ratio for c in points])])
-    return "; ".join(parts)
+    beyond = " ".join(filter(None, (new_session(points), *allowances(points))))
+    return ". ".join(filter(None, ("; ".join(parts), beyond)))
+
+
+def allowances(comparisons: Iterable[Comparison]) -> list[str]:
+    """What makes intervals wider than the spread of the runs does, each sentence once."""
+    return list(dict.fromkeys(sentence for c in comparisons for sentence in c.allows_for))
+
+
+def new_session(comparisons: Sequence[Comparison]) -> str:
+    """Where the ratios of one more session will be; "" if sessions aren't what is replicated."""
+    found = [c.new_session for c in comparisons if c.new_session is not None]
+    lows, highs = [e.low for e in found if e.low is not None], [e.high for e in found if e.high is not None]
+    if not lows or not highs:
+        return ""
+    ends = figures.interval(replace(found[0], low=min(lows), high=max(highs)), " and ")
+    whose = "B/A" if len(found) == 1 else "each B/A"
+    return f"In 95 of 100 cases, one more session of both sides has {whose} between {ends}."
 
 
 def looked_at(estimates: Iterable[Estimate]) -> str:

@@ -32,9 +32,11 @@ from assay.report.sentences.recommendation import advised
 from assay.report.sentences.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
+    allowances,
     by_ranks,
     headline,
     looked_at,
+    new_session,
     questions,
     together,
     verdict_word,
@@ -154,7 +156,16 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(
         filter(
             None,
-            (words, ranks, looked, *undecided_words.lines(comparisons), together(comparisons), of_curves),
+            (
+                words,
+                ranks,
+                looked,
+                new_session(comparisons),
+                *allowances(comparisons),
+                *undecided_words.lines(comparisons),
+                together(comparisons),
+                of_curves,
+            ),
         )
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from assay.analyse.statistics import intervals
+from assay.analyse.statistics import hidden, intervals
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.records import DEFAULT_MARGIN
 from assay.stacks.bisecting import confirmation, posterior
@@ -385,6 +385,7 @@ class Search:
         pairs = self._pairs(Build(a), Build(b))
         if len(pairs) < 2:
             return None
-        found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True))
-        half = found.half or 0.0  # identical values: deterministic
+        steps = hidden.of_values(*([math.exp(log) for log in side] for side in zip(*pairs, strict=True)))
+        found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True), steps)
+        half = steps.shift if found.half is None else found.half  # identical values of either build
         return SpeedEffect(found.centre, found.centre - half, found.centre + half)

@@ -1,4 +1,4 @@
-"""Runs in the order in which they ran, as the tests for drift and dependence see them."""
+"""Runs in the order in which they ran, as the tests for drift and dependence see them; and their drifts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from itertools import accumulate, groupby
 
 from assay.analyse.comparison.groups import Sample
 from assay.analyse.comparison.sessions import Session, session_of
+from assay.analyse.statistics import trouble
 from assay.analyse.statistics.rounding import unrounded
 from assay.records import Run
+
+FALSE_ALARM = 0.05  # of drift, dependence, two modes and an outlier together
+LEVEL = FALSE_ALARM / 4  # for each of the four
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,23 @@ def of_side(name: str, samples: Sequence[Sample]) -> Succession:
         tuple(map(math.log, unrounded([sample.value for sample in runs]))),
         _lengths(runs),
     )
+
+
+def drifts(successions: Sequence[Succession]) -> list[tuple[Succession, float, float, int]]:
+    """Each that drifts: the change from a session's first run to its last, its probability, and the runs.
+
+    The change is that of a line through the logarithms, in the session in which it is the most unlikely.
+    Independent runs drift by chance at rate `LEVEL`, over all successions.
+    """
+    found = []
+    for succession in successions:
+        rows = succession.by_session if succession.ordered else ()
+        seen = [(*drift, len(row)) for row in rows if (drift := trouble.drift(row)) is not None]
+        if seen:
+            change, probability, runs = min(seen, key=lambda at: at[1])
+            if probability * len(seen) <= LEVEL / len(successions):
+                found.append((succession, change, min(1.0, probability * len(seen)), runs))
+    return found
 
 
 def _when(sample: Sample) -> tuple[Session, float, int]:
