@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ from click.testing import CliRunner
 
 from assay.api.browsing import browse, refresh
 from assay.cli import assay
+from assay.durable import locked
+from assay.web.server import STOPPED_S
 from served_site import ASSAY, ServedSite, serving, tokens_file
 
 if TYPE_CHECKING:
@@ -365,6 +367,25 @@ def test_a_server_is_stopped_without_a_word_while_a_page_is_followed(
     assert b"Nothing is running" in stream.read()
     assert "Traceback" not in (said := capfd.readouterr().err), said
     connection.close()
+
+
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_server_whose_handlers_never_answer_is_stopped_in_bounded_time(
+    tmp_path: Path, by: signal.Signals, code: int
+) -> None:
+    runs = tmp_path / "runs"
+    import_table(runs, "keep")
+    (runs / "index.duckdb").unlink()
+    with locked(runs / ".index.lock", "the index"), ExitStack() as waiting:  # every page waits for it
+        site = serving(runs)
+        for _ in range(30):
+            connection = waiting.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=60))
+            connection.sendall(b"GET /runs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert site.ask("/healthz").status == 200
+        begin = time.monotonic()
+        site.stop(by)
+        assert time.monotonic() - begin < STOPPED_S + 10
+        assert site.process.returncode == code
 
 
 def test_a_request_that_is_no_http_is_refused_without_a_traceback(

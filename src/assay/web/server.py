@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -10,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import HostError, InputError
+from assay.errors import EXIT_INTERRUPTED, EXIT_OK, HostError, InputError
 from assay.web.site import Site
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     import uvicorn
 
     from assay.web.access import AccessRules
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 BACKLOG = 128
 MOST_CONNECTIONS = 400  # at once; for more, those that wait for their clients end, or else they get 503
 STOPPING_S = 2  # for open answers, when it is stopped
+STOPPED_S = 8  # after which it ends in any case: Python waits for every thread, and each takes what is queued
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ def serve(
 def streaming_server(config: uvicorn.Config, watchers: Watchers) -> uvicorn.Server:
     """Uvicorn's server, which ends open streams when it is stopped: they would hold it up.
 
+    It ends within STOPPED_S, even if handlers are still at work: killing one leaves nothing half done.
+
     Answers that it then leaves unfinished are counted in one line, not each a traceback.
     """
     import asyncio
@@ -106,7 +113,18 @@ def streaming_server(config: uvicorn.Config, watchers: Watchers) -> uvicorn.Serv
     def tells(record: logging.LogRecord) -> bool:
         return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
+    def end(code: int) -> None:
+        logging.getLogger("assay").warning("stopped while answers were being made")
+        os._exit(code)
+
     class StreamingServer(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            super().handle_exit(sig, frame)
+            code = EXIT_INTERRUPTED if sig == signal.SIGINT else EXIT_OK
+            last = threading.Timer(STOPPED_S, end, [code])
+            last.daemon = True
+            last.start()
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             logging.getLogger("uvicorn.error").addFilter(tells)
             await watchers.end()
