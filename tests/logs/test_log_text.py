@@ -219,3 +219,15 @@ def test_the_time_of_kubectl_is_taken_off_before_a_json_report(tmp_path: Path) -
     path = tmp_path / "report.json"
     path.write_text(TIME + " " + json.dumps(test_nvbandwidth.report()))
     assert read_log("nvbandwidth", path).problems == []
+
+
+def test_a_user_sees_what_was_taken_off_when_importing_and_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.log").write_bytes(gzip.compress(SURE["mpirun"](test_nvbandwidth.V0_8)))
+    for words in (("import", "one.log", "--name", "kept"), ("show", "kept"), ("show", "kept", "--json")):
+        done = CliRunner().invoke(assay, [*words])
+        assert done.exit_code == 0
+        assert "read out of gzip" in done.output
+        assert "read without what precedes its lines, like `[1,0]<stdout>:` (mpirun)" in done.output

@@ -196,3 +196,6 @@ def _sources(result: Result) -> Iterator[str]:
     for m in result.reading.measurements:
         labels = "".join(f" {name}={value}" for name, value in m.labels.items())
         yield f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
+    if result.reading.notes:
+        yield "\nHow its log was read:"
+    yield from (f"  {note}" for note in result.reading.notes)

@@ -33,6 +33,7 @@ def document(found: RunDetails) -> Mapping[str, Any]:
                 "series": [to_plain(s) for s in r.reading.series],
                 "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
                 "facts": dict(r.reading.facts),
+                "notes": list(r.reading.notes),
                 "links": [to_plain(links) for links in r.reading.links],
                 "places": list(r.run.places),
                 "nodes": [to_plain(node) for node in r.run.nodes],

@@ -49,7 +49,7 @@ PREFIXES: Final = (
     _prefix("a timestamp", rb"\[?" + _TIME + rb"\]?(?:[ \t]|$)"),
     _prefix("kubectl --prefix", rb"\[(?P<label>pod/[\w.-]+/[\w.-]+)\](?:[ ]|$)"),
     _prefix("docker compose", rb"(?P<label>[\w.-]*[_-]\d+)[ ]+\|(?:[ ]|$)", is_sure=False),
-    _prefix("Ray", rb"\((?P<label>[\w .:,=-]*\bpid=\d+[^)\n]{0,80})\)(?:[ ]|$)"),
+    _prefix("Ray", rb"\((?P<label>[\w .:,=-]*\bpid=\d+[ -(*-~]{0,80})\)(?:[ ]|$)"),
     _prefix("srun --label or pdsh", rb"(?P<label>[\w.-]*\d):(?:[ ]|$)", is_sure=False),
     _prefix("mpiexec -l", rb"\[(?P<label>\d+)\](?:[ ]|$)", is_sure=False),
 )

@@ -58,7 +58,7 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
             measured.append(_measurement(picked(tool, figures), name))
         except ValueError as error:
             problems.append(f"{name}: {error}")
-    counted = Reading(facts=found.facts, skipped_lines=found.skipped, cut_lines=found.cut)
+    counted = Reading(facts=found.facts, skipped_lines=found.skipped, cut_lines=found.cut, notes=found.notes)
     if problems:
         return replace(counted, problems=tuple(problems))
     series = tuple(one for figures in alike.values() for one in _series(figures))
@@ -84,5 +84,5 @@ TOOL_LOG = Reader(
     params=ToolLogParams,
     metrics=_metrics,
     read=_read,
-    version=8,
+    version=9,
 )

@@ -115,6 +115,7 @@ class Reading:
     links          how its ranks were connected, if the communication library reports it
     gpus           what each GPU of its nodes did, if they were sampled
     disagreements  figures for which the sampler and a Prometheus differ, in words
+    notes          how its logs were read: what others had put around them, what may be missing from them
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -128,6 +129,7 @@ class Reading:
     links: tuple[Links, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
     disagreements: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
