@@ -1,100 +1,20 @@
-"""A history finds steps, says how sure their place and size are, and rarely sees one where there is none."""
+"""`assay history`: sessions in order, their steps and drifts, and what changed there."""
 
 from __future__ import annotations
 
 import json
-import math
-import random
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli
-from assay.analyse.history import FALSE_ALARM, FEWEST_SESSIONS, Split, split
 from conftest import long_but
 
 
 def assay(*words: str | Path) -> Result:
     return CliRunner().invoke(cli.assay, list(map(str, words)))
-
-
-def noisy(levels: list[float], noise: float, seed: int = 1) -> list[float]:
-    luck = random.Random(seed)
-    return [math.log(level) + luck.gauss(0, noise) for level in levels]
-
-
-def simulated(n: int, times: int, jump: float = 0.0, seed: int = 20260301) -> Iterator[tuple[int, Split]]:
-    """Histories of normal values with a spread of 1 % and one step of `jump` spreads; where it is."""
-    random_ = np.random.default_rng(seed)
-    for _ in range(times):
-        place = int(random_.integers(2, n - 1))
-        values = 0.01 * random_.standard_normal(n)
-        values[place:] += 0.01 * jump
-        yield place, split([float(value) for value in values])
-
-
-def test_a_plain_step_is_found_where_it_is_with_its_size() -> None:
-    found = split(noisy([100.0] * 8 + [95.0] * 7, 0.004, seed=2))
-    [step] = found.steps
-    assert (step.after, step.before) == (7, 8)
-    assert step.earliest <= 8 <= step.latest
-    assert step.ratio.low is not None
-    assert step.ratio.high is not None
-    assert step.ratio.low < 0.95 < step.ratio.high < 1
-    assert found.spread == pytest.approx(0.004, rel=0.6)
-    assert found.reason == ""
-
-
-def test_two_steps_there_and_back_are_two() -> None:
-    found = split(noisy([100.0] * 8 + [90.0] * 6 + [100.0] * 8, 0.005, seed=2))
-    assert [step.before for step in found.steps] == [8, 14]
-    assert found.steps[0].ratio.value < 1 < found.steps[1].ratio.value
-
-
-def test_one_session_alone_that_is_off_is_no_step() -> None:
-    values = [*noisy([100.0] * 7, 0.01), math.log(80), *noisy([100.0] * 7, 0.01, seed=2)]
-    assert split(values).steps == ()
-
-
-def test_too_few_sessions_and_values_without_spread_say_so() -> None:
-    short = split([0.0, 0.1, 0.2, 0.3, 0.4][: FEWEST_SESSIONS - 1])
-    assert (short.steps, short.reason) == ((), "5 sessions; steps can be detected from 6 on")
-    assert split([1.0] * 9).reason == "all sessions have the same value"
-
-
-def test_a_step_between_values_without_noise_is_certain() -> None:
-    [step] = split([0.0] * 5 + [0.1] * 5).steps
-    assert (step.earliest, step.before, step.latest) == (5, 5, 5)
-    assert step.ratio.value == pytest.approx(math.exp(0.1))
-
-
-@pytest.mark.parametrize("n", long_but(1, [6, 15, 40]))
-def test_without_a_step_one_is_told_in_about_5_percent(n: int) -> None:
-    times = 1500
-    alarms = sum(bool(found.steps) for _, found in simulated(n, times)) / times
-    error = math.sqrt(FALSE_ALARM * (1 - FALSE_ALARM) / times)
-    assert FALSE_ALARM - 4 * error < alarms < FALSE_ALARM + 3 * error
-
-
-@pytest.mark.parametrize(("n", "jump", "power"), [(12, 3, 0.75), (20, 5, 0.98)])
-def test_place_and_size_of_a_step_are_as_sure_as_they_say(n: int, jump: int, power: float) -> None:
-    seen = place_held = size_held = 0
-    for place, found in simulated(n, 500, jump):
-        if not found.steps:
-            continue
-        step = min(found.steps, key=lambda step: abs(step.before - place))
-        assert step.ratio.low is not None
-        assert step.ratio.high is not None
-        seen += 1
-        place_held += step.earliest <= place <= step.latest
-        size_held += step.ratio.low <= math.exp(0.01 * jump) <= step.ratio.high
-    assert seen / 500 >= power
-    assert place_held / seen >= 0.94
-    assert size_held / seen >= 0.94
 
 
 PROGRAM = """\

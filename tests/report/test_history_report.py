@@ -14,7 +14,8 @@ import made_results
 import nightly_runs
 import swept_runs
 from assay import cli
-from assay.analyse.history import LevelShift, SessionValue, histories
+from assay.analyse.history import SessionValue, histories
+from assay.analyse.level_shifts import LevelShift
 from assay.api.histories import history as node_histories
 from assay.api.reports import report
 from assay.cluster.sweep import NODES
@@ -74,7 +75,9 @@ def test_no_step_and_too_few_sessions_are_told_apart() -> None:
 def test_of_many_histories_those_are_counted_that_show_a_step_falsely() -> None:
     few = made(nightly([1.0] * 8))
     assert history.false_alarms(few) == ""
-    assert history.false_alarms(few * 40).endswith("expect about 2 among these 40")
+    assert history.false_alarms(few * 40).endswith(
+        "expect at most about 2.6 of these 40 histories to show one"
+    )
 
 
 def test_the_chart_holds_every_session_level_and_step_and_says_them_in_words() -> None:
@@ -87,6 +90,17 @@ def test_the_chart_holds_every_session_level_and_step_and_says_them_in_words() -
     assert row["way"] == "worse"
     assert row["low"] < data["levels"][1]["value"] < row["high"]
     assert history.size(one.history.steps[0]) in drawn.words
+
+
+def test_a_drift_is_named_and_drawn_as_a_drift() -> None:
+    [one] = made(nightly([1.0] * 8 + [1 - 0.004 * at for at in range(1, 31)]))
+    assert history.found(one.history) == "38 sessions, 1 drift"
+    assert re.search(
+        r"drifted by −12 % .*worse, from session night-\d\d to session night-3\d", history.lead([one])
+    )
+    flat, slope, _ = chart(one.history).spec["datasets"]["levels"]
+    assert flat["value"] == flat["end"] == slope["value"] > 1.08 * slope["end"]
+    assert "drifted by −" in history_page.html([one], "assay history throughput")
 
 
 def test_without_a_step_the_chart_is_sessions_and_their_level() -> None:

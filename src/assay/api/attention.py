@@ -163,8 +163,8 @@ def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionIt
         step = one.history.steps[-1] if one.history.steps else None
         if step is not None and step.better is False:
             where = f"On {one.history.system}, {words.place(one.history)}"
-            change = f"{words.size(step)}, {words.way(step)}, {words.at(one.history, step)}"
-            yield AttentionItem(name, "regression", f"{where} changed by {change}.")
+            change = f"{words.changed_by(step)}, {words.at(one.history, step)}"
+            yield AttentionItem(name, "regression", f"{where} {change}.")
 
 
 def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:

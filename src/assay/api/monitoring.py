@@ -199,7 +199,7 @@ def _with_baseline(session: Session, runs_dir: Path, systems: Sequence[str]) -> 
 
 
 def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[NewestStep]:
-    """The newest step of each primary metric."""
+    """The newest step or drift of each primary metric."""
     from assay.api.histories import history
     from assay.monitor.exporter import NewestStep
 
@@ -219,6 +219,7 @@ def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[Newes
                     benchmark,
                     shape,
                     metric,
+                    step.kind,
                     way,
                     step.ratio.value,
                     at,

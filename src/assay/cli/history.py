@@ -45,9 +45,10 @@ def command(
 ) -> None:
     """Show METRIC over sessions, where it stepped, and what changed there.
 
-    Each session counts once, with the mean of its runs. Steps are detected from 6 sessions on; 5 % of
-    histories without a step show a false one (more if sessions depend on the previous one, or if there are
-    outliers). A step has at least two sessions on each side: a single session is not a step.
+    Each session counts once, with the mean of its runs. Steps and gradual drifts are detected from 6 sessions
+    on. False ones are 500 sessions or more apart, on average, however often you look, also with outliers and
+    if sessions resemble the one before (correlation up to 0.5). A step has at least two sessions on each
+    side: a single session is not a step.
 
     \b
     Examples:
@@ -113,7 +114,7 @@ def _step(one: AnnotatedHistory, at: int) -> Iterator[str]:
     from assay.report.sentences import history as words
 
     history, step, changes = one.history, one.history.steps[at], one.changes[at]
-    yield f"── step of {words.size(step)}, {words.way(step)}"
+    yield f"── {words.kind(step)} of {words.size(step)}, {words.way(step)}"
     if began := words.began(history, step):
         yield f"   {began}"
     old, new = words.around(history, step)

@@ -60,9 +60,9 @@ def command(
 ) -> None:
     """Print what runs SUITE again and again at the lowest priority, and install nothing.
 
-    For a suite of seconds whose history shows when a system became slower: Assay's metrics have each step,
-    and the alert AssayStepped reports it. Earlier runs and the parameters show how long a trial takes; a
-    suite with a longer one is refused.
+    For a suite of seconds whose history shows when a system became slower: Assay's metrics have each step
+    and drift, and the alert AssayStepped reports it. Earlier runs and the parameters show how long a trial
+    takes; a suite with a longer one is refused.
 
     \b
     Examples:

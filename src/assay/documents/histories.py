@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.history import FALSE_ALARM
+from assay.analyse.level_shifts import BETWEEN_FALSE_CHANGES, false_change_rate
 from assay.records import to_plain
 from assay.report.sentences.history import around
 
 if TYPE_CHECKING:
-    from assay.analyse.history import LevelShift
+    from assay.analyse.level_shifts import LevelShift
     from assay.report.sentences.history import AnnotatedHistory, FactChange
 
 
@@ -25,7 +25,8 @@ def _plain(one: AnnotatedHistory) -> dict[str, Any]:
         "suite": history.suite,
         "system": history.system,
         "point": to_plain(history.point),
-        "false_alarm_rate": FALSE_ALARM,
+        "false_alarm_rate": false_change_rate(len(history.entries)),
+        "sessions_between_false_steps": BETWEEN_FALSE_CHANGES,
         "spread": history.spread,
         "reason": history.reason,
         "dropped": history.dropped,
@@ -50,6 +51,7 @@ def _plain(one: AnnotatedHistory) -> dict[str, Any]:
 def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
     entries = one.history.entries
     return {
+        "kind": step.kind,
         "after": entries[step.after].session,
         "before": entries[step.before].session,
         "earliest": entries[step.earliest].session,

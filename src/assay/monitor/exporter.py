@@ -79,11 +79,12 @@ class NewestVerdict:
 
 @dataclass(frozen=True)
 class NewestStep:
-    """The newest step in the history of a metric of a suite.
+    """The newest change of level in the history of a metric of a suite.
 
+    kind   step, drift, or step-or-drift
     way    worse, better, or neither: a metric without a direction
     ratio  new level relative to the old one
-    at     when the first session of the new level began, seconds since 1970
+    at     when the first session of the new level began, of a drift its last one; seconds since 1970
     """
 
     suite: str
@@ -91,6 +92,7 @@ class NewestStep:
     benchmark: str
     shape: str
     metric: str
+    kind: str
     way: str
     ratio: float
     at: float
@@ -270,11 +272,12 @@ def result_metrics(newest: NewestResults) -> Iterable[Family]:
             "shape": step.shape,
             "point": step.point,
             "metric": step.metric,
+            "kind": step.kind,
             "way": step.way,
         }
-        about = "Newest step of the metric over sessions: new level relative to the old one"
+        about = "Newest step or drift of the metric over sessions: new level relative to the old one"
         found.add("assay_step_ratio", about, labels, step.ratio)
-        about = "When the first session after the metric's newest step began"
+        about = "When the first session after the newest step, or the last one of the newest drift, began"
         found.add("assay_step_timestamp_seconds", about, labels, step.at)
     for (suite, session), count in (newest.doubts or {}).items():
         about = "Doubts about the newest results of a suite"

@@ -119,8 +119,8 @@ RULES: Final = (
         'time() - assay_step_timestamp_seconds{way="worse"} < 7 * 86400',
         "0s",
         "warning",
-        "{{ $labels.benchmark }} of {{ $labels.suite }} on {{ $labels.system }} has become worse: a step in "
-        "{{ $labels.metric }}",
+        "{{ $labels.benchmark }} of {{ $labels.suite }} on {{ $labels.system }} has become worse: a "
+        "{{ $labels.kind }} in {{ $labels.metric }}",
     ),
     AlertRule(
         "AssayUnreadable",

@@ -39,7 +39,7 @@ def history(told: History) -> Chart:
         steps.mark_rect(opacity=0.22).encode(
             x=alt.X("x:Q"), x2="until:Q", y=alt.Y("low:Q"), y2="high:Q", color=colour
         ),
-        levels.mark_rule(strokeWidth=2).encode(x=x, x2="until:Q", y=y, color=colour),
+        levels.mark_rule(strokeWidth=2).encode(x=x, x2="until:Q", y=y, y2="end:Q", color=colour),
         alt.Chart(alt.NamedData("sessions"))
         .mark_point(filled=True, size=46, opacity=1, color="var(--series-1)")
         .encode(x=x, y=y, tooltip=tooltip("session", "when", "value", "runs")),
@@ -69,7 +69,7 @@ def _words(told: History) -> str:
     return listed(
         (
             f"from {texts[0]} to {texts[-1]} {unit} over {len(texts)} sessions",
-            *(f"{words.size(step)}, {words.way(step)}, {words.at(told, step)}" for step in told.steps),
+            *(f"{words.changed_by(step)}, {words.at(told, step)}" for step in told.steps),
             words.spread(told),
         )
     )
@@ -86,12 +86,20 @@ def _session(at: int, entry: SessionValue, per_unit: float) -> dict[str, Any]:
 
 
 def _levels(told: History, per_unit: float) -> list[dict[str, Any]]:
-    """Each stretch between steps as a line, extended by half a session at each end."""
+    """Each stretch between changes as a line, extended by half a session at each end; a drift as a slope."""
     edges = [0, *(step.before for step in told.steps), len(told.entries)]
-    return [
-        {"x": first - 0.5, "until": end - 0.5, "value": mean * per_unit, "way": "level"}
-        for (first, end), (mean, _) in zip(pairwise(edges), told.levels, strict=False)
-    ]
+    rows = []
+    for (first, end), (level, _), step in zip(
+        pairwise(edges), told.levels, (*told.steps, None), strict=False
+    ):
+        drift = step if step is not None and step.kind == "drift" else None
+        until = end - 0.5 if drift is None else drift.after
+        value = level * per_unit
+        rows.append({"x": first - 0.5, "until": until, "value": value, "end": value, "way": "level"})
+        if drift is not None:
+            new = value * drift.ratio.value
+            rows.append({"x": until, "until": drift.before, "value": value, "end": new, "way": "level"})
+    return rows
 
 
 def _steps(told: History, per_unit: float) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.analyse.history import History, LevelShift
+from assay.analyse.history import History
+from assay.analyse.level_shifts import LevelShift
 from assay.report import figures
 from assay.report.charts.history import history as chart
 from assay.report.page.document import document, numbered
@@ -94,7 +95,7 @@ def _step(told: History, step: LevelShift, changes: Sequence[FactChange]) -> dic
         "kind": _KINDS[step.better],
         "symbol": _SYMBOLS[step.better],
         "verdict": history.size_alone(step),
-        "sentence": f"It changed by {history.size(step)}, {history.way(step)}, {history.at(told, step)}.",
+        "sentence": f"It {history.changed_by(step)}, {history.at(told, step)}.",
         "began": _sentence(history.began(told, step)),
         "between": f"{old.session} to {new.session}",
         "changes": changes,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from assay.analyse.history import FALSE_ALARM, History, LevelShift, SessionValue
+from assay.analyse.history import History, SessionValue
+from assay.analyse.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.report import figures
 from assay.units import significant
@@ -80,8 +82,9 @@ def place(history: History) -> str:
 
 
 def found(history: History) -> str:
-    """`8 sessions, 1 step`; if there is no step, the reason."""
-    steps = _counted(len(history.steps), "step") if history.steps else history.reason
+    """`8 sessions, 1 step`, `1 step and 1 drift`; if the level never changed, the reason."""
+    kinds = Counter(map(kind, history.steps))
+    steps = " and ".join(_counted(count, name) for name, count in kinds.items()) or history.reason
     sessions = _counted(len(history.entries), "session")
     told = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
     return f"{told}, in an unknown order" if history.undated else told
@@ -128,29 +131,45 @@ def _change(ratio: float, decimals: int) -> str:
     return f"{100 * (ratio - 1):+.{decimals}f} %".replace("-", "−")
 
 
+def kind(step: LevelShift) -> str:
+    """`step`, `drift`, or `step or drift`."""
+    return step.kind.replace("-", " ")
+
+
+def changed_by(step: LevelShift) -> str:
+    """`changed by −10.8 % (−11.0 to −10.6 %), worse`; a drift `drifted by`."""
+    return f"{'drifted' if step.kind == 'drift' else 'changed'} by {size(step)}, {way(step)}"
+
+
 def way(step: LevelShift) -> str:
     """Whether the step is an improvement."""
     return _WAYS[step.better]
 
 
 def at(history: History, step: LevelShift) -> str:
-    """`at session NAME`, with the time if the name lacks the day: the likeliest first at the new level."""
+    """`at session NAME`, with the time if the name lacks the day: the likeliest first at the new level.
+
+    Of a drift, `from session NAME to session NAME`.
+    """
     entry = history.entries[step.before]
     time = when(entry.at)
     says_day = entry.session.startswith(time.partition(" ")[0])
-    return f"at session {entry.session}" + f" of {time} UTC" * (entry.dated and not says_day)
+    began = f"from session {history.entries[step.earliest].session} to" if step.kind == "drift" else "at"
+    return f"{began} session {entry.session}" + f" of {time} UTC" * (entry.dated and not says_day)
 
 
 def began(history: History, step: LevelShift) -> str:
-    """Which sessions the new level may have begun with; "" if that is certain."""
-    if step.earliest == step.latest:
+    """Which sessions the new level may have begun with; "" if that is certain, or `at` says it."""
+    if step.earliest == step.latest or step.kind == "drift":
         return ""
     first, last = history.entries[step.earliest], history.entries[step.latest]
-    return f"the new level began between sessions {first.session} and {last.session} (95 %)"
+    words = f"the new level began between sessions {first.session} and {last.session} (95 %)"
+    unclear = "; whether the level changed at once or gradually is not clear yet"
+    return words + unclear * (step.kind == "step-or-drift")
 
 
 def spread(history: History) -> str:
-    """How much sessions differ without a step; "" if unknown."""
+    """How much sessions scatter about their level; "" if unknown."""
     if history.spread is None:
         return ""
     return f"{figures.percent(history.spread)} between sessions when there is no step"
@@ -188,7 +207,7 @@ def _steps_lead(histories: Sequence[AnnotatedHistory]) -> str:
     history, step = min(steps, key=lambda found: gravity(found[1]))
     unsure = ", in an unknown order of sessions" if history.undated else ""
     where = f"On {history.system} {place(history)}"
-    worst = f"{where} changed by {size(step)}, {way(step)}, {at(history, step)}{unsure}."
+    worst = f"{where} {changed_by(step)}, {at(history, step)}{unsure}."
     others = len(steps) - 1
     among = f" among {len(histories)} histories" if len(histories) > 1 else ""
     return f"{worst} {_counted(others, 'more step')}{among}." if others else worst
@@ -200,13 +219,14 @@ def gravity(step: LevelShift) -> tuple[int, float]:
 
 
 def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
-    """The expected number of histories with a false step; "" if there are few histories."""
-    looked = sum(map(_looked_at, histories))
-    if looked < _MANY:
+    """The expected number of histories with a false step, at most; "" if there are few histories."""
+    looked = [len(one.history.entries) for one in histories if _looked_at(one)]
+    if len(looked) < _MANY:
         return ""
+    expected = significant(sum(map(false_change_rate, looked)), 2)
     return (
-        f"A history without a step still shows a false one in {100 * FALSE_ALARM:.0f} % of cases: "
-        f"expect about {significant(FALSE_ALARM * looked, 2)} among these {looked}"
+        f"False steps are {BETWEEN_FALSE_CHANGES} sessions or more apart in a history, on average: expect at "
+        f"most about {expected} of these {len(looked)} histories to show one"
     )
 
 

@@ -1,0 +1,337 @@
+"""Where a series changes its level: at once (a step) or gradually (a drift), by how much, how certainly.
+
+The series is read as it grew, value by value. After each, the values since the last change are tested for a
+step at any place and for a line: by how much one improves n·ln(residual sum of squares), for values that may
+each resemble the one before (first-order autoregression, whose correlation is fitted with and without it). A
+change is found when the improvement exceeds one price, and is then never lost by values that follow. So it
+makes no difference whether a series is read once or after each value: the number of values between false
+changes is the same, and is set by the price.
+
+Sources: Hawkins, Qiu and Kang, Journal of Quality Technology 35 (2003) 355-366, for the test after each value
+with nothing known in advance; Hansen, Econometrica 68 (2000) 575-603, for the set of possible places of a
+step; Bai, Review of Economics and Statistics 79 (1997) 551-563, for both under dependence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from assay.analyse.statistics.intervals import ROUNDING, ratio_end, t_quantile
+from assay.records import Estimate
+from assay.units import counted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Kind = Literal["step", "drift", "step-or-drift"]
+FEWEST = 6  # values since the last change, from which on another can be found
+SHORTEST_STRETCH = 2  # values: a single outlier is not a step
+SHORTEST_DRIFT = 12  # values: a shorter one cannot be distinguished from a step
+BETWEEN_FALSE_CHANGES = 500  # values at least, on average; benchmarks/history.py has what sets PRICE
+_ALREADY = 25  # values: the first test, of several places at once, is worth that many later ones
+PRICE = 15.0  # of a change, in units of n·ln(residual sum of squares)
+_CLEAR = 3.0  # in the same unit: how much better a drift or a step must fit to be named as what it is
+_FAR = 4.0  # robust spreads from the median, to which a value that is far off alone is brought back
+_CORRELATIONS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)  # of a value with the one before
+_PLACE = 7.35  # in the unit of the price: 95 % for the place of a step (Hansen 2000, table 1)
+# Nominal confidence of a change's size: stretches chosen for being far apart look quieter than they are.
+_SIZE_CONFIDENCE = 0.975
+
+
+@dataclass(frozen=True)
+class LevelShift:
+    """A change of level.
+
+    after, before    indices of the last entry of the old level and of the first of the new one: most likely;
+                     of a drift, the last one before it and the last one of it
+    earliest, latest bounds of the first entry of the new level (95 %); of a drift, its first and last entries
+    ratio            new level relative to the old one; its interval covers all these places together
+    better           whether the change is an improvement; None if the metric has no direction
+    """
+
+    after: int
+    before: int
+    earliest: int
+    latest: int
+    ratio: Estimate
+    better: bool | None
+    kind: Kind = "step"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Changes in a series of logarithms, oldest first.
+
+    levels  logarithm of each stretch's level, of one that ends in a drift where the drift begins
+    spread  of a value about its level, as a share; None if unknown
+    reason  why there are no changes, or why none could be looked for; "" if there are some
+    """
+
+    steps: tuple[LevelShift, ...]
+    levels: tuple[float, ...]
+    spread: float | None
+    reason: str
+
+
+class _Change(NamedTuple):
+    """Indices: the first entry that it moved, and the first that it no longer moves further than the last."""
+
+    first: int
+    last: int
+
+
+def split(logs: Sequence[float]) -> Split:
+    """Where the level of these values changes, oldest first; `LevelShift.better` is left open.
+
+    At least 500 values lie between false changes on average, however often a series is read on the way: if
+    values are independent, normal or with heavy tails (Student's t with 3 degrees of freedom), or resemble
+    the one before (correlation up to 0.5). docs/explanation/statistics.md has the simulated figures.
+    """
+    import numpy as np
+
+    x = np.asarray(logs, dtype=np.float64)
+    if len(x) < FEWEST:
+        reason = f"{counted(len(x), 'session')}; steps can be detected from {FEWEST} on"
+        return Split((), (float(np.mean(x)),) if len(x) else (), None, reason)
+    if np.ptp(x) < ROUNDING:
+        return Split((), (float(x[0]),), None, "all sessions have the same value")
+    changes = _with_drifts(x, _placed(x, _found(x)))
+    model = _Model(x, changes)
+    steps = tuple(_shift(model, at) for at in range(len(changes)))
+    reason = (
+        ""
+        if steps
+        else f"no step (false ones are {BETWEEN_FALSE_CHANGES} sessions or more apart, on average)"
+    )
+    levels = tuple(map(float, np.cumsum(model.sizes)))
+    return Split(steps, levels, math.expm1(math.sqrt(model.variance)), reason)
+
+
+def false_change_rate(values: int) -> float:
+    """Greatest probability that a series of this many values without a change shows one.
+
+    >>> false_change_rate(5), round(false_change_rate(100), 2)
+    (0.0, 0.22)
+    """
+    return 0.0 if values < FEWEST else -math.expm1(-(values + _ALREADY) / BETWEEN_FALSE_CHANGES)
+
+
+def _found(x: NDArray[np.float64]) -> list[_Change]:
+    """The changes as steps, each found with the values up to then alone."""
+    changes: list[_Change] = []
+    begin = 0
+    for end in range(FEWEST, len(x) + 1):
+        if end - begin < FEWEST:
+            continue
+        better_by = _improvements(_without_outliers(x[begin:end]))
+        if better_by.max() > PRICE:
+            begin += SHORTEST_STRETCH + int(better_by[:-1].argmax())
+            changes.append(_Change(begin, begin))
+    return changes
+
+
+def _without_outliers(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distances from the median; one that no neighbor shares is brought back to `_FAR` robust spreads."""
+    import numpy as np
+
+    distances = x - np.median(x)
+    far = _FAR * 1.4826 * float(np.median(np.abs(distances)))
+    kept = np.zeros_like(distances)
+    for sign in (1, -1):
+        away = np.maximum(sign * distances, 0)
+        neighbors = np.pad(away, 1)
+        kept += sign * np.minimum(away, np.maximum(far, np.maximum(neighbors[:-2], neighbors[2:])))
+    return kept
+
+
+def _improvements(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By how much a change improves n·ln(residual sum of squares).
+
+    One of a step at each place from `SHORTEST_STRETCH` on; the last is of a drift through all values. With
+    and without it, the correlation is the likeliest (of a Gaussian first-order autoregression).
+    """
+    import numpy as np
+
+    n = len(x)
+    rho, constant, squares, across, own = _decorrelated_changes(n)
+    y = _decorrelated(x, rho)
+    level = np.sum(constant * y, axis=1, keepdims=True) / squares
+    rest = np.sum(y**2, axis=1, keepdims=True) - level**2 * squares
+    gains = (_along_changes(y, rho) - level * across) ** 2 / own
+
+    def misfit(rests: NDArray[np.float64]) -> NDArray[np.float64]:
+        logs = n * np.log(np.maximum(rests, n * ROUNDING**2)) - np.log1p(-(rho**2))
+        best: NDArray[np.float64] = np.min(logs, axis=0)
+        return best
+
+    return misfit(rest) - misfit(rest - gains)
+
+
+@lru_cache(maxsize=1024)
+def _decorrelated_changes(n: int) -> tuple[NDArray[np.float64], ...]:
+    """For n values: the correlations, and what least squares need of a constant and of the changes.
+
+    That is the decorrelated constant and its sum of squares; of each change, its product with the constant,
+    and its sum of squares without the part along the constant. Each has a row per correlation.
+    """
+    import numpy as np
+
+    rho = np.array(_CORRELATIONS)[:, None]
+    constant, drift = (_decorrelated(values, rho) for values in (np.ones(n), np.arange(float(n))))
+    squares = np.sum(constant**2, axis=1, keepdims=True)
+    across = _along_changes(constant, rho)
+    later = np.arange(n - 1, -1, -1)[_places_in(n)]  # values after a step's first one
+    own = np.hstack([1 + (1 - rho) ** 2 * later, np.sum(drift**2, axis=1, keepdims=True)])
+    return rho, constant, squares, across, own - across**2 / squares
+
+
+def _decorrelated(x: NDArray[np.float64], rho: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.hstack([np.sqrt(1 - rho**2) * x[0], x[1:] - rho * x[:-1]])
+
+
+def _along_changes(y: NDArray[np.float64], rho: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Products of a decorrelated series with each decorrelated change: a step is 1 at first, then 1 − ρ."""
+    import numpy as np
+
+    n = y.shape[1]
+    to_the_end = np.cumsum(y[:, ::-1], axis=1)[:, ::-1]
+    steps = (rho * y + (1 - rho) * to_the_end)[:, _places_in(n)]
+    drift = np.sum(_decorrelated(np.arange(float(n)), rho) * y, axis=1, keepdims=True)
+    return np.hstack([steps, drift])
+
+
+def _places_in(n: int) -> slice:
+    return slice(SHORTEST_STRETCH, n - SHORTEST_STRETCH + 1)
+
+
+def _with_drifts(x: NDArray[np.float64], changes: list[_Change]) -> list[_Change]:
+    """The same changes, runs of steps in one direction replaced by a drift where it explains them better."""
+    at = 0
+    while at < len(changes):
+        model = _Model(x, changes)
+        for until in range(len(changes), at, -1):
+            if len({size > 0 for size in model.sizes[at + 1 : until + 1]}) == 1:
+                drift = _drift(x, changes, at, until)
+                if drift is not None and drift.price + _CLEAR < model.price:
+                    changes = list(drift.changes)
+                    break
+        at += 1
+    return changes
+
+
+def _drift(x: NDArray[np.float64], changes: Sequence[_Change], at: int, until: int) -> _Model | None:
+    """The model with one drift in place of these changes; None if there is no room for one."""
+    left = changes[at - 1].last if at else 0
+    right = changes[until].first if until < len(changes) else len(x)
+    first, last = left + 1, right - 1
+    if last - first + 1 < SHORTEST_DRIFT:
+        return None
+
+    def best(drifts: Iterable[_Change]) -> _Model:
+        models = (_Model(x, [*changes[:at], drift, *changes[until:]]) for drift in drifts)
+        return min(models, key=lambda model: model.squares)
+
+    for _ in range(2):
+        begun = best(_Change(begin, last) for begin in range(left + 1, last - SHORTEST_DRIFT + 2))
+        first = begun.changes[at].first
+        model = best(_Change(first, end) for end in range(first + SHORTEST_DRIFT - 1, right))
+        last = model.changes[at].last
+    return model
+
+
+def _placed(x: NDArray[np.float64], changes: Sequence[_Change]) -> list[_Change]:
+    """The same changes, each step where all values together place it."""
+    placed = list(changes)
+    for at in range(len(placed)):  # all are steps still
+        places = _places(len(x), placed, at)
+        squares = [_Model(x, [*placed[:at], place, *placed[at + 1 :]]).squares for place in places]
+        placed[at] = places[squares.index(min(squares))]
+    return placed
+
+
+def _places(n: int, changes: Sequence[_Change], at: int) -> list[_Change]:
+    """Where a step may be between its neighbors; of a drift, where one of its ends may be."""
+    first, last = changes[at]
+    left = changes[at - 1].last if at else 0
+    right = changes[at + 1].first if at + 1 < len(changes) else n
+    if first == last:
+        steps = range(left + SHORTEST_STRETCH, right - SHORTEST_STRETCH + 1)
+        return [_Change(place, place) for place in steps] or [changes[at]]
+    begun = [_Change(begin, last) for begin in range(left + 1, last - SHORTEST_DRIFT + 2)]
+    return begun + [_Change(first, end) for end in range(first + SHORTEST_DRIFT - 1, right)]
+
+
+class _Model:
+    """Least squares of the first level and of these changes together.
+
+    sizes        of the first level and of each change
+    squares      sum of the residuals'
+    price        n·ln(squares) and that of the changes
+    variance     of a value about its level
+    dependence   by how much the variance of a mean of many values exceeds that of independent ones
+    """
+
+    def __init__(self, x: NDArray[np.float64], changes: Sequence[_Change]) -> None:
+        import numpy as np
+
+        self.x, self.changes = x, changes
+        first, last = (np.array([change[end] for change in changes], dtype=float) for end in (0, 1))
+        t = np.arange(len(x))[:, None]
+        moved = np.clip((t - first + 1) / (last - first + 1), 0, 1)
+        self._design = np.hstack([np.ones_like(t), moved])
+        self.sizes: Any = np.linalg.lstsq(self._design, x, rcond=None)[0]
+        residuals = x - self._design @ self.sizes
+        self.squares = max(float(np.sum(residuals**2)), len(x) * ROUNDING**2)
+        self.price = len(x) * math.log(self.squares) + PRICE * len(changes)
+        self.degrees = len(x) - len(changes) - 1
+        self.variance = self.squares / self.degrees
+        rho = max(0.0, float(np.sum(residuals[1:] * residuals[:-1])) / self.squares)
+        self.dependence = (1 + rho) / (1 - rho)
+
+    def span(self, at: int, reach: float) -> tuple[float, float]:
+        """The interval of a change's size; reach: its half-width in standard deviations of the size."""
+        import numpy as np
+
+        inverse = np.linalg.pinv(self._design.T @ self._design)
+        half = reach * math.sqrt(float(inverse[at + 1, at + 1]))
+        return self.sizes[at + 1] - half, self.sizes[at + 1] + half
+
+
+def _shift(model: _Model, at: int) -> LevelShift:
+    """One of the changes, with the others fixed."""
+    changes, n = model.changes, len(model.x)
+    moved = [_Model(model.x, [*changes[:at], place, *changes[at + 1 :]]) for place in _places(n, changes, at)]
+    first, last = changes[at]
+    limit = _PLACE * model.dependence
+    possible = [one for one in moved if n * math.log(one.squares / model.squares) <= limit]
+    reach = t_quantile((1 + _SIZE_CONFIDENCE) / 2, model.degrees)
+    reach *= math.sqrt(model.variance * model.dependence)
+    lows, highs = zip(*(one.span(at, reach) for one in possible), strict=True)
+    left = changes[at - 1].last if at else 0
+    right = changes[at + 1].first if at + 1 < len(changes) else n
+    size = math.exp(model.sizes[at + 1])
+    steps = [one.changes[at].first for one in possible if first == last]
+    return LevelShift(
+        after=first - 1,
+        before=last,
+        earliest=min(steps, default=first),
+        latest=max(steps, default=last),
+        ratio=Estimate(size, ratio_end(min(lows)), ratio_end(max(highs)), right - left, ""),
+        better=None,
+        kind=_kind(model, at),
+    )
+
+
+def _kind(model: _Model, at: int) -> Kind:
+    change = model.changes[at]
+    if change.last > change.first:
+        return "drift"
+    drift = _drift(model.x, model.changes, at, at + 1)
+    return "step" if drift is None or drift.price > model.price + _CLEAR else "step-or-drift"

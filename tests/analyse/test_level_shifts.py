@@ -1,0 +1,146 @@
+"""Steps and drifts are found soon, named as what they are, and rarely where there is none."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assay.analyse.level_shifts import FEWEST, Split, false_change_rate, split
+from conftest import tries
+
+Series = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Series]
+
+
+def noisy(levels: list[float], noise: float, seed: int = 1) -> list[float]:
+    luck = random.Random(seed)
+    return [math.log(level) + luck.gauss(0, noise) for level in levels]
+
+
+def test_a_plain_step_is_found_where_it_is_with_its_size() -> None:
+    found = split(noisy([100.0] * 8 + [95.0] * 7, 0.004, seed=2))
+    [step] = found.steps
+    assert (step.kind, step.after, step.before) == ("step", 7, 8)
+    assert step.earliest <= 8 <= step.latest
+    assert step.ratio.low is not None
+    assert step.ratio.high is not None
+    assert step.ratio.low < 0.95 < step.ratio.high < 1
+    assert found.spread == pytest.approx(0.004, rel=0.6)
+    assert found.reason == ""
+
+
+def test_two_steps_there_and_back_are_two() -> None:
+    found = split(noisy([100.0] * 8 + [90.0] * 6 + [100.0] * 8, 0.005, seed=2))
+    assert [(step.kind, step.before) for step in found.steps] == [("step", 8), ("step", 14)]
+    assert found.steps[0].ratio.value < 1 < found.steps[1].ratio.value
+    assert [math.exp(level) for level in found.levels] == pytest.approx([100, 90, 100], rel=0.01)
+
+
+def test_one_session_alone_that_is_off_is_no_step() -> None:
+    values = [*noisy([100.0] * 7, 0.01), math.log(80), *noisy([100.0] * 7, 0.01, seed=2)]
+    assert split(values).steps == ()
+
+
+def test_too_few_sessions_and_values_without_spread_say_so() -> None:
+    short = split([0.0, 0.1, 0.2, 0.3, 0.4][: FEWEST - 1])
+    assert (short.steps, short.reason) == ((), "5 sessions; steps can be detected from 6 on")
+    assert split([1.0] * 9).reason == "all sessions have the same value"
+
+
+def test_a_step_between_values_without_noise_is_certain() -> None:
+    [step] = split([0.0] * 5 + [0.1] * 5).steps
+    assert (step.earliest, step.before, step.latest) == (5, 5, 5)
+    assert step.ratio.value == pytest.approx(math.exp(0.1))
+
+
+def test_a_slow_drift_is_one_drift_and_no_steps() -> None:
+    luck = random.Random(3)
+    found = split([luck.gauss(0, 0.01) - 0.001 * max(0, at - 30) for at in range(90)])
+    [drift] = found.steps
+    assert drift.kind == "drift"
+    assert drift.earliest == pytest.approx(30, abs=10)
+    assert drift.latest == drift.before == pytest.approx(89, abs=10)
+    assert drift.ratio.low is not None
+    assert drift.ratio.high is not None
+    assert drift.ratio.low < math.exp(-0.059) < drift.ratio.high
+
+
+def test_what_was_found_stays_found_with_every_further_session() -> None:
+    luck = np.random.default_rng(4)
+    values = [*luck.normal(0, 0.01, 20), *luck.normal(-0.04, 0.01, 15)]
+    seen = [bool(split(values[:end]).steps) for end in range(FEWEST, len(values) + 1)]
+    assert seen == sorted(seen)
+    assert seen[-1]
+
+
+def independent(luck: np.random.Generator, n: int) -> Series:
+    return luck.standard_normal(n)
+
+
+def heavy(luck: np.random.Generator, n: int) -> Series:
+    return luck.standard_t(3, n) / math.sqrt(3)
+
+
+def dependent(luck: np.random.Generator, n: int) -> Series:
+    """Each session resembles the one before: correlation 0.5."""
+    x = luck.standard_normal(n)
+    for at in range(1, n):
+        x[at] = 0.5 * x[at - 1] + math.sqrt(0.75) * x[at]
+    return x
+
+
+@pytest.mark.parametrize("noise", [independent, heavy, dependent])
+def test_healthy_sessions_read_every_night_show_a_false_step_as_seldom_as_promised(noise: Draw) -> None:
+    """A change that any night showed is shown by the last one, so that one look stands for all of them."""
+    nights, histories = 60, tries(80)
+    luck = np.random.default_rng(20260301)
+    shown = sum(bool(split(list(0.01 * noise(luck, nights))).steps) for _ in range(histories))
+    most = false_change_rate(nights)
+    assert most < 0.16
+    assert shown / histories <= most + 2.5 * math.sqrt(most * (1 - most) / histories)
+
+
+def test_a_step_of_3_spreads_is_found_within_three_sessions() -> None:
+    luck = np.random.default_rng(5)
+    histories = 60
+    found = 0
+    for _ in range(histories):
+        values = 0.01 * luck.standard_normal(53)
+        values[50:] -= 0.03
+        found += any(step.better is None and step.earliest <= 50 for step in split(list(values)).steps)
+    assert found / histories > 0.6  # 78 % of 1,500
+
+
+def simulated(n: int, times: int, jump: float, seed: int = 20260301) -> Iterator[tuple[int, Split]]:
+    """Histories of normal values with a spread of 1 % and one step of `jump` spreads; where it is."""
+    random_ = np.random.default_rng(seed)
+    for _ in range(times):
+        place = int(random_.integers(6, n - 5))
+        values = 0.01 * random_.standard_normal(n)
+        values[place:] += 0.01 * jump
+        yield place, split([float(value) for value in values])
+
+
+@pytest.mark.parametrize(("n", "jump", "power"), [(20, 5, 0.9), (40, 3, 0.75)])
+def test_place_and_size_of_a_step_are_as_sure_as_they_say(n: int, jump: int, power: float) -> None:
+    seen = place_held = size_held = named = 0
+    for place, found in simulated(n, 100, jump):
+        if not found.steps:
+            continue
+        step = min(found.steps, key=lambda step: abs(step.before - place))
+        assert step.ratio.low is not None
+        assert step.ratio.high is not None
+        seen += 1
+        named += step.kind != "drift"
+        place_held += step.earliest <= place <= step.latest
+        size_held += step.ratio.low <= math.exp(0.01 * jump) <= step.ratio.high
+    slack = 3 * math.sqrt(0.06 * 0.94 / seen)
+    assert seen / 100 >= power
+    assert place_held / seen >= 0.94 - slack
+    assert size_held / seen >= 0.94 - slack
+    assert named / seen >= 0.9
