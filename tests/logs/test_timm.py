@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from reader_contract import Read, ReaderContract, values
 
 OLD = (
@@ -52,6 +54,20 @@ class TestTimm(ReaderContract):
             "epoch": 9,
         }
         assert (found.problems, found.skipped) == ([], 0)
+
+    def test_an_epoch_that_has_just_begun_is_not_the_trainings_rate(self, read: Read) -> None:
+        next_epoch = NEW.replace("Train: 0 [   0/312 (  0%)]", "Train: 10 [   0/1299 (  0%)]")
+        found = read(OLD + next_epoch)
+        assert values(found, "throughput") == [4182.58]
+        assert values(found, "interval_throughput") == [6350.47, 80.99]
+        assert found.notes[0].startswith("line 2: epoch 10 did not get as far")
+        assert found.problems == []
+
+    def test_a_training_that_starts_again_in_one_log_is_several_runs(self, foreign_logs: Path) -> None:
+        found = self.found_in(foreign_logs / "failing" / "timm-restarted-in-one-log.txt")
+        assert found.problems == [
+            "line 5: step 0 after step 100: the file holds several runs; put each run in its own file"
+        ]
 
     def test_the_benchmarks_last_line_has_rate_and_step_time(self, read: Read) -> None:
         found = read(BENCHMARK)

@@ -161,6 +161,12 @@ def test_a_log_that_is_no_result_is_kept_without_figures_and_says_why(text: str,
     assert rows("kept") == []
 
 
+@pytest.mark.parametrize("name", ["deeplearningexamples-two-runs.txt", "iperf3-json-stream-two-runs.jsonl"])
+def test_two_runs_of_other_people_in_one_file_are_no_result(foreign_logs: Path, name: str) -> None:
+    [failure] = take(str(foreign_logs / "failing" / name), "--name", "kept")["failed"]
+    assert "the file holds several runs; put each run in its own file" in failure["cause"]
+
+
 def test_a_torn_row_is_told() -> None:
     Path("one.log").write_text(
         test_perftest.HEAD + test_perftest.ROW.replace("11030.45", "1.4") + test_perftest.ROW

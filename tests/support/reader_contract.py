@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from assay.cli import assay
 from assay.logs.figures import LogFigures
 from assay.logs.tools import TOOLS, read_log, tools_of
+from assay.readers.tool_log import TOOL_LOG, ToolLogParams
+from assay.records import Reading
 from assay.units import factor
 from conftest import long_but
 from dressed_logs import OF_SEVERAL_LINES, SURE
@@ -42,6 +44,11 @@ def figures(found: LogFigures) -> Counter[tuple[object, ...]]:
         (f.metric, f.value, f.unit, repr(sorted(f.labels.items())), repr(sorted(f.at.items())))
         for f in found.figures
     )
+
+
+def _with_other_figures(log: str) -> str:
+    """The log with the last digit of each decimal number changed."""
+    return re.sub(r"(\d\.\d*)(\d)(?!\d)", lambda number: f"{number[1]}{(int(number[2]) + 1) % 10}", log)
 
 
 class ReaderContract:
@@ -137,6 +144,24 @@ class ReaderContract:
         torn, without = map(read, torn_log)
         assert figures(torn) == figures(without)
         assert torn.skipped == without.skipped + 1
+
+    @pytest.mark.parametrize("is_changed", [False, True], ids=["itself", "another run"])
+    def test_a_file_of_two_runs_is_an_error_or_has_the_figures_of_both(
+        self, tmp_path: Path, log: str, is_changed: bool
+    ) -> None:
+        end = "" if log.endswith("\n") else "\n"
+        once, twice = (
+            self.imported(tmp_path, text)
+            for text in (log, f"{log}{end}{_with_other_figures(log) if is_changed else log}")
+        )
+        assert twice.problems or len(twice.measurements) == 2 * len(once.measurements)
+
+    def imported(self, tmp_path: Path, text: str) -> Reading:
+        """What an import makes of a text."""
+        file = tmp_path / "log"
+        file.write_text(text, newline="")
+        named = () if TOOLS[self.tool].metrics else tuple({one.metric for one in self.found_in(file).figures})
+        return TOOL_LOG.read({file.name: file}, ToolLogParams(tool=self.tool, named=named))
 
     def test_what_failed_or_measured_nothing_is_a_problem_that_says_why(
         self, read: Read, failed_log: tuple[str, str]

@@ -45,8 +45,16 @@ def deeplearningexamples(path: Path) -> LogFigures:
             found.skipped += 1
         elif why := crash(text):
             found.problems.append(f"line {line}: {why}")
-    if not any(not figure.at for figure in found.figures):
+    summary = [figure for figure in found.figures if not figure.at]
+    if not summary:
         found.problems.append("no summary line: the run did not finish")
+    first = dict[str, int]()
+    for figure in summary:
+        if first.setdefault(figure.metric, figure.line) != figure.line:
+            found.again(
+                figure.line, f"a second summary of {figure.metric}, after line {first[figure.metric]}"
+            )
+            break
     return found
 
 

@@ -17,12 +17,13 @@ from assay.errors import InputError, Problem
 from assay.inputs import LONGEST_LINE, Log
 from assay.logs.log_text import LogText
 from assay.records import Scalar
-from assay.units import human
+from assay.units import counted, human
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
 MOST_FIGURES: Final = 500_000  # per log; all are kept in memory
 LARGEST_FIGURE: Final = 1e100  # larger than any quantity, and finite in any unit
 DIGITS: Final = r"(?<!\d)\d{1,18}(?!\d)"  # in a pattern: an integer that fits in 64 bits
+SEVERAL_RUNS: Final = "the file holds several runs; put each run in its own file"
 Axis = Literal["step", "epoch"]
 _CRASH: Final = re.compile(r"Traceback \(most recent call last\)")
 
@@ -69,11 +70,19 @@ class LogFigures:
             what = f"more than {MOST_FIGURES:,} figures, the limit for a log; print or match fewer"
             raise InputError([Problem(where, what)])
 
-    def missing(self, what: str) -> LogFigures:
-        """Return itself; if there is neither a figure nor a reason for that, `what` becomes the reason."""
+    def missing(self, what: str, why: str = "") -> LogFigures:
+        """Return itself; if there is neither a figure nor a reason for that, `what` becomes the reason.
+
+        why  what follows from it, unless there are lines that can't be read, which may have had figures
+        """
         if not self.figures and not self.problems:
-            self.problems.append(what)
+            why = f"{counted(self.skipped, 'line')} can't be read" if self.skipped else why
+            self.problems.append(f"{what}: {why}" if why else what)
         return self
+
+    def again(self, line: int, what: str) -> None:
+        """Report that a line belongs to another run: a result is one run."""
+        self.problems.append(f"line {line}: {what}: {SEVERAL_RUNS}")
 
 
 def lines(

@@ -67,6 +67,8 @@ def report(log: str) -> LogFigures:
             found.skipped += figures is None
             found.figures += figures or []
         elif said := _TESTED.search(text):
+            if tested is not None:
+                found.again(line, "a second verdict on all GPUs")
             tested = int(said[1])
         elif said := _VERDICT.match(text):
             verdicts[int(said[1])] = said[2]

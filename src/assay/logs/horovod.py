@@ -60,6 +60,8 @@ def horovod(path: Path) -> LogFigures:
     for line, text in lines(path, found):
         if (said := _TOTAL.search(text)) and _is_total(worker, said):
             totals += 1
+            if totals > 1:
+                found.again(line, "a second total")
             found.figures.append(_figure("throughput", said[2], line))
         elif (said := _WORKER.search(text)) and _positive(said[1]) and number(said[2]) is not None:
             worker = said[1]

@@ -27,6 +27,7 @@ METRICS: Final = (
     Metric("lost", "", "lower", "share of UDP datagrams that did not arrive", scales=False),
 )
 
+_ONCE: Final = ("start", "end")  # events of a stream that a test has once
 _STREAMED: Final = re.compile(r'^\s*\{\s*"event"')
 # Where a sum is, and its label for the direction of the test.
 _SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
@@ -66,18 +67,22 @@ def report(text: str) -> LogFigures:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
         found.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
-    return found.missing("no sum of received data: the test did not finish")
+    return found.missing("no sum of received data", "the test did not finish")
 
 
 def _events(text: str, found: LogFigures) -> dict[str, Any]:
     """The document assembled from a stream of events; a torn line is counted."""
     told: dict[str, Any] = {}
-    for line in text.splitlines():
+    for at, line in enumerate(text.splitlines(), 1):
         try:
             event = document(line)
-            told[event["event"]] = event["data"]
+            name, data = event["event"], event["data"]
         except (ValueError, KeyError):
             found.skipped += bool(line.strip())
+            continue
+        if name in told and name in _ONCE:
+            found.again(at, f"a second event {name!r}")
+        told[name] = data
     return told
 
 

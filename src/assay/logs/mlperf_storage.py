@@ -85,7 +85,7 @@ def mlperf_storage(path: Path) -> LogFigures:
     found.facts = {**places, **found.facts}
     if found.problems:
         found.figures.clear()
-    return found.missing("no figure: DLIO measured neither a training nor a checkpoint")
+    return found.missing("no figure", "DLIO measured neither a training nor a checkpoint")
 
 
 def _of_summary(text: str, model: str, found: LogFigures) -> None:

@@ -39,7 +39,7 @@ def of_json(path: Path) -> NcclTest:
         operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
         facts: dict[str, Scalar] = {"nccl_version": version(told["nccl_version"])}
         out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
-        failures = [str(error) for error in told.get("errors") or ()]
+        failures = [f"the test failed: {error}" for error in told.get("errors") or ()]
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(
             [Problem(str(path), f"is not a complete report of nccl-tests -J: {error}; was the test cut off?")]

@@ -150,7 +150,7 @@ def problem(
     failures  what it reports went wrong
     """
     if failures:
-        return f"the test failed: {failures[0]}"
+        return failures[0]
     for row in rows:
         for way in (row.out_of_place, row.in_place):
             if way is not None and way.wrong:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
-from assay.logs.figures import DIGITS, LogFigure, LogFigures
+from assay.logs.figures import DIGITS, SEVERAL_RUNS, LogFigure, LogFigures
 from assay.logs.log_text import LogText
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_json import of_json
@@ -136,6 +136,8 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     for number, line in lines:
         amd = amd or _AMD.search(line) is not None
         if found := _HEADER.search(line):
+            if rows or skipped:
+                failures.append(f"line {number}: a second table: {SEVERAL_RUNS}")
             table = _Table(_columns(line[found.start() :].lstrip("#").split()))
         elif _UNITS.search(line):
             table.scale = 1e-6 if "(us)" in line else table.scale
@@ -150,7 +152,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
         elif found := _VERSION.search(line):
             facts = {"nccl_tests_version": found[1], "nccl_version": version(int(found[3]))}
         elif found := _FAILED.search(line):
-            failures.append(found[0].strip(" :"))
+            failures.append(f"the test failed: {found[0].strip(' :')}")
         elif table.columns and (found := _ROW.search(line)) and "#" not in line:
             row = _row(found, table, number)
             skipped += row is None

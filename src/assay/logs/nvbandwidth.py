@@ -69,7 +69,7 @@ def report(text: str) -> LogFigures:
         _of_json(text, found)
     else:
         _of_text(text, found)
-    return found.missing("no matrix: no test measured anything")
+    return found.missing("no matrix", "no test measured anything")
 
 
 def _of_text(log: str, found: LogFigures) -> None:

@@ -82,7 +82,7 @@ def param_comms(path: Path) -> LogFigures:
     if found.figures:
         size = found.figures[-1].labels["payload_bytes"]
         found.notes += (f"PARAM prints nothing at its end: rows after {size} bytes may be missing",)
-    return found.missing("no table row: nothing was measured")
+    return found.missing("no table row", "nothing was measured")
 
 
 def _columns(header: str) -> list[str]:

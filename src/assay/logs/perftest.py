@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures, alike, number, numbered, rounding, whole
+from assay.logs.figures import SEVERAL_RUNS, LogFigure, LogFigures, alike, number, numbered, rounding, whole
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
-from assay.units import factor
+from assay.units import counted, factor
 
 CLOCK_WARNING: Final = "cpu_clock_warning"  # fact: it reported that its CPU is not at its highest clock
 METRICS: Final = (
@@ -38,6 +38,7 @@ METRICS: Final = (
     Metric("latency_p99_9", "s", "lower", "99.9th percentile", scales=False),
 )
 
+_RESULTS: Final = re.compile(r'"?\bresults"?\s*:\s*\{')
 _COLUMN: Final = re.compile(r"#(\w+)|(tps average)|(?!\s)([\w.% ]*[\w.%])\[([^\]]*)\]")
 _PORT: Final = re.compile(r"(.+) Port(\d)$")
 _SIDE: Final = re.compile(r"^\s*(Local|Remote) results:")
@@ -69,6 +70,7 @@ _UNITS: Final = {
     "": ("MiB/s", "Gb/s"),
 }
 _SLACK: Final = 1e-6  # of floating point
+_SERVER: Final = "Waiting for client to connect"  # a log that has both ends of a test has two tables
 _RATE_HALF: Final = 5e-7  # half of its last digit: every version prints six
 
 
@@ -108,15 +110,19 @@ def report(text: str) -> LogFigures:
         figures = list(_figures(row))
         found.figures += figures
         found.skipped += not figures
-    return found.missing("no table row: the test did not measure anything")
+    return found.missing("no table row", "the test did not measure anything")
 
 
 def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side, is_open = "", False
+    tables, most = 0, 1 + (_SERVER in log)
     for line, text in numbered(log, found):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
+            tables += 1
+            if tables > most:
+                found.again(line, f"a table after {counted(tables - 1, 'other')}")
         elif said := _SIDE.match(text):
             side = said[1].lower()
         elif said := _FAILED.match(text):
@@ -164,6 +170,9 @@ def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
     """Rows begin with `MsgSize`; a report whose braces are not all closed was cut off."""
     cells: dict[_Column, str] = {}
     begin = 0
+    if len(_RESULTS.findall(text)) > 1:
+        found.problems.append(f"it has several results: {SEVERAL_RUNS}")
+        return
     if text.count("{") != text.count("}"):
         found.problems.append("incomplete JSON report: a brace is not closed; was it cut off?")
         return

@@ -13,7 +13,7 @@ Source: huggingface/pytorch-image-models, train.py (train_one_epoch, validate), 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -62,7 +62,8 @@ _PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
 def timm(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
     found = LogFigures()
-    begun, benchmarks, ended = False, 0, False
+    begun, benchmarks, ended, step = False, 0, False, -1.0
+    reached: dict[float, int] = {}  # epoch → its last step, counted from the epoch's first
     for line, text in lines(path, found):
         if said := _FAILED.match(text):
             found.problems.append(f"line {line}: {said[1]}")
@@ -72,6 +73,11 @@ def timm(path: Path) -> LogFigures:
             figures = list(_figures(text, line, found))
             found.figures += figures
             found.skipped += not figures
+            if (said := _TRAIN.search(text)) and figures:
+                before, step = step, figures[0].at["step"]
+                reached[figures[0].at["epoch"]] = int(said[2])
+                if step <= before:
+                    found.again(line, f"step {step:.0f} after step {before:.0f}")
         elif _PROGRESS.search(text):
             begun = True  # a benchmark; its last line has the figures
         ended = ended or _BEST in text
@@ -80,8 +86,28 @@ def timm(path: Path) -> LogFigures:
         found.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
     elif not ended and any(figure.at for figure in found.figures):
         found.notes += (f"no line `{_BEST}`: the training was stopped, or the log was cut",)
-    return found.missing(
-        "no line `benchmark of … done`: it did not finish" if begun else "no line has a figure"
+    _leave_out_begun_epoch(found, reached)
+    if begun:
+        return found.missing("no line `benchmark of … done`", "it did not finish")
+    return found.missing("no line has a figure")
+
+
+def _leave_out_begun_epoch(found: LogFigures, reached: Mapping[float, int]) -> None:
+    """Leave out the last epoch's rates if an earlier one got further: an epoch's first steps are slow."""
+    if not reached:
+        return
+    *earlier, last_epoch = reached
+    if all(reached[epoch] <= reached[last_epoch] for epoch in earlier):
+        return
+    so_far = [
+        figure
+        for figure in found.figures
+        if figure.metric in ("throughput", "step_time") and figure.at.get("epoch") == last_epoch
+    ]
+    found.figures = [figure for figure in found.figures if figure not in so_far]
+    found.notes += (
+        f"line {so_far[-1].line}: epoch {last_epoch:.0f} did not get as far as an earlier one; its "
+        "throughput so far was not used",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import LogFigure, LogFigures
+from assay.logs.figures import SEVERAL_RUNS, LogFigure, LogFigures
 from assay.records import Metric
 
 Pick = Callable[[Sequence[float]], float]
@@ -55,11 +55,10 @@ def picked(tool: Tool, figures: Sequence[LogFigure]) -> LogFigure:
     metric, newest = figures[0].metric, stood[-1]
     values = [figure.value for figure in stood]
     value = tool.picks.get(metric, last)(values)
-    once = tool.metrics and metric not in tool.picks and not newest.at
-    if once and max(values) - min(values) > _SAME * abs(value):
+    once = len(values) > 1 and tool.metrics and metric not in tool.picks and not newest.at
+    if once and (len(values) > tool.ends or max(values) - min(values) > _SAME * abs(value)):
         raise ValueError(
-            f"lines {stood[0].line} and {newest.line} have two figures of the same {metric}: they are from "
-            "several runs; put each run in its own file"
+            f"lines {stood[0].line} and {newest.line} have two figures of the same {metric}: {SEVERAL_RUNS}"
         )
     line = next((figure.line for figure in reversed(stood) if figure.value == value), newest.line)
     return LogFigure(metric, value, newest.labels, {}, line, newest.unit)
