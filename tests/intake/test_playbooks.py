@@ -172,6 +172,15 @@ def test_lines_are_found_behind_what_launchers_put_before_them(tmp_path: Path) -
     assert (run.problem, run.skipped) == ("", 0)
 
 
+@pytest.mark.parametrize("rate", ["215.8", "115.8"])
+def test_two_runs_in_one_log_are_no_result(tmp_path: Path, rate: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(RECORDED + RECORDED.replace("215.8", rate))
+    assert cnn_run(log).problem == (
+        "line 11: step 1 after the total in line 6: the file holds several runs; put each run in its own file"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -154,6 +154,14 @@ def test_a_log_that_is_cut_before_its_verdict_is_no_result(loadgen: Path, tmp_pa
     assert run_in(tmp_path).problem == "no LoadGen line in it"
 
 
+@pytest.mark.parametrize("log", [DETAIL, SUMMARY])
+def test_two_runs_in_one_log_are_no_result(loadgen: Path, tmp_path: Path, log: str) -> None:
+    texts = [(loadgen / name / log).read_text() for name in ("single", "offline")]
+    for second in texts:
+        (tmp_path / log).write_text(texts[0] + second)
+        assert "the file holds several runs; put each run in its own file" in run_in(tmp_path).problem
+
+
 @pytest.mark.parametrize(("name", "percentile"), [("single", 90.0), ("multi", 99.0)])
 def test_logs_of_a_loadgen_without_early_stopping_are_judged_by_the_percentile(
     loadgen: Path, tmp_path: Path, name: str, percentile: float
@@ -431,7 +439,7 @@ LINE = (
 
 def test_the_line_of_the_reference_app_is_read_but_has_no_score(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
-    path.write_text(f"INFO:main:starting\n{LINE.replace('163.51', '1.0')}\nnoise\n{LINE}\n")
+    path.write_text(f"INFO:main:starting\n\nnoise\n{LINE}\n")
     run = app_run(path, name="run.log")
     assert (run.scenario, run.validity, run.score, run.problem) == ("SingleStream", None, None, "")
     figures = {(m.metric, *m.labels.values()): (m.value, m.unit, m.line) for m in run.figures}
@@ -440,6 +448,15 @@ def test_the_line_of_the_reference_app_is_read_but_has_no_score(tmp_path: Path) 
     assert figures["latency", 99.9] == (0.0102, "s", 4)
     assert len(figures) == 8
     assert [doubt.code for doubt in doubts_of_inference(run)] == ["no-validity"]
+
+
+@pytest.mark.parametrize("qps", ["163.51", "1.0"])
+def test_two_results_of_the_app_in_one_log_are_no_result(tmp_path: Path, qps: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"{LINE.replace('163.51', qps)}\nnoise\n{LINE}\n")
+    assert app_run(path, name="run.log").problem == (
+        "line 3: a result after 1 other: the file holds several runs; put each run in its own file"
+    )
 
 
 def test_the_percentiles_of_an_older_app_are_read_too(tmp_path: Path) -> None:

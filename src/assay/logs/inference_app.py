@@ -15,8 +15,9 @@ from typing import BinaryIO, Final
 
 from assay.errors import InputError
 from assay.inputs import reading
-from assay.logs.figures import number
+from assay.logs.figures import SEVERAL_RUNS, number
 from assay.records import InferenceRun, Measurement, Scalar, StatedValue
+from assay.units import counted
 
 TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
 _LINE = re.compile(
@@ -39,12 +40,14 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
         problem = "" if found else "no line of MLPerf Inference's reference app in it"
     except InputError as error:
         found, problem = None, str(error.problems[0])
-    scenario, said, line = found or (None, "", 0)
+    scenario, said, line, earlier = found or (None, "", 0, 0)
     where = f"{path.name}:{line}"
     stated = {key: StatedValue(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
     figures = tuple(_figures(stated, said, path.name, line))
     if found and not figures:
         problem = f"line {line} has no finite figure: {said[:100]}"
+    if earlier:
+        problem = f"line {line}: a result after {counted(earlier, 'other')}: {SEVERAL_RUNS}"
     return InferenceRun(
         name=name,
         files=(path.name,),
@@ -58,8 +61,8 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
     )
 
 
-def _found(path: Path) -> tuple[str, str, int] | None:
-    """Scenario, its figures, and the line of the last match."""
+def _found(path: Path) -> tuple[str, str, int, int] | None:
+    """Scenario, its figures, and the line of the last match; how many others are before it."""
     with reading(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL_BYTES))
@@ -69,7 +72,7 @@ def _found(path: Path) -> tuple[str, str, int] | None:
             return None
         match = matches[-1]
         before = tail[: match.start()].count(b"\n")
-        return match[1], match[2], 1 + before + _newlines(file, size - len(tail))
+        return match[1], match[2], 1 + before + _newlines(file, size - len(tail)), len(matches) - 1
 
 
 def _newlines(file: BinaryIO, end: int) -> int:

@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 
 from assay.errors import InputError, Problem
 from assay.inputs import reading
+from assay.logs.figures import SEVERAL_RUNS
 from assay.logs.mllog import EventReader
 from assay.records import Scalar, StatedValue
 
@@ -25,6 +26,7 @@ DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
 LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond the range of a float is not accepted
 
+_ONCE: Final = "result_validity"  # a run states it at its end
 _KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_|qsl_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
 _SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's keys
@@ -68,6 +70,8 @@ def stated_in_detail(path: Path) -> dict[str, StatedValue]:
         if (isinstance(value, str) or is_figure(value)) and _KEPT.match(event.key):
             if event.key.startswith("error_") and event.key in stated:
                 continue
+            if event.key == _ONCE and event.key in stated:
+                raise _several(path, event.line, stated[event.key])
             stated[event.key] = StatedValue(value, f"{path.name}:{event.line}")
     if reader.problem:
         raise InputError([Problem(str(path), reader.problem)])
@@ -85,8 +89,14 @@ def stated_in_summary(path: Path) -> dict[str, StatedValue]:
         per_query = per_query or line.startswith("Per-query latency")
         scenario = stated["effective_scenario"].value if "effective_scenario" in stated else None
         for key, value in _of_line(line, str(scenario), parameters=parameters, per_query=per_query):
+            if key == _ONCE and key in stated:
+                raise _several(path, number, stated[key])
             stated.setdefault(key, StatedValue(value, f"{path.name}:{number}"))
     return stated
+
+
+def _several(path: Path, line: int, before: StatedValue) -> InputError:
+    return InputError([Problem(f"{path}:{line}", f"{_ONCE} again, after {before.where}: {SEVERAL_RUNS}")])
 
 
 def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> Iterator[tuple[str, Scalar]]:

@@ -70,7 +70,7 @@ _UNITS: Final = {
     "": ("MiB/s", "Gb/s"),
 }
 _SLACK: Final = 1e-6  # of floating point
-_SERVER: Final = "Waiting for client to connect"  # a log that has both ends of a test has two tables
+_SERVER: Final = "Waiting for client to connect"
 _RATE_HALF: Final = 5e-7  # half of its last digit: every version prints six
 
 
@@ -105,6 +105,7 @@ def perftest(path: Path) -> LogFigures:
 def report(text: str) -> LogFigures:
     """What a table or a JSON report says."""
     found = LogFigures()
+    _count_tables(text, found)
     rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(text, found)
     for row in rows:
         figures = list(_figures(row))
@@ -113,16 +114,22 @@ def report(text: str) -> LogFigures:
     return found.missing("no table row", "the test did not measure anything")
 
 
+def _count_tables(log: str, found: LogFigures) -> None:
+    """Report the table of another run: a log that has both ends of a test has two."""
+    heads = [
+        line for line, text in enumerate(log.split("\n"), 1) if "#bytes" in text and "#iterations" in text
+    ]
+    most = 1 + (_SERVER in log)
+    if len(heads) > most:
+        found.again(heads[most], f"a table after {counted(most, 'other')}")
+
+
 def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side, is_open = "", False
-    tables, most = 0, 1 + (_SERVER in log)
     for line, text in numbered(log, found):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
-            tables += 1
-            if tables > most:
-                found.again(line, f"a table after {counted(tables - 1, 'other')}")
         elif said := _SIDE.match(text):
             side = said[1].lower()
         elif said := _FAILED.match(text):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import DIGITS, number
+from assay.logs.figures import DIGITS, SEVERAL_RUNS, number
 from assay.logs.log_text import LogText
 from assay.logs.mllog import TOKEN
 from assay.records import Scalar
@@ -112,7 +112,11 @@ def cnn_run(path: Path) -> CnnRun:
             steps += [step] if step else []
         else:
             _take_fact(line, facts)
-    problem = _problem(steps, totals) or _contradiction(steps, totals, devices_of(facts))
+    problem = (
+        _problem(steps, totals)
+        or _second_run(steps, totals)
+        or _contradiction(steps, totals, devices_of(facts))
+    )
     return CnnRun(tuple(steps), tuple(totals), facts, problem, skipped, log.cut)
 
 
@@ -156,6 +160,20 @@ def _problem(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
         if step.loss is not None and not math.isfinite(step.loss):
             return f"line {step.line}: the loss of step {step.step} is {step.loss}: the training failed"
     return ""
+
+
+def _second_run(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
+    """Why the log is of several runs; "" if it isn't: no process begins when another one has ended."""
+    if not steps:
+        several = len(totals) > 1
+        return f"lines {totals[0][1]} and {totals[1][1]} have a total: {SEVERAL_RUNS}" if several else ""
+    begun = min(step.step for step in steps)
+    again = next((step for step in steps if step.line > totals[0][1] and step.step == begun), None)
+    return (
+        f"line {again.line}: step {begun} after the total in line {totals[0][1]}: {SEVERAL_RUNS}"
+        if again
+        else ""
+    )
 
 
 def _contradiction(steps: list[CnnStep], totals: list[tuple[float, int]], devices: int | None) -> str:

@@ -80,4 +80,5 @@ LOADGEN = Reader(
     params=LoadgenLogParams,
     metrics=metrics_of,
     read=_read,
+    version=2,
 )
