@@ -60,7 +60,7 @@ class TestTimm(ReaderContract):
         found = read(OLD + next_epoch)
         assert values(found, "throughput") == [4182.58]
         assert values(found, "interval_throughput") == [6350.47, 80.99]
-        assert found.notes[0].startswith("line 2: epoch 10 did not get as far")
+        assert found.notes[-1].startswith("line 2: epoch 10 did not get as far")
         assert found.problems == []
 
     def test_a_training_that_starts_again_in_one_log_is_several_runs(self, foreign_logs: Path) -> None:
