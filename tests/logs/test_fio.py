@@ -16,7 +16,7 @@ from reader_contract import Read, ReaderContract, values
 def side(**changed: Any) -> dict[str, Any]:
     latency = {"mean": 141128.4, "N": 3951, "percentile": {"50.000000": 134144, "99.000000": 228352}}
     told = {"io_bytes": 258932736, "bw_bytes": 258674061, "iops": 3947.05, "runtime": 1001, "total_ios": 3951}
-    return {**told, "clat_ns": latency, **changed}
+    return {**told, "clat_ns": latency, "lat_ns": {"mean": 141329.5}, **changed}
 
 
 NOTHING = {"io_bytes": 0, "bw_bytes": 0, "iops": 0.0, "runtime": 0, "total_ios": 0, "clat_ns": {"mean": 0.0}}
@@ -49,7 +49,7 @@ class TestFio(ReaderContract):
         assert values(found, "read_bandwidth", job="reads") == [258674061]
         assert values(found, "read_rate") == [3947.05]
         assert values(found, "read_latency", percentile=99.0) == [228352]
-        assert values(found, "mean_read_latency") == [141128.4]
+        assert values(found, "mean_read_latency") == [141329.5]
         assert values(found, "run_time", direction="read") == [1001]
         assert not any(figure.metric.startswith("write") for figure in found.figures)
         assert found.facts["fio_version"] == "3.33"
@@ -76,13 +76,27 @@ class TestFio(ReaderContract):
         assert all("index" in f.labels for f in apart.figures)
 
     def test_clients_have_their_names_and_their_sum_is_that_of_fio(self, read: Read) -> None:
-        clients = [job(hostname="a", groupid=0), job(hostname="b", groupid=0), job("All clients", groupid=0)]
+        clients = [
+            job(hostname="a", groupid=0),
+            job(hostname="b", groupid=0),
+            job("All clients", groupid=0, hostname="b"),
+        ]
         told = {"fio version": "fio-3.33", "client_stats": clients}
         found = read(json.dumps(told, indent=1))
         assert found.problems == []
         assert values(found, "read_rate", job="reads", client="a") == [3947.05]
-        assert values(found, "read_rate", job="All clients") == [3947.05]
+        assert {f.value for f in found.figures if f.labels == {"job": "All clients"}} >= {3947.05, 258674061}
         assert not any("index" in figure.labels for figure in found.figures)
+
+    def test_the_mean_time_of_a_read_has_its_submission(self, read: Read, foreign_logs: Path) -> None:
+        found = fio(foreign_logs / "failing" / "fio-latency-without-submission.json")
+        assert round(values(found, "mean_read_latency")[0] / 1e6, 3) == 330.604
+        assert values(read(report(job(read=side(lat_ns={"mean": 0.0})))), "mean_read_latency") == []
+
+    def test_a_report_of_fio_2_says_what_it_is(self, foreign_logs: Path) -> None:
+        found = fio(foreign_logs / "failing" / "fio-2.1.4.json")
+        assert found.figures == []
+        assert found.problems[0].startswith("written by fio 2.1.4, whose JSON has other keys and units")
 
     def test_what_was_shorter_than_a_tick_of_its_clock_has_no_rate(self, read: Read) -> None:
         found = read(report(job(read=side(runtime=0, bw_bytes=0, iops=0.0))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,18 @@ class TestIperf3(ReaderContract):
             None: 9.41e9,
             "reverse": 8e9,
         }
+
+    @pytest.mark.parametrize(
+        "udp", [UDP["sum"] | {"bits_per_second": 0}, UDP["sum"] | {"bytes": 0, "bits_per_second": 0.0}]
+    )
+    def test_a_sum_of_nothing_is_no_result(self, read: Read, udp: dict[str, Any]) -> None:
+        found = read(report({"sum": udp}))
+        assert found.figures == []
+        assert "its sum is of 0 bytes: the test moved no data" in found.problems[0]
+
+    def test_an_old_udp_test_that_counted_no_bytes_is_no_result(self, foreign_logs: Path) -> None:
+        found = self.found_in(foreign_logs / "failing" / "iperf3-udp-zero-bytes.json")
+        assert "its sum is of 0 bytes" in found.problems[0]
 
     def test_udp_says_what_was_sent_and_what_was_lost(self, read: Read) -> None:
         assert by_metric(read(report(UDP))) == {"lost": 0.5, "jitter": 0.02, "bandwidth_sent": 1e9}

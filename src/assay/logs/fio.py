@@ -21,18 +21,20 @@ from assay.logs.figures import LogFigure, LogFigures, document, line_of, number,
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
+_NEWER: Final = "measure with fio 3, or import its figures as a CSV file"
 _PERCENTILES: Final = ("50.000000", "99.000000", "99.900000")
 METRICS: Final = (
     Metric("read_bandwidth", "B/s", "higher", "bytes per second read by a job", scales=False),
     Metric("write_bandwidth", "B/s", "higher", "bytes per second written by a job", scales=False),
     Metric("read_rate", "operations/s", "higher", "reads per second of a job", scales=False),
     Metric("write_rate", "operations/s", "higher", "writes per second of a job", scales=False),
-    Metric("read_latency", "s", "lower", "time of one read at a percentile", scales=False),
-    Metric("write_latency", "s", "lower", "time of one write at a percentile", scales=False),
-    Metric("mean_read_latency", "s", "lower", "mean time of one read", scales=False),
-    Metric("mean_write_latency", "s", "lower", "mean time of one write", scales=False),
+    Metric("read_latency", "s", "lower", "completion of one submitted read, at a percentile", scales=False),
+    Metric("write_latency", "s", "lower", "completion of one submitted write, at a percentile", scales=False),
+    Metric("mean_read_latency", "s", "lower", "mean time of one read, with its submission", scales=False),
+    Metric("mean_write_latency", "s", "lower", "mean time of one write, with its submission", scales=False),
     Metric("run_time", "s", None, "time in which a job read or wrote", scales=False),
 )
+_ALL_CLIENTS: Final = "All clients"
 _FACTS: Final = ("rw", "bs", "ioengine", "iodepth", "numjobs", "direct", "size")
 
 
@@ -48,6 +50,7 @@ def report(text: str) -> LogFigures:
     try:
         told = document(text[max(start, 0) : text.rfind("}") + 1])
         found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
+        _refuse_old(str(found.facts["fio_version"]))
         jobs = told["client_stats"] if "client_stats" in told else told["jobs"]
         options = {**told.get("global options", {}), **(jobs[0].get("job options", {}) if jobs else {})}
         found.facts |= {f"fio_{key}": str(options[key]) for key in _FACTS if key in options}
@@ -76,9 +79,19 @@ def report(text: str) -> LogFigures:
     return found.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
 
 
+def _refuse_old(version: str) -> None:
+    """Raise ValueError for a report from before 3.0, which was 2.99 first: latencies in µs, rates in KiB/s."""
+    if re.match(r"[12]\.(?!99)", version):
+        raise ValueError(f"written by fio {version}, whose JSON has other keys and units; {_NEWER}")
+
+
 def _named(job: Mapping[str, Any]) -> tuple[str, str]:
-    """A job's name, and that of its client; "" if this machine ran it, or it is the sum of all clients."""
-    return str(job["jobname"]), str(job.get("hostname", ""))
+    """A job's name, and that of its client; "" if this machine ran it, or it is the sum of all clients.
+
+    The sum carries the name of one of its clients.
+    """
+    name = str(job["jobname"])
+    return name, "" if name == _ALL_CLIENTS else str(job.get("hostname", ""))
 
 
 def _labels(named: tuple[str, str]) -> dict[str, Scalar]:
@@ -140,7 +153,7 @@ def _figures(side: str, told: Mapping[str, Any], labels: dict[str, Scalar], line
             yield LogFigure(metric, value, labels, {}, line, unit)
     yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")
     latency = told.get("clat_ns", {})
-    if (mean := number(latency.get("mean"))) is not None and mean > 0:
+    if (mean := number(told.get("lat_ns", {}).get("mean"))) is not None and mean > 0:
         yield LogFigure(f"mean_{side}_latency", mean, labels, {}, line, "ns")
     for percent in _PERCENTILES:
         value = number(latency.get("percentile", {}).get(percent))

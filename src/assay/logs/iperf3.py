@@ -62,7 +62,9 @@ def report(text: str) -> LogFigures:
         ends = ("client", "server") if "connecting_to" in start else ("server", "client")
         if figures:
             figures += _cores(told["end"].get("cpu_utilization_percent", {}), ends, text, begin)
-        found.figures += figures
+        if figures and not any(figure.metric.startswith("bandwidth") for figure in figures):
+            found.problems.append(f"line {figures[0].line}: its sum is of 0 bytes: the test moved no data")
+        found.figures += [] if found.problems else figures
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
