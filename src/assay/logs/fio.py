@@ -80,7 +80,7 @@ def report(text: str) -> LogFigures:
 
 
 def _refuse_old(version: str) -> None:
-    """Raise ValueError for a report from before 3.0, which was 2.99 first: latencies in µs, rates in KiB/s."""
+    """Raise ValueError for a report from before 2.99, the first of 3.0: its latencies are in µs."""
     if re.match(r"[12]\.(?!99)", version):
         raise ValueError(f"written by fio {version}, whose JSON has other keys and units; {_NEWER}")
 
