@@ -53,12 +53,14 @@ def level(observed: Sequence[Observation]) -> Level:
     if min(value for one in observed for _, value in one.values) <= 0:
         mean = math.fsum(value for one in observed for _, value in one.values) / runs
         return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
-    means = session_means(observed)
+    values = [math.exp(log) for one in observed for log in _logs(one, metric.unit)]
+    means, rounding = session_means(observed), hidden.of_values(values)
     if len(means) > 1:
-        return Level(intervals.one_mean(means).estimate(metric.unit), len(means), runs)
-    logs = [log for one in observed for log in _logs(one, metric.unit)]
+        interval = intervals.one_mean(means, hidden=rounding)
+        return Level(interval.estimate(metric.unit), len(means), runs)
     confidence = max(one.confidence for one in observed)
-    return Level(intervals.one_mean(logs, confidence).estimate(metric.unit, confidence), 1, runs)
+    interval = intervals.one_mean([math.log(value) for value in values], confidence, rounding)
+    return Level(interval.estimate(metric.unit, confidence), 1, runs)
 
 
 def session_means(observed: Sequence[Observation], unit: str = "") -> list[float]:
@@ -80,7 +82,9 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
         by_session.setdefault(session_name(pair[0]), []).append(pair)
     if len(by_session) > 1:
         means = [_pair_means(of) for _, of in sorted(by_session.items())]
-        return comparison_of(_sides(pairs), names, margin, intervals.paired(means), "paired", "sessions")
+        sides = _sides(pairs)
+        interval = intervals.paired(means, hidden=_hidden(*sides))
+        return comparison_of(sides, names, margin, interval, "paired", "sessions")
     a, b = max(pairs, key=lambda pair: len(pair[0].values) + len(pair[1].values))
     confidence = max(a.confidence, b.confidence)
     blocks = _blocks(a, b)
@@ -89,20 +93,20 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
             ((a,), (b,)),
             names,
             margin,
-            intervals.paired(blocks, confidence, _hidden(a, b)),
+            intervals.paired(blocks, confidence, _hidden((a,), (b,))),
             "paired",
             "runs",
             confidence,
         )
     unit = _unit(a)
-    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence, _hidden(a, b))
+    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence, _hidden((a,), (b,)))
     return comparison_of(((a,), (b,)), names, margin, interval, "welch", "runs", confidence)
 
 
-def _hidden(a: Observation, b: Observation) -> Hidden:
-    """What rounding hides of both."""
-    unit = _unit(a)
-    return hidden.of_values(*([math.exp(log) for log in _logs(one, unit)] for one in (a, b)))
+def _hidden(a: Sequence[Observation], b: Sequence[Observation]) -> Hidden:
+    """What rounding hides of both; a session's mean is taken to be as coarse as one of its values."""
+    unit = _unit(a[0])
+    return hidden.of_values(*([math.exp(log) for one in side for log in _logs(one, unit)] for side in (a, b)))
 
 
 def between_sessions(
@@ -112,7 +116,7 @@ def between_sessions(
     unit = _unit(a[0])
     means_a, means_b = session_means(a, unit), session_means(b, unit)
     if min(len(means_a), len(means_b)) > 1:
-        interval = intervals.welch(means_a, means_b)
+        interval = intervals.welch(means_a, means_b, hidden=_hidden(a, b))
     else:
         centre = math.fsum(means_b) / len(means_b) - math.fsum(means_a) / len(means_a)
         interval = LogInterval(centre, None, len(means_a) + len(means_b), NEVER_TOGETHER)

@@ -61,6 +61,9 @@ class SessionFit:
             return LogInterval(centre, None, n, "each stack ran only once next to the others")
         if self.hidden:
             return LogInterval(centre, None, n, "all runs of each stack gave the same value")
+        if math.fsum(self.squares.values()) < ROUNDING**2:
+            why = "the stacks differ by the same in every session: the spread is hidden by its resolution"
+            return LogInterval(centre, None, n, why)
         order = list(self.levels)
         direction = self._inverse[order.index(b)] - self._inverse[order.index(a)]
         relative = np.array([scatter.get(stack, 1.0) for stack in order])

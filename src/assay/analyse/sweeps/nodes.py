@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import welch
 from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, too_low
 from assay.records import Better, Estimate
@@ -208,6 +209,6 @@ def _change(
     old, new = ([_speed(node, [figure], better) for figure in side] for side in (before[node], figures))
     if not old or not new:
         raise ValueError(f"{node} has no figures")
-    found = welch(old, new, confidence)
+    found = welch(old, new, confidence, of_values(before[node], figures))
     ratio = found.estimate("", confidence)
     return BaselineChange(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import welch
 from assay.analyse.statistics.outliers import FALSE_ALARM
 from assay.records import Better, Estimate
@@ -81,7 +82,8 @@ def _ring(
     if not within:
         return Ring(name, nodes, None, None, False, "no two of its nodes were measured as a pair")
     slowest = min(within, key=lambda pair: median(within[pair]))
-    found = welch(within[slowest], _speeds(figures, better), confidence)
+    of_all = _speeds(figures, better)
+    found = welch(within[slowest], of_all, confidence, of_values(pairs[slowest], figures))
     ratio = found.estimate("", confidence)
     return Ring(name, nodes, slowest, ratio, ratio.high is not None and ratio.high < 1 - borne, found.why)
 
