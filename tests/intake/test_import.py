@@ -47,6 +47,28 @@ def log(minutes: float = 10, epochs: int = 4, status: str = "success", seed: int
     )
 
 
+def test_nodes_of_dgx_that_a_log_states_are_a_shape(foreign_logs: Path, tmp_path: Path) -> None:
+    real = foreign_logs / "failing" / "mlperf-bert-128-nodes.txt"
+    done = CliRunner().invoke(assay, ["import", str(real), "--name", "x", "--runs", str(tmp_path), "--json"])
+    [session] = json.loads(done.stdout)["sessions"]
+    assert not any("states the number of nodes" in note for note in session["notes"])
+    rows = json.loads(CliRunner().invoke(assay, ["export", "x", "--runs", str(tmp_path), "--json"]).stdout)
+    assert {row["shape"] for row in rows} == {"128x8"}
+    assert round(next(row["value"] for row in rows if row["metric"] == "time_to_train") / 60, 3) == 0.394
+
+
+def test_nodes_without_their_accelerators_are_named(tmp_path: Path) -> None:
+    lines = (line("submission_platform", 0, "8xBIGBOX"), log())
+    (tmp_path / "result_0.txt").write_text("\n".join(lines))
+    done = CliRunner().invoke(
+        assay,
+        ["import", str(tmp_path / "result_0.txt"), "--name", "x", "--runs", str(tmp_path / "r"), "--json"],
+    )
+    [session] = json.loads(done.stdout)["sessions"]
+    stated = "its logs state 8 nodes of BIGBOX, but not how many accelerators each has; stored as 1x1"
+    assert any(stated in note for note in session["notes"])
+
+
 def result_set(folder: Path, *logs: str, nodes: int | None = 2) -> Path:
     """`folder/machine/resnet/result_N.txt`, and what the machine is where `nodes` is known."""
     directory = folder / "machine" / "resnet"

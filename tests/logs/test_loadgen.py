@@ -22,7 +22,7 @@ from assay.analyse.mlperf.inference_targets import inference_task, latency_bound
 from assay.analyse.mlperf.rules import NOT_VERIFIED
 from assay.cli import import_, score
 from assay.logs.inference_app import app_run, is_app_log
-from assay.logs.inference_paths import inference_runs
+from assay.logs.inference_paths import inference_runs, told_apart
 from assay.logs.loadgen import find_runs, inference_run, logs_of
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
 from assay.records import InferenceRun
@@ -152,6 +152,28 @@ def test_a_log_that_is_cut_before_its_verdict_is_no_result(loadgen: Path, tmp_pa
     assert run_in(tmp_path).problem.startswith("no result_validity: the run did not finish")
     (tmp_path / DETAIL).write_bytes(b"\xff\xfe nothing\n")
     assert run_in(tmp_path).problem == "no LoadGen line in it"
+
+
+def test_a_summary_is_one_under_any_name(foreign_logs: Path, tmp_path: Path) -> None:
+    other = foreign_logs / "failing" / "loadgen-summary-other-name.txt"
+    [run] = inference_runs(told_apart([other])[1])
+    assert (run.scenario, run.validity, run.files) == ("Server", "INVALID", (other.name,))
+    assert run.stated["result_completed_samples_per_sec"].value == 0.98
+    assert run.problem == "LoadGen says INVALID: latency above its bound, too few queries for early stopping"
+    done = assay(import_.command, other, "--name", "x", "--runs", tmp_path, "--json")
+    [session] = json.loads(done.stdout)["sessions"]
+    assert "LoadGen says INVALID" in session["failed"][0]["cause"]
+
+
+def test_a_scenario_of_v05_is_read_and_judged_by_what_it_measured(foreign_logs: Path, tmp_path: Path) -> None:
+    text = (foreign_logs / "failing" / "loadgen-v0.5-multi-stream-mlperf_log_summary.txt").read_text()
+    (tmp_path / SUMMARY).write_text(text)
+    run = run_in(tmp_path)
+    assert (run.scenario, run.validity) == ("MultiStream", "INVALID")
+    assert run.stated["result_samples_per_query"].value == 32
+    assert run.problem == "LoadGen says INVALID: latency above its bound"
+    (tmp_path / SUMMARY).write_text(text.replace("INVALID", "VALID"))
+    assert run_in(tmp_path).problem.startswith("MultiStream of v0.5 is judged by its samples per query, 32")
 
 
 @pytest.mark.parametrize("log", [DETAIL, SUMMARY])

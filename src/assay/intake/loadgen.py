@@ -14,6 +14,7 @@ from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_
 from assay.intake.training_logs import TrainingLogsRequest, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of
+from assay.logs.loadgen_text import is_summary
 from assay.logs.result_sets import system_facts
 from assay.readers.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
@@ -124,7 +125,7 @@ def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
     system = word(asked.system or (place.owner if place else "")) or UNKNOWN
     named = asked.benchmark or (place.benchmark if place else "")
     scenario = place.scenario if place else stated.scenario
-    of_app = not found.path.is_dir()
+    of_app = not found.path.is_dir() and not is_summary(found.path)
     benchmark = word("-".join([named or "inference", scenario or UNKNOWN, *(["app"] if of_app else [])]))
     params = LoadgenLogParams(
         scenario=stated.scenario,

@@ -15,12 +15,13 @@ from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.intake.sessions import UNKNOWN, ImportResult, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
-from assay.logs.stated_system import flat
+from assay.logs.stated_system import flat, platform_nodes
 from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
 from assay.records import Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
 from assay.rundir.session import Session
+from assay.units import counted
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,19 @@ def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_
             logs.append(replace(log, run=replace(log.run, trial=trial)))
             trainings += [log.training] if log.training else []
         if shape is None and not all(shape_of(training.system) for training in trainings):
-            notes.append(
-                f"{of_set.name}: no system JSON or log states the number of nodes and accelerators; stored "
-                "as 1x1. Set it with --shape"
-            )
+            notes.append(f"{of_set.name}: {_size_unknown(trainings)}; stored as 1x1. Set it with --shape")
         if other := list(_contradictions(of_set, trainings)):
             notes.append(f"{of_set.name}: {'; '.join(other)}; the logs count")
     return logs, (*notes, *_told([log.training for log in logs if log.training]))
+
+
+def _size_unknown(trainings: Sequence[TrainingRun]) -> str:
+    """What is not known of the size of the system."""
+    platforms = (str(training.hyperparameters.get("submission_platform", "")) for training in trainings)
+    if nodes := next(filter(None, map(platform_nodes, platforms)), None):
+        stated = f"its logs state {counted(nodes[0], 'node')} of {nodes[1]}"
+        return f"{stated}, but not how many accelerators each has"
+    return "no system JSON or log states the number of nodes and accelerators"
 
 
 def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:

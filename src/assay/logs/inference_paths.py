@@ -7,7 +7,8 @@ from pathlib import Path
 
 from assay.logs.inference_app import app_run, is_app_log
 from assay.logs.inference_tree import run_in_tree, without_joined
-from assay.logs.loadgen import find_runs
+from assay.logs.loadgen import find_runs, inference_run
+from assay.logs.loadgen_text import DETAIL, SUMMARY, is_summary
 from assay.logs.result_sets import holds_results
 from assay.records import InferenceRun
 
@@ -18,7 +19,7 @@ def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     inference: dict[Path, None] = {}
     for path in paths:
         found = find_runs([path])
-        if path.is_file() and not found and is_app_log(path):
+        if path.is_file() and not found and (is_app_log(path) or is_summary(path)):
             found = [path]
         inference.update(dict.fromkeys(found))
         if not found or (path.is_dir() and holds_results(path)):
@@ -29,5 +30,12 @@ def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def inference_runs(found: Sequence[Path]) -> list[InferenceRun]:
     """Each run: from a folder's LoadGen logs or a file's app line; accuracy runs with their speed."""
     return without_joined(
-        {path: run_in_tree(path) if path.is_dir() else app_run(path, name=path.name) for path in found}
+        {path: run_in_tree(path) if path.is_dir() else run_in_file(path, path.name) for path in found}
     )
+
+
+def run_in_file(path: Path, name: str) -> InferenceRun:
+    """The run of one file: a summary of LoadGen under whatever name, or a log of the app."""
+    if path.name in (DETAIL, SUMMARY) or is_summary(path):
+        return inference_run([path], name=name)
+    return app_run(path, name=name)

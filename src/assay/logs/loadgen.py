@@ -56,6 +56,7 @@ _RATES: Final[Mapping[str, tuple[str, str]]] = {  # key → metric and unit
     "result_inferred_tokens_per_second": ("inferred_token_throughput", "tokens/s"),
     "result_inferred_completed_tokens_per_second": ("inferred_token_throughput", "tokens/s"),
 }
+SAMPLES_PER_QUERY: Final = "result_samples_per_query"
 _SAME_WITHIN: Final = 1e-4  # the summary prints six digits,
 _HALF_A_DIGIT: Final = 0.005  # and queries per second with two decimals
 
@@ -90,6 +91,7 @@ def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
     detail: dict[str, StatedValue] = {}
     summary: dict[str, StatedValue] = {}
     unreadable = ""
+    summary_name = next((file.name for file in files if file.name != DETAIL), SUMMARY)
     for file in files:
         try:
             if file.name == DETAIL:
@@ -98,7 +100,7 @@ def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
                 summary = stated_in_summary(file)
         except InputError as error:
             unreadable = str(error.problems[0])
-    return _run(name, detail, summary, unreadable)
+    return _run(name, detail, summary, unreadable, summary_name)
 
 
 def printed_run(log: Path) -> InferenceRun:
@@ -110,7 +112,11 @@ def printed_run(log: Path) -> InferenceRun:
 
 
 def _run(
-    name: str, detail: Mapping[str, StatedValue], summary: Mapping[str, StatedValue], unreadable: str
+    name: str,
+    detail: Mapping[str, StatedValue],
+    summary: Mapping[str, StatedValue],
+    unreadable: str,
+    summary_name: str = SUMMARY,
 ) -> InferenceRun:
     stated = {**summary, **detail}
     scenario, mode = _word(stated, "effective_scenario"), _word(stated, "effective_test_mode")
@@ -119,7 +125,7 @@ def _run(
     problem = unreadable or _problem(stated, scenario, mode, score)
     return InferenceRun(
         name=name,
-        files=tuple(name for name, of in ((DETAIL, detail), (SUMMARY, summary)) if of),
+        files=tuple(name for name, of in ((DETAIL, detail), (summary_name, summary)) if of),
         scenario=scenario,
         mode=mode,
         validity=_word(stated, "result_validity"),
@@ -144,6 +150,9 @@ def _problem(
         return "no result_validity: the run did not finish, or the log is truncated"
     if validity != "VALID":
         return f"LoadGen says {validity}: {_why_invalid(stated)}"
+    if score is None and SAMPLES_PER_QUERY in stated:
+        per_query = stated[SAMPLES_PER_QUERY].value
+        return f"{scenario} of v0.5 is judged by its samples per query, {per_query}, not by a latency"
     return "" if score else f"no {_SCORES[scenario][-1]} in it"
 
 

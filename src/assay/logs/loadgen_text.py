@@ -26,6 +26,7 @@ DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
 LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond the range of a float is not accepted
 
+_HEAD: Final = b"MLPerf Results Summary\n"
 _ONCE: Final = "result_validity"  # a run states it at its end
 _KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_|qsl_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
@@ -38,6 +39,7 @@ _SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's 
     "Min duration satisfied": "result_min_duration_met",
     "Min queries satisfied": "result_min_queries_met",
     "Early stopping satisfied": "early_stopping_met",
+    "Samples per query": "result_samples_per_query",
     "Samples per second": "result_samples_per_second",
     "Tokens per second": "result_tokens_per_second",
     "Completed samples per second": "result_completed_samples_per_sec",
@@ -78,6 +80,12 @@ def stated_in_detail(path: Path) -> dict[str, StatedValue]:
     return stated
 
 
+def is_summary(path: Path) -> bool:
+    """Whether a file is a summary, whatever its name. Raises InputError if it can't be read."""
+    with reading(path) as file:
+        return _HEAD in file.read(LARGEST_SUMMARY_BYTES)
+
+
 def stated_in_summary(path: Path) -> dict[str, StatedValue]:
     """What a summary states, under the detail log's keys. Raises InputError if it can't be read."""
     with reading(path) as file:
@@ -110,7 +118,8 @@ def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> 
         return
     word, value = match.groups()
     if word in _SAME:
-        yield _SAME[word], _WORDS.get(value, _number(value))
+        said = value.replace(" ", "") if word == "Scenario" else value  # "Multi Stream" in v0.5
+        yield _SAME[word], _WORDS.get(said, _number(said))
     elif latency := _LATENCY.fullmatch(word):
         yield _latency_key(latency[1], per_query=per_query), _number(value)
     elif parameters and (setting := _SETTING.fullmatch(word)):

@@ -27,7 +27,7 @@ from assay.logs.doubts import events_out_of_order, throughput_contradicts
 from assay.logs.evaluations import final_values
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.result_sets import ResultSet, round_of
-from assay.logs.stated_system import logged_system
+from assay.logs.stated_system import logged_system, platform_size
 from assay.logs.training_length import TrainingLength, training_length
 from assay.logs.training_log import TrainingLog
 from assay.logs.training_phases import training_phases
@@ -75,6 +75,7 @@ def training_run(
     reached: bool | None = None
     notes = _notes(log)
     system, unread = logged_system(log.reader.head)
+    system = {**platform_size(log.word("submission_platform") or ""), **system}
     notes += [unread] * bool(unread)
     if status == "success":
         reached, why = _reached(log, named, of_round)

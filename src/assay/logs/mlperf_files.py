@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.logs.inference_app import is_app_log
-from assay.logs.loadgen_text import DETAIL, SUMMARY
+from assay.logs.loadgen_text import DETAIL, SUMMARY, is_summary
 from assay.logs.log_text import LogText
 from assay.logs.mllog import TOKEN
 
@@ -21,4 +21,4 @@ def is_mlperf_file(path: Path) -> bool:
     """
     if _NAME.fullmatch(path.name):
         return True
-    return any(TOKEN in block for block in LogText(path).blocks()) or is_app_log(path)
+    return any(TOKEN in block for block in LogText(path).blocks()) or is_app_log(path) or is_summary(path)

@@ -23,6 +23,9 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOTHING: Final = re.compile(
     r"|unknown|UNKNOWN_MLPERF_\w+|.*PLACEHOLDER.*"
 )  # what scripts print for unset values
+_PLATFORM = re.compile(r"([1-9]\d{0,5})x(.+)")  # as NVIDIA's scripts state their nodes
+_DGX = re.compile(r"(?:NVIDIA )?DGX[ -](A100|[HB][1-9]00|1|2H?)\b(?! Station)")
+_GPUS_OF_DGX: Final = {"2": 16, "2H": 16}  # all others have 8
 _STACK: Final = "other_software_stack"
 
 
@@ -40,6 +43,29 @@ def flat(stated: Mapping[str, Any]) -> dict[str, Scalar]:
     )
     table = ((_NO_NAME.sub("_", name)[:100], _plain(value)) for name, value in fields[:MOST_FACTS])
     return {name: value for name, value in table if value is not None}
+
+
+def platform_nodes(platform: str) -> tuple[int, str] | None:
+    """Nodes and their name from a log's `submission_platform`; None if it states no number.
+
+    >>> platform_nodes("128xNVIDIA DGX A100"), platform_nodes("MI355X")
+    ((128, 'NVIDIA DGX A100'), None)
+    """
+    found = _PLATFORM.fullmatch(platform)
+    return (int(found[1]), found[2]) if found else None
+
+
+def platform_size(platform: str) -> dict[str, Scalar]:
+    """Nodes and accelerators per node from a log's `submission_platform`; empty unless it names a DGX.
+
+    >>> platform_size("128xNVIDIA DGX A100")
+    {'number_of_nodes': 128, 'accelerators_per_node': 8}
+    """
+    stated = platform_nodes(platform)
+    dgx = _DGX.match(stated[1]) if stated else None
+    if stated is None or dgx is None:
+        return {}
+    return {"number_of_nodes": stated[0], "accelerators_per_node": _GPUS_OF_DGX.get(dgx[1], 8)}
 
 
 def logged_system(head: bytes) -> tuple[dict[str, Scalar], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from assay.logs.inference_app import app_run
+from assay.logs.inference_paths import run_in_file
 from assay.logs.loadgen import inference_run
 from assay.logs.loadgen_text import DETAIL, SUMMARY
 from assay.readers.reader import Params, Reader
@@ -53,7 +53,7 @@ def run_of(logs: Mapping[str, Path]) -> InferenceRun:
     if own:
         return inference_run(own, name=own[0].name)
     [(name, path), *_] = logs.items()
-    return app_run(path, name=name)
+    return run_in_file(path, name)
 
 
 def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
