@@ -105,9 +105,10 @@ def _process(part: str) -> Path:
 
 @dataclass
 class Server:
-    """The API server's process."""
+    """A process of the cluster, and what starts it where it belongs."""
 
     note: Path
+    starter: tuple[str, ...] = ()
     bringing_back: list[threading.Thread] = field(default_factory=list)
 
     def restart(self, away_s: float) -> None:
@@ -124,7 +125,7 @@ class Server:
         time.sleep(away_s)
         in_background = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'  # not a child of the tests
         log = str(self.note.with_suffix(".log"))
-        shell: list[str | bytes] = ["sh", "-c", in_background, "sh", log, *argv]
+        shell: list[str | bytes] = ["sh", "-c", in_background, "sh", log, *self.starter, *argv]
         done = subprocess.run(shell, cwd=where, stdout=subprocess.PIPE, check=True, start_new_session=True)
         self.note.write_bytes(done.stdout.strip())
 
@@ -146,6 +147,18 @@ def api_server() -> Iterator[Server]:
             time.sleep(0.2)
 
 
+@contextmanager
+def kubelet(node: str) -> Iterator[Server]:
+    """A node's kubelet, up again afterwards."""
+    server = Server(_process(f"{node}/kubelet.pid"), ("nsenter", f"--net=/run/netns/{node}"))
+    try:
+        yield server
+    finally:
+        for back in server.bringing_back:
+            back.join()
+        kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=120s")
+
+
 @dataclass
 class Node:
     """A node that can lose its power."""
@@ -158,6 +171,12 @@ class Node:
         if not self.dead:
             subprocess.run([NODE_SWITCH, "kill", self.name], check=True, capture_output=True)
             self.dead = True
+
+    def start(self) -> None:
+        """Power is back."""
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([NODE_SWITCH, "start", self.name], check=True, **quiet)
+        self.dead = False
 
 
 NODE_SWITCH = os.environ.get("ASSAY_TEST_NODE_SWITCH", "")  # a program: `kill NAME`, `start NAME`
@@ -172,7 +191,5 @@ def node_that_dies(name: str) -> Iterator[Node]:
         yield node
     finally:
         if node.dead:
-            subprocess.run(
-                [NODE_SWITCH, "start", name], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=120s")
+            node.start()
+        kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=120s")

@@ -7,21 +7,26 @@ from typing import Any
 import pytest
 
 from assay.launch.kubernetes.causes import CauseWordings, causes, too_late
+from assay.launch.kubernetes.payload import PROGRAM_DIR
 
 POD = "trial-abc"
 
 
+RANKS = {"name": "ranks", "volumeMounts": [{"mountPath": PROGRAM_DIR}]}
+
+
 def pod(**status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": POD}, "status": status}
+    return {"metadata": {"name": POD}, "spec": {"containers": [RANKS]}, "status": status}
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
-    return pod(containerStatuses=[{"state": {"waiting": {"reason": reason, "message": message}}}])
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(containerStatuses=[{"name": "ranks", "state": state}])
 
 
 def ended(reason: str, message: str = "", code: int = 1) -> dict[str, Any]:
     state = {"terminated": {"reason": reason, "message": message, "exitCode": code}}
-    return pod(phase="Failed", containerStatuses=[{"state": state}])
+    return pod(phase="Failed", containerStatuses=[{"name": "ranks", "state": state}])
 
 
 def unscheduled(message: str) -> dict[str, Any]:
@@ -89,6 +94,11 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
      None),
     ("preempted", True, "priorityClassName", disrupted("PreemptionByScheduler"), None),
     ("node-lost", True, f"the node of pod {POD} was lost", disrupted("DeletionByTaintManager"), None),
+    ("container-lost", True, f"pod {POD} vanished from its node", ended("Unknown", code=255), None),
+    ("container-lost", True, "was rebooted", ended("ContainerStatusUnknown", "not located", 137), None),
+    ("drained", True, "as a drain makes it", disrupted("EvictionByEvictionAPI"), None),
+    ("shutdown", True, "was shut down", disrupted("TerminationByKubelet"), None),
+    ("node-lost", True, f"the node of pod {POD} was lost", disrupted("DeletionByPodGC"), None),
     ("deadline", True, "timeout", pod(phase="Failed", reason="DeadlineExceeded"), None),
     ("crash-loop", True, "--previous", waiting("CrashLoopBackOff", "back-off 10s restarting"), None),
     ("quota", False, "quota q is used up",
@@ -133,11 +143,12 @@ def test_only_what_the_platform_did_is_worth_another_try() -> None:
     worth = {
         c[0] for c in STANDING for f in causes([c[3]] if c[3] else [], [c[4]] if c[4] else []) if f.platform
     }
-    assert worth == {"image", "evicted", "preempted", "node-lost", "rejected", "webhook"}
+    gone = {"evicted", "preempted", "node-lost", "container-lost", "drained", "shutdown", "rejected"}
+    assert worth == gone | {"image", "webhook"}
 
 
 def test_a_pod_that_runs_well_has_no_cause_whatever_was_said_before() -> None:
-    running = pod(phase="Running", containerStatuses=[{"state": {"running": {}}}])
+    running = pod(phase="Running", containerStatuses=[{"name": "ranks", "state": {"running": {}}}])
     late = warning("Pod", "FailedMount", 'configmap "absent" not found')
     assert causes([running], [late, {**late, "type": "Normal"}]) == []
 
@@ -179,7 +190,8 @@ def test_a_job_s_own_config_map_that_a_busy_node_has_not_seen_yet_does_not_end_i
 
 def test_a_container_killed_for_want_of_memory_is_told_with_its_limit() -> None:
     killed = ended("OOMKilled", code=137)
-    killed["spec"] = {"containers": [{"resources": {"limits": {"memory": "64Mi"}}}]}
+    side = {"name": "side", "resources": {"limits": {"memory": "32Mi"}}}
+    killed["spec"] = {"containers": [side, {**RANKS, "resources": {"limits": {"memory": "64Mi"}}}]}
     assert "memory limit 64Mi" in causes([killed], [])[0].evidence
 
 

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from assay.launch.kubernetes.causes import Cause
-from assay.launch.kubernetes.job_state import JobEvidence, as_placed, is_out_of_reach, outcome
+from assay.launch.kubernetes.job_state import (
+    JobEvidence,
+    as_placed,
+    is_out_of_reach,
+    is_over,
+    outcome,
+    was_restarted,
+)
 from assay.launch.kubernetes.kinds import Ending
+from assay.launch.kubernetes.payload import PROGRAM_DIR
 from assay.launch.kubernetes.refusals import (
     ApiError,
     ConflictError,
@@ -22,6 +30,8 @@ from assay.launch.kubernetes.times import split
 from assay.records import Extent, JobState
 
 SUCCESS = {"exit_code": 0, "signal": None, "first": False}
+RANKS = {"name": "ranks", "volumeMounts": [{"mountPath": PROGRAM_DIR}]}
+SIDE = {"name": "istio-proxy"}
 
 
 def end(node: int, state: str = "succeeded", cause: str = "", ended_at: float = 20.0) -> dict[str, Any]:
@@ -39,12 +49,16 @@ def pod(name: str = "p-0", *, exit_code: int | None = None, **meta: str) -> dict
     state = (
         {"running": {}} if exit_code is None else {"terminated": {"exitCode": exit_code, "reason": "Error"}}
     )
-    status = {"phase": "Running", "containerStatuses": [{"state": state}]}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", **meta},
-        "spec": {"nodeName": "node2"},
-        "status": status,
+        "spec": {"nodeName": "node2", "restartPolicy": "Never", "containers": [SIDE, RANKS]},
+        "status": {"phase": "Running", "containerStatuses": [of(SIDE, running={}), of(RANKS, **state)]},
     }
+
+
+def of(container: dict[str, Any], **state: Any) -> dict[str, Any]:
+    """What a kubelet reports about a container."""
+    return {"name": container["name"], "restartCount": 0, "state": state}
 
 
 def seen(*ends: dict[str, Any], **more: Any) -> JobEvidence:
@@ -140,6 +154,39 @@ def test_a_secret_that_went_with_the_deleted_job_is_not_the_cause_but_a_dead_nod
 
 def test_an_end_that_was_asked_for_is_a_cancel_whatever_the_pods_say() -> None:
     assert outcome(seen(pods=[pod(exit_code=137)], asked=True)).state is JobState.CANCELLED
+
+
+def test_a_pod_is_over_when_its_ranks_are_whatever_other_containers_do() -> None:
+    assert is_over(pod(exit_code=0))
+    assert not is_over(pod())
+    sides_only = pod()
+    sides_only["status"]["containerStatuses"] = [of(SIDE, terminated={"exitCode": 1})]
+    assert not is_over(sides_only)
+    status = outcome(seen(pods=[sides_only]))
+    assert "exited 1" not in status.cause
+    restarting = pod(exit_code=1)
+    restarting["spec"]["restartPolicy"] = "OnFailure"
+    assert not is_over(restarting)
+
+
+def test_a_container_that_is_restarted_next_to_the_ranks_does_not_count_as_theirs() -> None:
+    one = pod()
+    one["status"]["containerStatuses"][0]["restartCount"] = 3
+    assert not was_restarted(one)
+    one["status"]["containerStatuses"][1]["restartCount"] = 1
+    assert was_restarted(one)
+
+
+def test_ranks_that_failed_because_the_platform_took_their_peers_away_are_lost_and_tried_again() -> None:
+    failed = end(0, "failed", "rank 0 exited 1")
+    peer = end(1, "cancelled", "cancelled")
+    rebooted = Cause("container-lost", "pod p-1 vanished", "Unknown", "check it", final=True, platform=True)
+    for ends in ([failed], [failed, peer]):
+        status = outcome(seen(*ends, causes=[rebooted]))
+        assert (status.state, status.extent) == (JobState.LOST, Extent.TRIAL)
+        assert status.cause == "rank 0 exited 1: pod p-1 vanished (Unknown); check it"
+    slow = replace(rebooted, code="slow", final=False)
+    assert outcome(seen(failed, peer, causes=[slow])).state is JobState.FAILED
 
 
 @pytest.mark.parametrize(("platform", "state"), [(True, JobState.LOST), (False, JobState.FAILED)])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import kubernetes_cluster as cluster
-from assay.records import JobState
+from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.records import Extent, JobState
 from kubernetes_trial import FOR_EVER, Trial, assert_final, launcher, left
 from launcher_contract import job, python
 
@@ -156,3 +157,114 @@ def test_a_name_that_is_never_known_is_told_as_such(namespace: str, tmp_path: Pa
     assert any("rank 0 of 2 (its name" in why for why in trial.waited), trial.waited
     assert "rank 0 of 2 did not start within 40 s (its name" in status.cause
     assert left(namespace, trial.asked.token) == []
+
+
+SIDE = {"name": "side", "image": cluster.IMAGE, "imagePullPolicy": "IfNotPresent"}
+DEAF = {**SIDE, "command": ["python3", "-c", "import time; time.sleep(600)"]}
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [("print('ran')", JobState.SUCCEEDED), ("1 / 0", JobState.FAILED)]
+)
+def test_a_container_that_outlives_the_ranks_holds_nothing_up(
+    code: str, state: JobState, namespace: str, tmp_path: Path
+) -> None:
+    beside = {"terminationGracePeriodSeconds": 0, "containers": [DEAF]}
+    trial = Trial(launcher(namespace, tmp_path, patch={"spec": beside}), job(python(code), 2))
+    status = trial.to_end()
+    assert status.state is state, status
+    assert [facts["kubernetes.image"] for facts in status.node_facts.values()] == [cluster.IMAGE] * 2
+    assert left(namespace, trial.asked.token) == []
+
+
+def test_the_time_limit_ends_a_job_with_another_container(namespace: str, tmp_path: Path) -> None:
+    beside = {"terminationGracePeriodSeconds": 0, "containers": [DEAF]}
+    trial = Trial(launcher(namespace, tmp_path, patch={"spec": beside}), job(FOR_EVER, timeout_s=3))
+    assert trial.to_end().state is JobState.TIMED_OUT
+    assert left(namespace, trial.asked.token) == []
+
+
+COUNT = python("import time\nfor i in range(25): print(i, flush=True); time.sleep(1)")
+
+
+@pytest.mark.disruptive
+@pytest.mark.parametrize("after_its_end", [False, True])
+def test_a_kubelet_that_is_restarted_loses_nothing(
+    after_its_end: bool, namespace: str, tmp_path: Path
+) -> None:
+    """Its ranks run on; for seconds it answers nothing, and then that it does not know the pod."""
+    with cluster.kubelet("node2") as server:
+        trial = Trial(launcher(namespace, tmp_path, nodes=["node2"]), job(COUNT, timeout_s=120))
+        trial.follow_until(lambda trial: trial.printed.endswith(b"22\n" if after_its_end else b"3\n"))
+        server.restart(away_s=8)
+        status = trial.to_end(120.0)
+    assert status.state is JobState.SUCCEEDED, status
+    assert trial.printed.split() == [b"%d" % i for i in range(25)]
+    assert any("can't read the log" in why for why in trial.waited), trial.waited
+
+
+@pytest.mark.disruptive
+def test_a_node_that_reboots_before_the_cluster_notices_lost_the_job(namespace: str, tmp_path: Path) -> None:
+    with cluster.node_that_dies("node2") as node:
+        trial = Trial(launcher(namespace, tmp_path, nodes=["node2"]), job(COUNT, timeout_s=300))
+        trial.follow_until(lambda trial: b"2" in trial.printed)
+        node.die()
+        node.start()
+        status = trial.to_end(180.0)
+    assert status.state is JobState.LOST, status
+    assert "vanished from its node" in status.cause
+    assert left(namespace, trial.asked.token) == []
+
+
+WAITS_FOR_PEER = """
+import socket, os, time
+print("up", flush=True)
+address = os.environ["MASTER_ADDR"], 29777
+if os.environ["RANK"] == "0":
+    listening = socket.create_server(("", 29777))
+    peer = listening.accept()[0]
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    peer.settimeout(8)
+else:
+    for _ in range(60):
+        try:
+            peer = socket.create_connection(address)
+            break
+        except OSError:
+            time.sleep(0.5)
+while True:
+    peer.sendall(b".")
+    assert peer.recv(1)
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.disruptive
+def test_ranks_that_fail_because_a_peer_s_node_rebooted_are_lost_too(namespace: str, tmp_path: Path) -> None:
+    with cluster.node_that_dies("node2") as node:
+        placed = launcher(namespace, tmp_path, placement="spread")
+        trial = Trial(placed, job(python(WAITS_FOR_PEER), 2, timeout_s=300))
+        trial.follow_until(lambda trial: trial.printed.count(b"up") == 2)
+        node.die()
+        node.start()
+        status = trial.to_end(240.0)
+    assert status.state is JobState.LOST, status
+
+
+def test_what_a_pod_once_waited_for_is_not_why_it_ended(namespace: str, tmp_path: Path) -> None:
+    """It waits for a label, gets it, and then its container is killed without a word."""
+    node = "node1"
+    placing = launcher(namespace, tmp_path, nodeSelector={"assay.test/late": namespace})
+    trial = Trial(placing, job(FOR_EVER, timeout_s=600))
+    trial.follow_until(lambda t: any("node affinity/selector" in why for why in t.waited))
+    cluster.kubectl("label", "node", node, f"assay.test/late={namespace}")
+    try:
+        trial.follow_until(lambda t: b"up" in t.printed)
+        pod = cluster.objects(namespace, "pods", f"{LABEL_TOKEN}={trial.asked.token}")[0]["metadata"]["name"]
+        kill = "import os; os.kill(int(open('/proc/1/task/1/children').read().split()[0]), 9)"
+        cluster.kubectl("-n", namespace, "exec", pod, "--", "python3", "-c", kill)
+        status = trial.to_end()
+    finally:
+        cluster.kubectl("label", "node", node, "assay.test/late-")
+    assert "no node can run" not in status.cause
+    assert status.extent is Extent.TRIAL

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.launch.kubernetes.quota import never_fits
+from assay.launch.kubernetes.rank_container import has_begun
 from assay.records import Extent
 
 Object = Mapping[str, Any]
@@ -97,8 +98,8 @@ class Rule:
 RESTARTS = 2  # after this many, a container counts as ending repeatedly
 # From a kubelet, which admits a pod last, by its own view of labels, resources, and devices.
 _REJECTED = (
-    "NodeAffinity UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods OutOfephemeral-storage "
-    "OutOfnvidia.com/gpu OutOfamd.com/gpu"
+    "NodeAffinity NodeShutdown UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods "
+    "OutOfephemeral-storage OutOfnvidia.com/gpu OutOfamd.com/gpu"
 )
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
@@ -120,8 +121,18 @@ RULES: Sequence[Rule] = (
           platform=True, extent=_OWN),
     Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
           "give the system a priorityClassName, or its own queue", platform=True, extent=_OWN),
-    Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
+    Rule("node-lost", "DeletionByTaintManager DeletionByPodGC NodeLost NodeNotReady TaintManagerEviction", "",
           "the node of {subject} was lost", "check the node: kubectl describe node",
+          platform=True, extent=_OWN),
+    Rule("drained", "EvictionByEvictionAPI", "",
+          "{subject} was evicted by a request, as a drain makes it",
+          "ask who drains the node: kubectl describe node", platform=True, extent=_OWN),
+    Rule("shutdown", "TerminationByKubelet Terminated", "",
+          "the node of {subject} ended it, or was shut down", "check the node: kubectl describe node",
+          platform=True, extent=_OWN),
+    Rule("container-lost", "Unknown ContainerStatusUnknown", "",
+          "{subject} vanished from its node while it ran",
+          "the node was rebooted, or its container runtime restarted: kubectl describe node",
           platform=True, extent=_OWN),
     Rule("rejected", _REJECTED, "", "{subject} was assigned to a node that then rejected it",
           "node and scheduler disagree about labels or devices: check the device plugin's log",
@@ -329,6 +340,18 @@ def node_lost(pod: str, node: str, silent_s: float) -> Cause:
     )
 
 
+def unheard_of(pod: str, trouble: str) -> Cause:
+    """Nothing of a running pod's log could be read yet, so that nobody knows whether its ranks started."""
+    return Cause(
+        "log",
+        f"the log of pod {pod} can't be read",
+        trouble,
+        "the API server reads logs from port 10250 of the pod's node: check what is between them",
+        final=False,
+        platform=True,
+    )
+
+
 def of_pod(pod: Object) -> Iterator[Sign]:
     """What is wrong according to a pod's status."""
     subject, status = _subject(pod), pod.get("status", {})
@@ -344,7 +367,7 @@ def of_pod(pod: Object) -> Iterator[Sign]:
         for state in (container.get("state", {}), container.get("lastState", {})):
             for of in (state.get("waiting"), state.get("terminated")):
                 if of is not None:
-                    said = of.get("message", "") or _limit(pod, of)
+                    said = of.get("message", "") or _limit(pod, container["name"], of)
                     yield Sign(subject, of.get("reason", ""), said)
 
 
@@ -378,18 +401,16 @@ def _is_over(sign: Sign, pod: Object | None) -> bool:
     """Whether its pod no longer waits for it: the pod has a node, or its container has started."""
     if pod is None:
         return False
-    states = (of.get("state", {}) for of in pod.get("status", {}).get("containerStatuses", ()))
-    begun = any("running" in state or "terminated" in state for state in states)
+    begun = has_begun(pod)
     if sign.reason == "FailedScheduling":
         return begun or "nodeName" in pod.get("spec", {})
     return begun and sign.reason in ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed")
 
 
-def _limit(pod: Object, terminated: Object) -> str:
+def _limit(pod: Object, name: str, terminated: Object) -> str:
     """The memory limit of a container that ran out of memory; its status does not say."""
-    containers = pod.get("spec", {}).get("containers", ())
-    limits = (of.get("resources", {}).get("limits", {}).get("memory") for of in containers)
-    limit = next((limit for limit in limits if limit), None)
+    resources = [of.get("resources", {}) for of in pod["spec"]["containers"] if of["name"] == name]
+    limit = next((of.get("limits", {}).get("memory") for of in resources), None)
     return f"memory limit {limit}" if limit and terminated.get("reason") == "OOMKilled" else ""
 
 

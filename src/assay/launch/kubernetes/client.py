@@ -157,11 +157,9 @@ class Cluster:
             yield _changes(stream, f"watch {resource.plural}")
 
     @contextmanager
-    def logs(self, pod: str, *, follow: bool, since_s: int | None = None) -> Iterator[Stream]:
-        """Raw bytes that a pod's first container printed, as far as its kubelet still has them."""
-        params = {"follow": "true"} if follow else {}
-        if since_s is not None:
-            params["sinceSeconds"] = str(since_s)
+    def logs(self, pod: str, container: str, *, follow: bool) -> Iterator[Stream]:
+        """Raw bytes that a container printed, as far as its kubelet still has them."""
+        params = {"container": container, **({"follow": "true"} if follow else {})}
         with self.wire.stream(f"{self._path(PODS, pod)}/log", f"read the log of pod {pod}", params) as stream:
             yield stream
 

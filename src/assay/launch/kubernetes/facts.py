@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.launch.kubernetes.client import EVENTS, NODES, Cluster, Object, Resource
+from assay.launch.kubernetes.rank_container import rank_status
 from assay.launch.kubernetes.refusals import ApiError
 from assay.launch.kubernetes.times import split
 from assay.records import Scalar
@@ -49,9 +50,8 @@ def of_pod(pod: Object) -> dict[str, Scalar]:
         "kubernetes.runtime_class": pod["spec"].get("runtimeClassName"),
         "kubernetes.priority": pod["spec"].get("priority"),
     }
-    for status in pod["status"].get("containerStatuses", ())[:1]:
-        found["kubernetes.image"] = status["image"]
-        found["kubernetes.image_id"] = status["imageID"]
+    status = rank_status(pod)
+    found |= {"kubernetes.image": status.get("image"), "kubernetes.image_id": status.get("imageID")}
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 

@@ -17,6 +17,7 @@ from assay.launch.kubernetes.causes import (
     past_waits,
     too_few_pods,
     too_late,
+    unheard_of,
 )
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
 from assay.launch.kubernetes.job_state import (
@@ -98,7 +99,8 @@ class Follower:
                         break
                     over = self._is_over(pods)
                     for pod in pods.seen.values():
-                        self._logs.read_on(pod, over=_gone_or_over(pods, pod))
+                        gone = pod["metadata"]["uid"] in pods.gone
+                        self._logs.read_on(pod, over=gone or is_over(pod), gone=gone)
                     nothing = True
                     for uid, frame in self._logs.take():
                         output = self._keep(joiner, uid, frame)
@@ -166,7 +168,8 @@ class Follower:
         if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
             return
         waiting = [pod for pod in pods.seen.values() if _waits(pod)]
-        if len(pods.seen) >= self._job.pods and not waiting and not self._logs_in_trouble():
+        unheard = [log for log in self._logs.logs.values() if log.trouble and not log.framed]
+        if len(pods.seen) >= self._job.pods and not waiting and not unheard:
             self._hindered = self._lasting = []
             return
         self._looked_at = time.monotonic()
@@ -177,7 +180,7 @@ class Follower:
         self._events, before = self._events_of(pods, waiting), {cause.code for cause in self._hindered}
         self._hindered = causes(waiting, self._events) or self._not_taken_up(pods)
         if time.monotonic() > self._began + self._job.start_timeout_s:
-            hindered = self._hindered or past_waits(self._events)
+            hindered = self._hindered or [unheard_of(log.name, log.trouble) for log in unheard]
             self._hindered = [too_late(self._job.start_timeout_s, hindered, map(call, waiting))]
         self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
         if len(pods.seen) < self._job.pods and any(map(_failed, pods.seen.values())):
@@ -261,9 +264,11 @@ class Follower:
         by_itself = not self._ended_here and not self._collected.cancel_asked()
         if by_itself:
             self._look_at_job()
-        if by_itself and (not all_told or any(map(waited_in_vain, ends))):
+        in_vain = any(map(waited_in_vain, ends))
+        if by_itself and (not all_told or in_vain):
             self._events = self._events_of(pods, list(pods.seen.values()))
-            self._hindered = causes(pods.seen.values(), self._events) or past_waits(self._events)
+            self._hindered = causes(pods.seen.values(), self._events)
+            self._hindered = self._hindered or (past_waits(self._events) if in_vain else [])
         status = outcome(
             JobEvidence(
                 ends=ends,
@@ -274,7 +279,7 @@ class Follower:
                 causes=self._hindered,
                 ending=self._ending,
                 asked=self._collected.cancel_asked(),
-                lost=[str(gap) for gap in joiner.gaps.values()],
+                lost=[*map(str, joiner.gaps.values()), *self._unread()],
                 removed=self._job_is_removed and by_itself,
             )
         )
@@ -284,6 +289,11 @@ class Follower:
         hosts = tuple(self._host(pods, node) for node in range(self._job.nodes))
         status = replace(status, node_facts=where, hosts=hosts)
         self._collected.settle(as_placed(status, self._job.hosts))
+
+    def _unread(self) -> list[str]:
+        """The logs that could not be read to their end, with why, as text."""
+        logs = (log for log in self._logs.logs.values() if log.trouble and not log.ended)
+        return [f"the end of a log ({log.trouble})" for log in logs]
 
     def _host(self, pods: JobPods, node: int) -> str:
         """The node of the pod whose keeper reported that it started or how it ended; "" if none did."""

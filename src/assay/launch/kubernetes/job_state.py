@@ -9,6 +9,7 @@ from typing import Any
 from assay.launch import job_directory
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds.kind import Ending
+from assay.launch.kubernetes.rank_container import rank_status
 from assay.records import Extent, JobState, JobStatus
 
 Object = Mapping[str, Any]
@@ -48,7 +49,8 @@ def outcome(seen: JobEvidence) -> JobStatus:
     """How the job ended.
 
     A keeper's report comes first: it saw the ranks. If no keeper was left to report, the cluster decides.
-    Ranks of a job that somebody deleted may still end well, or fail because the others are gone.
+    Ranks of a job that somebody deleted may still end well, or fail because the others are gone. So may those
+    that the platform left when it took another pod of theirs away.
     """
     told = job_directory.joined([job_directory.job_status(end) for end in seen.ends]) if seen.ends else None
     whole = told is not None and len(seen.ends) == seen.nodes
@@ -56,8 +58,9 @@ def outcome(seen: JobEvidence) -> JobStatus:
         before = f"; before that: {told.cause}" if told.cause else ""
         return _with(told, JobState.STOPPED, f"{REMOVED}{before}", seen)
     if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
-        hindered = seen.causes and any(map(waited_in_vain, seen.ends))
-        return _without_the_others(told, seen) if hindered else _with(told, told.state, told.cause, seen)
+        in_vain = any(map(waited_in_vain, seen.ends))
+        first = next((cause for cause in seen.causes if in_vain or (cause.final and cause.platform)), None)
+        return _with(told, told.state, told.cause, seen) if first is None else _missed(told, first, seen)
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
@@ -84,11 +87,10 @@ def waited_in_vain(end: Mapping[str, Any]) -> bool:
     return end.get("waited_in_vain") is True  # keepers of older Assay versions don't report it
 
 
-def _without_the_others(told: JobStatus, seen: JobEvidence) -> JobStatus:
-    """How a job ended whose keepers waited for pods that never ran: what held up those pods is the cause."""
-    first = seen.causes[0]
-    state = JobState.LOST if first.platform else told.state
-    return _with(replace(told, extent=first.extent), state, f"{told.cause}: {first}", seen)
+def _missed(told: JobStatus, cause: Cause, seen: JobEvidence) -> JobStatus:
+    """How a job ended whose ranks missed those of a pod that never ran, or that the platform took away."""
+    state = JobState.LOST if cause.platform else told.state
+    return _with(replace(told, extent=cause.extent), state, f"{told.cause}: {cause}", seen)
 
 
 def _with(told: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> JobStatus:
@@ -134,13 +136,15 @@ def call(pod: Object) -> str:
 
 
 def is_over(pod: Object) -> bool:
-    """Whether none of its containers is running, or ever will."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    """Whether its ranks aren't running, and never will: another container may outlive theirs."""
+    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return pod["spec"].get("restartPolicy") == "Never" and "terminated" in rank_status(pod).get("state", {})
 
 
 def was_restarted(pod: Object) -> bool:
-    """Whether one of its containers runs for the second time, or will."""
-    return any(status.get("restartCount", 0) > 0 for status in _containers(pod))
+    """Whether the ranks' container runs for the second time, or will."""
+    return bool(rank_status(pod).get("restartCount", 0) > 0)
 
 
 def is_out_of_reach(pod: Object) -> bool:
@@ -154,32 +158,20 @@ def is_out_of_reach(pod: Object) -> bool:
     return running and told.get("Ready") == "False" and told.get("ContainersReady") == "True"
 
 
-def _containers(pod: Object) -> Iterable[Object]:
-    found: Iterable[Object] = pod.get("status", {}).get("containerStatuses", ())
-    return found
-
-
 def _exit(pod: Object) -> tuple[int, str]:
-    for status in _containers(pod):
-        if (ended := status["state"].get("terminated")) is not None:
-            return int(ended.get("exitCode", 0)), str(ended.get("message") or ended.get("reason") or "")
-    return 0, ""
+    ended = rank_status(pod).get("state", {}).get("terminated", {})
+    return int(ended.get("exitCode", 0)), str(ended.get("message") or ended.get("reason") or "")
 
 
 def _first_start(pods: Iterable[Object]) -> float | None:
     from assay.launch.kubernetes.times import moment
 
-    found = [
-        moment(s["state"].get(k, {}).get("startedAt"))
-        for p in pods
-        for s in _containers(p)
-        for k in s["state"]
-    ]
-    return min((at for at in found if at is not None), default=None)
+    states = (of.get("startedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
+    return min((at for at in map(moment, states) if at is not None), default=None)
 
 
 def _last_end(pods: Iterable[Object]) -> float | None:
     from assay.launch.kubernetes.times import moment
 
-    found = [moment(s["state"].get("terminated", {}).get("finishedAt")) for p in pods for s in _containers(p)]
-    return max((at for at in found if at is not None), default=None)
+    states = (of.get("finishedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
+    return max((at for at in map(moment, states) if at is not None), default=None)

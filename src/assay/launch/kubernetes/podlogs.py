@@ -6,11 +6,14 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from assay.launch.frames import Frame, FrameReader, PlainLine
 from assay.launch.kubernetes.client import Cluster, Object
+from assay.launch.kubernetes.rank_container import has_begun, rank_container
 from assay.launch.kubernetes.refusals import ApiError, NotFoundError
 from assay.launch.kubernetes.wire import Stream
 
@@ -18,6 +21,9 @@ QUEUE_CHUNKS = 64  # of at most 64 KiB each, read ahead of the consumer
 LINES_KEPT = 20
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 WAKE_S = 0.1
+ENDED_PATIENCE_S = (
+    60.0  # for the log of a pod that has ended: its node may be down, or its kubelet restarting
+)
 
 
 @dataclass
@@ -28,8 +34,10 @@ class PodLog:
     unkept    why the relay did not send the requested files
     waits_for what its keeper waits for before it starts the ranks; "" if it doesn't wait
     ended     its last frame arrived: nothing is missing after it
-    complete  there is nothing more to read
-    trouble   why it can't be read at the moment
+    over      its pod has ended; gone: it no longer exists
+    complete  there is nothing more to read, or no hope to read it
+    trouble   why it can't be read at the moment, or could not to the last
+    since     when that began, after its pod had ended, by the monotonic clock
     """
 
     name: str
@@ -38,13 +46,16 @@ class PodLog:
     waits_for: str = ""
     framed: bool = False
     ended: bool = False
+    over: bool = False
+    gone: bool = False
     complete: bool = False
     trouble: str = ""
+    since: float | None = None
     reader: FrameReader = field(default_factory=FrameReader)
     reading: _Reading | None = None
     tries: int = 0
     again_at: float = 0.0
-    read_after_end: bool = False
+    reads_after_end: int = 0
     read_for_gaps: bool = False
 
     def says(self, line: str) -> None:
@@ -66,22 +77,25 @@ class PodLogs:
         if self._queue.empty():
             self._queue.put_nowait((None, None))
 
-    def read_on(self, pod: Object, *, over: bool) -> None:
+    def read_on(self, pod: Object, *, over: bool, gone: bool) -> None:
         """Start or continue reading a pod's log, if that is due now.
 
-        over  the pod has ended or is gone: what can be read now is everything
+        over  the pod has ended: what can be read now is everything; gone: it was removed, and its log with it
         """
         uid = pod["metadata"]["uid"]
         log = self.logs.setdefault(uid, PodLog(pod["metadata"]["name"]))
+        log.over, log.gone = over, gone
         if log.complete or log.reading is not None or time.monotonic() < log.again_at:
             return
-        if not over and not _has_begun(pod):
+        if not over and not has_begun(pod):
             return
-        if over and (log.read_after_end or not _has_begun(pod)):
+        # a kubelet that stops cuts a log without an error: one that lacks its last frame is read twice
+        if over and (log.reads_after_end > log.framed or not has_begun(pod)):
             log.complete = True
             return
-        log.reader, log.read_after_end = FrameReader(), over
-        log.reading = _Reading(self._cluster, uid, log.name, self._queue, follow=not over)
+        log.reader, log.reads_after_end = FrameReader(), log.reads_after_end + over
+        read = partial(self._cluster.logs, log.name, rank_container(pod), follow=not over)
+        log.reading = _Reading(uid, log.name, read, self._queue)
 
     def read_again(self, uid: str) -> None:
         """Read a log again from its beginning because of a gap in it; only once."""
@@ -89,7 +103,7 @@ class PodLogs:
         if not log.read_for_gaps and log.reading is not None:
             log.read_for_gaps = True
             log.reading.stop()
-            log.reading, log.again_at, log.ended, log.read_after_end = None, 0.0, False, False
+            log.reading, log.again_at, log.ended, log.reads_after_end = None, 0.0, False, 0
 
     def take(self) -> Iterator[tuple[str, Frame]]:
         """Frames that arrived, with their pod's uid; waits at most a tenth of a second for the first.
@@ -120,7 +134,7 @@ class PodLogs:
                 log.reading.stop()
 
     def _framed(self, log: PodLog, data: bytes) -> Iterator[Frame]:
-        log.tries, log.trouble = 0, ""
+        log.tries, log.trouble, log.since = 0, "", None
         for item in log.reader.feed(data):
             if isinstance(item, PlainLine):
                 if item.unkept:
@@ -138,13 +152,13 @@ class PodLogs:
 
     def _stopped(self, log: PodLog, error: ApiError | None) -> None:
         log.reading = None
-        if isinstance(error, NotFoundError) or (error is None and log.ended):
-            log.complete = True
-            return
-        if error is not None and error.code in (401, 403):  # asking again is useless
+        if error is None:
+            log.complete = log.ended
+        elif error.code in (401, 403):  # asking again is useless
             raise error
-        if error is not None:
-            log.trouble, log.read_after_end = str(error), False
+        else:
+            log.trouble, log.reads_after_end = str(error), 0
+            log.complete = _is_hopeless(log, error)
         log.again_at = time.monotonic() + RETRY_S[min(log.tries, len(RETRY_S) - 1)]
         log.tries += 1
 
@@ -154,15 +168,13 @@ class _Reading:
 
     def __init__(
         self,
-        cluster: Cluster,
         uid: str,
         name: str,
+        read: Callable[[], AbstractContextManager[Stream]],
         out: queue.Queue[tuple[_Reading | None, bytes | ApiError | None]],
-        *,
-        follow: bool,
     ) -> None:
         self.uid = uid
-        self._cluster, self._name, self._out, self._follow = cluster, name, out, follow
+        self._read, self._out = read, out
         self._stream: Stream | None = None
         self._stopped = threading.Event()
         threading.Thread(target=self._run, name=f"assay-log-{name}", daemon=True).start()
@@ -174,7 +186,7 @@ class _Reading:
 
     def _run(self) -> None:
         try:
-            with self._cluster.logs(self._name, follow=self._follow) as stream:
+            with self._read() as stream:
                 self._stream = stream
                 if self._stopped.is_set():
                     return
@@ -196,7 +208,16 @@ class _Reading:
         return False
 
 
-def _has_begun(pod: Object) -> bool:
-    """Whether its container runs or ran, so that there is a log."""
-    states = (status["state"] for status in pod.get("status", {}).get("containerStatuses", ()))
-    return any("running" in state or "terminated" in state for state in states)
+def _is_hopeless(log: PodLog, error: ApiError) -> bool:
+    """Whether nothing more can be read of a log that did not all arrive.
+
+    A kubelet that has just started answers 404 until it knows its pods again: only if the pod is gone, so is
+    its log. A node that stays away after its pod has ended is given up, but not the API server (code 0).
+    """
+    if log.gone:
+        return isinstance(error, NotFoundError)
+    if not log.over or error.code == 0:
+        log.since = None
+        return False
+    log.since = log.since or time.monotonic()
+    return time.monotonic() > log.since + ENDED_PATIENCE_S
