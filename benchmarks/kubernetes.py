@@ -43,6 +43,7 @@ from assay.launch.kubernetes.kinds.kind import ended_by_condition
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import render
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.pod import CONTAINER
 from assay.launch.kubernetes.refusals import ApiError
 from assay.records import Handle, Job, Shape, Task
 
@@ -131,7 +132,7 @@ def of_a_bare_job(place: Place, code: str = FIRST) -> float:
 
 
 def _bare(name: str, image: str, code: str) -> dict[str, Any]:
-    container = {"name": "only", "image": image, "imagePullPolicy": "IfNotPresent"}
+    container = {"name": CONTAINER, "image": image, "imagePullPolicy": "IfNotPresent"}
     command = ["python3", "-S", "-c", code]
     spec = {"restartPolicy": "Never", "containers": [{**container, "command": command}]}
     return {
@@ -146,7 +147,7 @@ def _first(cluster: Cluster, labels: str, is_it: Callable[[bytes], bool], begin:
     """Seconds until the log of the one pod with these labels has the line: one watch, one log."""
     name = _begun(cluster, labels)
     while True:  # the log may be requested a moment too early
-        with suppress(ApiError), cluster.logs(name, follow=True) as stream:
+        with suppress(ApiError), cluster.logs(name, CONTAINER, follow=True) as stream:
             for data in stream:
                 if is_it(data):
                     return time.perf_counter() - begin
@@ -191,7 +192,7 @@ def end_by_waiting(place: Place) -> float:
     while not ended_by_condition(cluster.get(JOBS, name), "Complete", "Failed"):
         time.sleep(LOOK_S)
     pod = _begun(cluster, f"job-name={name}")
-    with cluster.logs(pod, follow=False) as stream:
+    with cluster.logs(pod, CONTAINER, follow=False) as stream:
         for _ in stream:
             pass
     took = time.perf_counter() - begin
@@ -278,7 +279,7 @@ def read_plainly(place: Place, megabytes: int) -> dict[str, float]:
     cluster.create(_bare(name, place.image, PRINT_MB.format(megabytes=megabytes)))
     pod = _begun(cluster, f"job-name={name}")
     size, begin, end, cpu = 0, 0.0, 0.0, 0.0
-    with cluster.logs(pod, follow=True) as stream:
+    with cluster.logs(pod, CONTAINER, follow=True) as stream:
         for data in stream:
             if not begin:
                 begin, cpu = time.perf_counter(), time.process_time()

@@ -218,6 +218,28 @@ def test_a_refused_submission_is_met_by_as_many_as_it_says_else_by_its_own_point
     assert len(completed.left) == 4
 
 
+def test_a_place_that_is_gone_in_the_middle_stops_its_system_once_and_the_same_command_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, asked = LocalLauncher.submit, []
+
+    def gone(launcher: LocalLauncher, job: Job) -> Handle:
+        asked.append(job)
+        if len(asked) > 1:
+            raise JobRefusedError('namespaces "bench" not found', Extent.PLACE)
+        return submit(launcher, job)
+
+    write(tmp_path, {"a": WELL}, {"here": {"launcher": "local"}}, repeats=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLauncher, "submit", gone)
+        first = run(tmp_path)
+    assert len(asked) == 2
+    assert (len(first.held), len(first.left), first.failures) == (1, 3, ())
+    again = run(tmp_path)
+    assert again.session.id == first.session.id
+    assert (again.failures, len(again.results)) == ((), 4)
+
+
 def test_what_the_platform_lost_again_and_again_for_such_a_cause_is_left_after_its_retries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +268,7 @@ def test_an_extent_holds_those_that_have_the_same_in_common() -> None:
         Extent.BENCHMARK: [base, other_block, other_point, other_shape],
         Extent.SHAPE: [base, other_block, other_point, other_benchmark],
         Extent.SYSTEM: everyone[:-1],
+        Extent.PLACE: everyone[:-1],
     }
     for extent, found in expected.items():
         assert [trial for trial in everyone if within(extent, base, trial)] == found, extent
@@ -268,6 +291,7 @@ def test_what_finished_within_an_extent_is_evidence_against_it() -> None:
     assert narrow(Extent.SYSTEM, done()) is Extent.TRIAL
     failed = [replace(run, state=RunState.FAILED) for run in done()]
     assert narrow(Extent.SYSTEM, failed) is Extent.SYSTEM
+    assert narrow(Extent.PLACE, done()) is Extent.PLACE  # it was there then
 
 
 PYTHON, OWN = Task(("{python}", "x.py")), Task(("mine",))

@@ -42,10 +42,10 @@ def suite(folder: Path, namespace: str, code: str, **options: Any) -> Path:
     return folder / "suite.yaml"
 
 
-def wait_until_it_prints(folder: Path) -> None:
+def wait_until_it_prints(folder: Path, trial: str = "*") -> None:
     give_up = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up:
-        logs = (folder / "runs").glob("trouble/*/*/attempt-1/logs/rank-0.log")
+        logs = (folder / "runs").glob(f"trouble/*/{trial}/attempt-1/logs/rank-0.log")
         if any(log.stat().st_size for log in logs):
             return
         time.sleep(0.1)
@@ -193,6 +193,27 @@ def test_a_job_that_somebody_deletes_is_a_failed_trial_and_is_not_submitted_agai
     assert only.job is JobState.STOPPED
     assert "somebody else ended the job: its job object was deleted" in only.cause
     assert ours(namespace) == []
+
+
+def test_a_namespace_that_is_deleted_in_the_middle_stops_the_run_once_and_the_same_command_resumes(
+    tmp_path: Path,
+) -> None:
+    with cluster.namespace() as own:
+        asked = suite(tmp_path, own, SLOW.format(seconds=5), repeats=4)
+        with assay(asked) as running:
+            wait_until_it_prints(tmp_path, "*-r02")
+            cluster.kubectl("delete", "namespace", own)
+            said, told = running.communicate(timeout=PATIENCE_S)
+        assert running.returncode == 5, told
+        assert "system there: 3 trials are not run, because can't create ConfigMap" in said
+        assert [run.state for run in attempts(tmp_path)].count(RunState.FINISHED) == 1
+        assert len(attempts(tmp_path)) == 3  # the second trial was lost, and refused when it was tried again
+        cluster.kubectl("create", "namespace", own)
+        cluster.kubectl("-n", own, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        with assay(asked) as later:
+            _, told = later.communicate(timeout=PATIENCE_S)
+        assert later.returncode == 0, told
+        assert [run.state for run in attempts(tmp_path)].count(RunState.FINISHED) == 4
 
 
 class logged_in:  # noqa: N801  (used as a function)

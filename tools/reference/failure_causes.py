@@ -24,6 +24,7 @@ EXTENTS = {
     Extent.BENCHMARK: ("its benchmark", "No other trial of the benchmark starts on this system."),
     Extent.SHAPE: ("its shape", "No other trial of the shape starts on this system."),
     Extent.SYSTEM: ("its system", "No other trial starts on this system."),
+    Extent.PLACE: ("its system now", "The same, whatever finished on this system before."),
     Extent.PLATFORM: ("the platform", "The run stops with exit code 5. No trial counts as failed."),
 }
 

@@ -93,6 +93,7 @@ class Extent(StrEnum):
     BENCHMARK  those of its benchmark on its system
     SHAPE      those of its shape on its system
     SYSTEM     those of its system
+    PLACE      those of its system, whatever finished there before: its namespace is gone, a right is missing
     PLATFORM   all: the cause is the login, the connection or the service, not a trial
     """
 
@@ -101,6 +102,7 @@ class Extent(StrEnum):
     BENCHMARK = "benchmark"
     SHAPE = "shape"
     SYSTEM = "system"
+    PLACE = "place"
     PLATFORM = "platform"
 
 

@@ -1,7 +1,8 @@
 """Which other trials a failure's cause would affect: they don't start, and none counts as failed. Pure.
 
 A cause has an `Extent`. If something within that extent finished in this session, that is evidence against
-it, and a narrower extent applies: an interpreter that ran a trial must exist.
+it, and a narrower extent applies: an interpreter that ran a trial must exist. A namespace that had a job may
+be gone since.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _COMMON = {
     Extent.BENCHMARK: ("system", "benchmark"),
     Extent.SHAPE: ("system", "shape"),
     Extent.SYSTEM: ("system",),
+    Extent.PLACE: ("system",),
 }
 _NARROWER = {
     Extent.SYSTEM: Extent.BENCHMARK,
@@ -75,6 +77,7 @@ def called(extent: Extent, trial: Trial) -> str:
     """The trials of this extent, for people: `system cluster`, `training on cluster`."""
     return {
         Extent.SYSTEM: f"system {trial.system}",
+        Extent.PLACE: f"system {trial.system}",
         Extent.SHAPE: f"shape {trial.shape} on {trial.system}",
         Extent.BENCHMARK: f"{trial.benchmark} on {trial.system}",
     }.get(extent, trial.id.rpartition("-r")[0] + f" on {trial.system}")

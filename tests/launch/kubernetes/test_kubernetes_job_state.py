@@ -26,6 +26,7 @@ from assay.launch.kubernetes.refusals import (
     WatchExpiredError,
     refusal,
 )
+from assay.launch.kubernetes.refusals import extent_of as refused_extent
 from assay.launch.kubernetes.times import split
 from assay.records import Extent, JobState
 
@@ -262,3 +263,18 @@ def test_a_refusal_says_what_was_done_what_the_server_said_and_what_to_do(
     assert str(error).startswith("can't create Job x: ")
     assert expected in str(error)
     assert (error.code, error.reason) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "extent"),
+    [
+        (404, 'namespaces "bench" not found', Extent.PLACE),
+        (403, "unable to create new content in namespace bench because it is being terminated", Extent.PLACE),
+        (403, 'pods is forbidden: User "u" cannot create resource "jobs"', Extent.PLACE),
+        (404, "the server could not find the requested resource", Extent.SYSTEM),
+        (500, 'failed calling webhook "w": connection refused', Extent.SYSTEM),
+        (422, "Job x is invalid", Extent.POINT),
+    ],
+)
+def test_a_refusal_concerns_the_jobs_that_its_words_say(code: int, message: str, extent: Extent) -> None:
+    assert refused_extent(refusal("create Job x", code, {"message": message})) is extent

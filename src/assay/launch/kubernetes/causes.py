@@ -340,6 +340,19 @@ def node_lost(pod: str, node: str, silent_s: float) -> Cause:
     )
 
 
+def namespace_deleted(refusal: str) -> Cause:
+    """Somebody deleted the namespace, and everything in it."""
+    return Cause(
+        "namespace",
+        "the job's namespace was deleted while it ran",
+        refusal,
+        "create it again, or name another in the system's `namespace`",
+        final=True,
+        platform=True,
+        extent=Extent.PLACE,
+    )
+
+
 def unheard_of(pod: str, trouble: str) -> Cause:
     """Nothing of a running pod's log could be read yet, so that nobody knows whether its ranks started."""
     return Cause(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from assay.launch.kubernetes.causes import (
     Cause,
     CauseWordings,
     causes,
+    namespace_deleted,
     no_operator,
     node_lost,
     past_waits,
@@ -33,6 +35,7 @@ from assay.launch.kubernetes.job_state import (
 from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
+from assay.launch.kubernetes.refusals import NO_NAMESPACE, ApiError
 from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import JobPods, PodWatch
 from assay.records import JobState, Output
@@ -265,7 +268,10 @@ class Follower:
         if by_itself:
             self._look_at_job()
         in_vain = any(map(waited_in_vain, ends))
-        if by_itself and (not all_told or in_vain):
+        no_namespace = self._no_namespace() if by_itself and self._job_is_removed else None
+        if no_namespace is not None:
+            self._hindered = [no_namespace]
+        elif by_itself and (not all_told or in_vain):
             self._events = self._events_of(pods, list(pods.seen.values()))
             self._hindered = causes(pods.seen.values(), self._events)
             self._hindered = self._hindered or (past_waits(self._events) if in_vain else [])
@@ -280,7 +286,7 @@ class Follower:
                 ending=self._ending,
                 asked=self._collected.cancel_asked(),
                 lost=[*map(str, joiner.gaps.values()), *self._unread()],
-                removed=self._job_is_removed and by_itself,
+                removed=self._job_is_removed and by_itself and no_namespace is None,
             )
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])
@@ -289,6 +295,15 @@ class Follower:
         hosts = tuple(self._host(pods, node) for node in range(self._job.nodes))
         status = replace(status, node_facts=where, hosts=hosts)
         self._collected.settle(as_placed(status, self._job.hosts))
+
+    def _no_namespace(self) -> Cause | None:
+        """That the namespace is gone, and its jobs with it; asked for by a creation that stores nothing."""
+        meta = {"name": self._job.name, "namespace": self._cluster.namespace}
+        try:
+            self._cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}, dry_run=True)
+        except ApiError as error:
+            return namespace_deleted(str(error)) if re.search(NO_NAMESPACE, str(error)) else None
+        return None
 
     def _unread(self) -> list[str]:
         """The logs that could not be read to their end, with why, as text."""

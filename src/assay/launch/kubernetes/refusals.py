@@ -67,7 +67,9 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
 
 def extent_of(error: ApiError) -> Extent:
     """Which other jobs it would refuse: a missing permission, kind, or namespace affects all of them."""
-    missed = re.search(_OF_ALL, str(error), re.DOTALL) or isinstance(error, NotFoundError)
+    if re.search(rf"{NO_NAMESPACE}|{_NO_RIGHT}", str(error), re.DOTALL):
+        return Extent.PLACE
+    missed = re.search(_WEBHOOK, str(error)) or isinstance(error, NotFoundError)
     return Extent.SYSTEM if missed else Extent.POINT
 
 
@@ -85,14 +87,13 @@ def _in_words(code: int, reason: str, said: str) -> str:
     return f"{said} ({reason})" if reason and reason not in said else said
 
 
-_OF_ALL = (
-    r'User ".*" cannot \w+ resource|namespaces "[^"]+" not found|because it is being terminated'
-    r"|failed calling webhook|admission webhook"
-)
+NO_NAMESPACE = r'namespaces "[^"]+" not found|because it is being terminated'
+_NO_RIGHT = r'User ".*" cannot \w+ resource'
+_WEBHOOK = r"failed calling webhook|admission webhook"
 # pattern of a refusal's message → what to do; the first match counts
 _KNOWN = (
     (
-        r'User ".*" cannot \w+ resource',
+        _NO_RIGHT,
         "that permission is missing: `assay cluster rbac` prints a Role with every permission that runs "
         "need; ask the namespace's administrator to apply it",
     ),
