@@ -23,6 +23,7 @@ from assay.run.drive import CompletedSession, run_suite
 from assay.run.extents import extent_of, narrowed, within
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
+from assay.run.stopping import StopRequest
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt
 from assay.workloads import PLACES
@@ -249,6 +250,44 @@ def test_what_the_platform_lost_again_and_again_for_such_a_cause_is_left_after_i
     completed = run(tmp_path)
     assert [a.run().attempt for a in attempts(tmp_path)] == [1, 2, 3]
     assert len(completed.left) == 2
+
+
+def test_what_somebody_keeps_of_an_ended_job_is_noted_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget = LocalLauncher.forget
+
+    def held(launcher: LocalLauncher, handle: Handle) -> None:
+        forget(launcher, handle)
+        raise LaunchError("deleted, but kept by finalizers: job assay-1f (example.com/hold)")
+
+    write(tmp_path, {"a": WELL}, {"here": {"launcher": "local"}}, repeats=2)
+    monkeypatch.setattr(LocalLauncher, "forget", held)
+    said = io.StringIO()
+    assert run(tmp_path, partial(ProgressLines, stream=said)).failures == ()
+    assert said.getvalue().count("here: deleted, but kept by finalizers: job assay-1f") == 2
+
+
+def test_a_job_that_can_not_be_ended_is_asked_to_end_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, asked = LocalLauncher.submit, []
+
+    def interrupted(launcher: LocalLauncher, job: Job) -> Handle:
+        monkeypatch.setattr(StopRequest, "made", True)
+        return submit(launcher, job)
+
+    def stuck(_: LocalLauncher, handle: Handle) -> None:
+        asked.append(handle)
+        raise LaunchError("job 1f can't be ended: pod p on node2 still exists")
+
+    prints = {"workload": "script", "params": {"code": "import time; print('v 1'); time.sleep(0.4)"}}
+    write(tmp_path, {"a": prints}, {"here": {"launcher": "local"}}, repeats=1)
+    monkeypatch.setattr(LocalLauncher, "cancel", stuck)
+    monkeypatch.setattr(LocalLauncher, "submit", interrupted)
+    with pytest.raises(LaunchError, match="can't be ended"):
+        run(tmp_path)
+    assert len(asked) == 1
 
 
 FINISHED = all_reduce(blocks=1)[0].run

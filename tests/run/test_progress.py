@@ -92,6 +92,22 @@ def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
     assert "5 trials at most, checked after 3, 5 blocks" in said.getvalue()
 
 
+def test_a_job_that_prints_no_figure_is_starting_until_anything_of_it_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLACES, "command", "script_workload:SCRIPT")
+    planned = plan(*(replace(run_of(name, 10).trial, params={"code": "x"}) for name in ("a", "b")))
+    session = rundir.create(tmp_path, header(), planned, {})
+    shown = ProgressLines(session, planned, [], stream=io.StringIO())
+    shown.trial_began(planned.trials[0], 1, adopted=False)
+    assert "  starting  " in shown._running_line().plain
+    shown.printed(Output("probe-0", b"{}"))
+    shown.waited("")
+    assert "  running, no figure yet  " in shown._running_line().plain
+    shown.trial_began(planned.trials[1], 1, adopted=False)
+    assert "and 1 more  running  " in shown._running_line().plain
+
+
 def test_the_last_figure_is_found_however_the_stream_is_cut() -> None:
     line = MLLOG.format(key="throughput", value=812.34, metadata='{"unit": "images/s", "rank": 0}')
     for size in (1, 7, 1000):

@@ -88,8 +88,8 @@ def clean(
 
     system   its name, or the system itself; None: this machine
     systems  the file with a system of this name; None: systems.yaml here
-    yes      remove it, except what is still active
-    running  include active jobs; with `yes`, end them
+    yes      remove it, except what may be in use
+    running  include that; with `yes`, end it
     runs     directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
     Raises InputError if there is no such system.

@@ -25,7 +25,7 @@ _SHOWN = 4  # things of one job that a line lists
 @click.argument("system", required=False)
 @click.option("--all", "all_systems", is_flag=True, help="Every system in the systems file.")
 @SYSTEMS
-@click.option("--yes", is_flag=True, help="Remove what is shown, except what is still active.")
+@click.option("--yes", is_flag=True, help="Remove what is shown, except what may be in use.")
 @click.option("--running", is_flag=True, help="Include active jobs; with --yes, end them.")
 @RUNS
 @JSON
@@ -110,5 +110,5 @@ def _summary(cleaned: Leftovers, *, asked: bool) -> str:
     rest = len(jobs) - removed - going
     said = [f"{removed} removed"] if removed else []
     said += [f"{rest} left" + ("" if asked else ", which --yes removes")] if rest else []
-    said += [f"{going} still active, included only with --running"] if going else []
+    said += [f"{going} that may be in use, included only with --running"] if going else []
     return f"of {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} " + "; ".join(said)

@@ -44,6 +44,7 @@ class ProgressLines:
         self._told: set[str] = set()  # the reasons for waiting that were reported for the running trial
         self._running: dict[str, tuple[Trial, float]] = {}  # by id: start time; the last one is shown
         self._figure, self._waits_for = LastFigure("", ""), ""
+        self._begun = False  # the running trial's job has sent something, if only what its probe found
         self._session_at = time.monotonic()
         self._beat_at = self._session_at + FIRST_BEAT_S
         going_on = f", {len(done)} done: resuming" if done else ""
@@ -57,6 +58,7 @@ class ProgressLines:
         units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
         self._running[trial.id] = trial, time.monotonic()
         self._figure, self._waits_for = LastFigure(metric, units.get(metric, "")), ""
+        self._begun = False
         if adopted:
             self.say(f"{self._place()} {trial.id}: taken over from a stopped Assay process")
         elif attempt > 1:
@@ -64,7 +66,7 @@ class ProgressLines:
 
     def printed(self, output: Output) -> None:
         """Keep its latest value."""
-        self._waits_for = ""
+        self._waits_for, self._begun = "", True
         self._figure.feed(output)
         self._beat()
 
@@ -122,7 +124,9 @@ class ProgressLines:
         text.append(f"{self._place()} block {trial.block} ", style="dim")
         text.append(trial.id, style="bold")
         text.append(f" and {len(running) - 1} more" if len(running) > 1 else "", style="dim")
-        doing = f"waiting: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
+        silent = "running, no figure yet" if self._begun else "starting"
+        silent = "running" if len(running) > 1 else silent
+        doing = f"waiting: {self._waits_for}" if self._waits_for else self._figure.text or silent
         text.append(f"  {doing}", style="yellow" if self._waits_for else "cyan")
         text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
         text.append(self._left(trial, running_s), style="dim")

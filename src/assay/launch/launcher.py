@@ -28,7 +28,8 @@ class Leftover:
 
     what        each thing as text: `Job assay-1f`, `container assay-1f`
     runs        something of it is running, or may yet start
-    changed_at  when it last started or ended anything, seconds since the epoch; None if unknown
+    changed_at  when it last started or ended anything that nobody removes yet, seconds since the epoch;
+                None if unknown
     """
 
     token: str
@@ -108,7 +109,8 @@ class Launcher(Protocol):
     def forget(self, handle: Handle) -> None:
         """Remove what the launcher stored for a job that has ended and whose output is safe.
 
-        Raises LaunchError for a job that is still running. Calling it twice is fine.
+        Raises LaunchError for a job that is still running, and, after it removed what it could, if somebody
+        else keeps something of it. Calling it twice is fine.
         """
         ...
 

@@ -16,7 +16,7 @@ from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, interim_looks
 from assay.run.concurrency import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch
 from assay.run.deferred_trials import DeferredTrials
-from assay.run.execute import Execution, begin, take_over
+from assay.run.execute import Execution, begin, forget, take_over
 from assay.run.interim_looks import Limits, Look
 from assay.run.progress import Progress, Tell
 from assay.run.request import RunRequest, plan_of
@@ -119,7 +119,7 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
     launchers = _launchers(planned, systems, session.spool)
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
     runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
-    _forget_what_was_settled(runs, launchers, MOST_JOBS if watched.together else 1)
+    settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
     for trial_id, number in session.header.repeated.items():
         runs[trial_id] = [run for run in runs[trial_id] if run.attempt > number]
     done = [of[-1] for t in planned.trials if trial_state(t, of := runs[t.id]) is TrialState.DONE]
@@ -127,6 +127,7 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
     told = watched.tell(session, planned, done)
     progress = told if watched.together is None else ConcurrentProgress(told)
     try:
+        _forget(settled, launchers, MOST_JOBS if watched.together else 1, progress.noted)
         for words in _other_tests(session, planned) if not done else ():
             progress.noted(words)
         if watched.together is None:
@@ -256,11 +257,10 @@ def _run_trial(
             return
 
 
-def _forget_what_was_settled(
-    runs: Mapping[str, Sequence[Run]], launchers: Mapping[str, Launcher], at_once: int
+def _forget(
+    settled: Sequence[Run], launchers: Mapping[str, Launcher], at_once: int, note: Callable[[str], None]
 ) -> None:
     """The newest settled jobs may not have been removed yet: Assay may have been killed in between."""
-    settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
     for run in sorted(settled, key=lambda run: run.created_at)[-at_once:]:
         if run.handle is not None:
-            launchers[run.trial.system].forget(run.handle)
+            forget(launchers[run.trial.system], run.trial.system, run.handle, note)

@@ -59,6 +59,10 @@ class Watcher(Protocol):
         """Nothing new at the moment; why: what the job waits for, "" if it is running or this is unknown."""
         ...
 
+    def noted(self, words: str) -> None:
+        """Something that the user should know, although it changes no result."""
+        ...
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -129,11 +133,7 @@ def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, 
     Raises PlatformError, after settling it, if every other trial would fail in the same way.
     """
     attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not a missing one
-    try:
-        flood = _follow(execution, attempt, handle, _most_bytes(run.trial))
-    except AssayError:
-        execution.launcher.cancel(handle)  # a job whose output can't be stored must not keep running unseen
-        raise
+    flood = _follow(execution, attempt, handle, _most_bytes(run.trial))
     status = execution.launcher.status(handle)
     if flood and status.state is not JobState.FAILED:
         status = replace(status, state=JobState.FAILED, cause=flood)
@@ -155,25 +155,35 @@ def _most_bytes(trial: Trial) -> float:
 
 
 def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: float) -> str:
-    """Store the output until the job has ended; returns why it was ended for its output, "" if it was not."""
+    """Store the output until the job has ended; returns why it was ended for its output, "" if it was not.
+
+    A job whose output can't be stored is ended, too: it must not keep running unseen.
+    """
     kept, flood = sum(attempt.kept().values()), ""
-    cancelled, why, looked_at = False, "", time.monotonic()
-    for output in execution.launcher.follow(handle, attempt.kept()):
-        if output is None:
-            if time.monotonic() - looked_at > WHY_EVERY_S:
-                status, looked_at = execution.launcher.status(handle), time.monotonic()
-                why = "" if status.state.final else status.cause
-            execution.watcher.waited(why)
-        elif not flood:
-            attempt.append(output.stream, output.data)
-            execution.watcher.printed(output)
-            kept += len(output.data)
-            if kept > most_bytes:  # its keeper should have ended it
-                flood = f"{human(kept, 'B')} of output arrived, more than max_output; the rest was dropped"
-        if (execution.stop.made or flood) and not cancelled:
-            execution.watcher.waited("its ranks to end, as requested")
+    told_to_end, why, looked_at = False, "", time.monotonic()
+    try:
+        for output in execution.launcher.follow(handle, attempt.kept()):
+            if output is None:
+                if time.monotonic() - looked_at > WHY_EVERY_S:
+                    status, looked_at = execution.launcher.status(handle), time.monotonic()
+                    why = "" if status.state.final else status.cause
+                execution.watcher.waited(why)
+            elif not flood:
+                attempt.append(output.stream, output.data)
+                execution.watcher.printed(output)
+                kept += len(output.data)
+                if kept > most_bytes:  # its keeper should have ended it
+                    flood = (
+                        f"{human(kept, 'B')} of output arrived, more than max_output; the rest was dropped"
+                    )
+            if (execution.stop.made or flood) and not told_to_end:
+                told_to_end = True  # its output up to the end is stored anyway
+                execution.watcher.waited("its ranks to end, as requested")
+                execution.launcher.cancel(handle)
+    except AssayError:
+        if not told_to_end:
             execution.launcher.cancel(handle)
-            cancelled = True  # its output up to the end is stored anyway
+        raise
     return flood
 
 
@@ -218,8 +228,18 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
     attempt.settle(run)
     if run.handle is not None:
-        execution.launcher.forget(run.handle)
+        forget(execution.launcher, run.trial.system, run.handle, execution.watcher.noted)
     return run
+
+
+def forget(launcher: Launcher, system: str, handle: Handle, note: Callable[[str], None]) -> None:
+    """Have the launcher remove a settled job; what somebody else keeps of it is noted, and no failure."""
+    try:
+        launcher.forget(handle)
+    except PlatformError:
+        raise
+    except LaunchError as error:
+        note(f"{system}: {error}")
 
 
 def _places(ranks: int, hosts: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kubernetes_cluster as cluster
+from assay.errors import LaunchError
 from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.records import Extent, JobState
 from kubernetes_trial import FOR_EVER, Trial, assert_final, launcher, left
@@ -268,3 +270,32 @@ def test_what_a_pod_once_waited_for_is_not_why_it_ended(namespace: str, tmp_path
         cluster.kubectl("label", "node", node, "assay.test/late-")
     assert "no node can run" not in status.cause
     assert status.extent is Extent.TRIAL
+
+
+def test_what_foreign_finalizers_keep_is_named_and_holds_nothing_up(namespace: str, tmp_path: Path) -> None:
+    trial = Trial(launcher(namespace, tmp_path), job(FOR_EVER, 2, timeout_s=600))
+    trial.follow_until(lambda t: t.printed.count(b"up") == 2)
+    set_finalizers(namespace, trial.asked.token, ["example.com/hold"])
+    try:
+        began = time.monotonic()
+        trial.launcher.cancel(trial.handle)
+        trial.follow_until(lambda _: False)
+        assert time.monotonic() - began < 40
+        assert trial.launcher.status(trial.handle).state is JobState.CANCELLED
+        with pytest.raises(LaunchError, match=r"kept by finalizers: .*example\.com/hold"):
+            trial.launcher.forget(trial.handle)
+        (kept,) = [left for left in trial.launcher.leftovers() if left.token == trial.asked.token]
+        assert (kept.runs, kept.changed_at) == (False, None)
+        assert any("(deleted, kept by example.com/hold)" in what for what in kept.what)
+        with pytest.raises(LaunchError, match="kept by finalizers: "):
+            trial.launcher.discard([trial.asked.token])
+    finally:
+        set_finalizers(namespace, trial.asked.token, None)
+    assert left(namespace, trial.asked.token) == []
+
+
+def set_finalizers(namespace: str, token: str, finalizers: list[str] | None) -> None:
+    """Of everything of the job; the namespace could not be deleted with them."""
+    for obj in cluster.objects(namespace, "pods,jobs,services,configmaps", f"{LABEL_TOKEN}={token}"):
+        where = ["-n", namespace, "patch", obj["kind"], obj["metadata"]["name"], "--type=merge", "-p"]
+        cluster.kubectl(*where, json.dumps({"metadata": {"finalizers": finalizers}}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,8 +127,10 @@ class Cluster:
         wait: bool = False,
         only: Mapping[str, str] | None = None,
         everywhere: bool = False,
-    ) -> None:
+    ) -> Object | None:
         """Delete an object and, in the background, what it owns. An object that is gone is not an error.
+
+        Returns the object if it stays for now: for its grace time, or for finalizers.
 
         wait  the object goes only after what it owns is gone (the caller does not wait)
         only  uid and resourceVersion that it must have; otherwise raises ConflictError
@@ -139,8 +141,11 @@ class Cluster:
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         where = self._path(resource, name, everywhere)
-        with suppress(NotFoundError):
-            self.wire.ask("DELETE", where, f"delete {resource.plural} {name}", body=options)
+        try:
+            left = self.wire.ask("DELETE", where, f"delete {resource.plural} {name}", body=options)
+        except NotFoundError:
+            return None
+        return None if left["kind"] == "Status" else left
 
     # Streams
 

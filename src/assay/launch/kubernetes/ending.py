@@ -1,11 +1,13 @@
-"""How a job is ended early: delete its object, then wait until none of its pods is left."""
+"""How a job is ended early: delete its object, then wait until none of its pods runs."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from assay.errors import LaunchError
-from assay.launch.kubernetes.client import PODS, Cluster, Resource
+from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
+from assay.launch.kubernetes.finalizers import foreign
 from assay.launch.kubernetes.job_state import call, is_out_of_reach, is_over
 from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.order import name_of
@@ -18,10 +20,11 @@ PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
 
 
 def end(cluster: Cluster, kind: JobKind, token: str, *, pods: int, grace_s: float) -> None:
-    """Delete the job object and wait until none of its pods is left.
+    """Delete the job object and wait until none of its pods runs, and none will.
 
-    A pod on an unresponsive node can't report that it ended; it is force-deleted from the API server.
-    Raises LaunchError if something still exists long after the grace time.
+    A pod on an unresponsive node can't report that it ended; it is force-deleted from the API server. What
+    finalizers keep after that runs nothing.
+    Raises LaunchError if something still runs long after the grace time.
     """
     resource, name = Resource(kind.job_ref.api_version, kind.job_ref.plural), name_of(token)
     _wait_until_taken_up(cluster, kind, token, pods)
@@ -29,19 +32,30 @@ def end(cluster: Cluster, kind: JobKind, token: str, *, pods: int, grace_s: floa
     give_up, tries = time.monotonic() + grace_s + END_SLACK_S, 0
     while True:
         left = cluster.list(PODS, labels=kind.pods(token)).items
-        if not left and cluster.find(resource, name) is None:
+        running = [pod for pod in left if not is_over(pod) and not _force_deleted(cluster, pod)]
+        if not running and _starts_nothing(kind, cluster.find(resource, name), left):
             return
-        for pod in left:
-            if is_out_of_reach(pod):
-                cluster.delete(PODS, pod["metadata"]["name"], grace_s=0)
         if time.monotonic() > give_up:
-            still = ", ".join(call(pod) for pod in left if not is_over(pod)) or f"its object {name}"
+            still = ", ".join(map(call, running)) or f"its object {name}"
             raise LaunchError(
                 f"job {token} can't be ended: {still} still exists; "
                 f"check it: kubectl -n {cluster.namespace} get pods -l {kind.pods(token)}"
             )
         time.sleep(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
         tries += 1
+
+
+def _force_deleted(cluster: Cluster, pod: Object) -> bool:
+    """Whether a pod's node is unresponsive, so that the pod was deleted without its word."""
+    if not is_out_of_reach(pod):
+        return False
+    left = cluster.delete(PODS, pod["metadata"]["name"], grace_s=0)
+    return left is None or bool(foreign(left))
+
+
+def _starts_nothing(kind: JobKind, job: Object | None, pods: Sequence[Object]) -> bool:
+    """Whether the deleted job object is gone, or only finalizers keep it, and its controller heeds that."""
+    return job is None or (kind.heeds_deletion and any(map(foreign, (job, *pods))))
 
 
 def _wait_until_taken_up(cluster: Cluster, kind: JobKind, token: str, pods: int) -> None:

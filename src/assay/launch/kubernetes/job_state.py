@@ -139,6 +139,8 @@ def is_over(pod: Object) -> bool:
     """Whether its ranks aren't running, and never will: another container may outlive theirs."""
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return True
+    if "deletionTimestamp" in pod["metadata"] and "nodeName" not in pod["spec"]:
+        return True
     return pod["spec"].get("restartPolicy") == "Never" and "terminated" in rank_status(pod).get("state", {})
 
 

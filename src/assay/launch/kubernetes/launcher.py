@@ -22,6 +22,7 @@ from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.ending import end
+from assay.launch.kubernetes.finalizers import what_stays
 from assay.launch.kubernetes.follow import FollowedJob, Follower
 from assay.launch.kubernetes.job_state import REMOVED
 from assay.launch.kubernetes.kind_choices import KindChoices
@@ -176,10 +177,16 @@ class KubernetesLauncher:
             return
         if not self.status(handle).state.final:
             raise LaunchError(f"job {handle.token} is still running; cancel it first")
-        cluster = self._cluster_of(handle)
-        cluster.delete(_resource(handle), name_of(handle.token))
-        cluster.delete(CONFIG_MAPS, _first_name(handle.token))
+        cluster, name = self._cluster_of(handle), name_of(handle.token)
+        pods = {f"pod {name}": pod for name, pod in watch_of(cluster).now(handle.token).items()}
+        deleted = {
+            f"job {name}": cluster.delete(_resource(handle), name),
+            f"configmap {name}-0": cluster.delete(CONFIG_MAPS, _first_name(handle.token)),
+        }
         collected.remove()
+        left = {called: obj for called, obj in deleted.items() if obj is not None}
+        if words := what_stays(left | pods):
+            raise LaunchError(words)
 
     def leftovers(self) -> Sequence[Leftover]:
         """Objects in the namespace that carry a token."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.errors import LaunchError
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, SERVICES, Cluster, Object, Resource
+from assay.launch.kubernetes.finalizers import foreign, what_stays
 from assay.launch.kubernetes.job_state import is_over
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.kinds.kind import Ending
@@ -21,6 +22,7 @@ from assay.launch.launcher import Leftover
 SELECTOR = ",".join([*(f"{name}={value}" for name, value in MANAGED_BY.items()), LABEL_TOKEN])
 AT_ONCE = 8  # requests
 END_S, LOOK_EVERY_S = 60.0, 0.5
+VANISH_S = 10.0  # from the end of the last pod until the cluster has removed its objects
 
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
@@ -37,18 +39,30 @@ def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
     """Delete the objects of these jobs; return when none of their pods is left.
 
     grace_s  how long pods may take to end
+
+    Raises LaunchError if pods don't end, or finalizers keep something.
     """
     wanted = frozenset(tokens)
-    doomed = [
-        (resource, obj["metadata"]["name"])
-        for resource, objects in _objects(cluster)
-        for obj in objects
-        if obj["metadata"]["labels"][LABEL_TOKEN] in wanted
-    ]
     with ThreadPoolExecutor(AT_ONCE) as threads:
+        doomed = [(resource, obj["metadata"]["name"]) for resource, obj in _of(wanted, cluster)]
         for gone in [threads.submit(cluster.delete, resource, name) for resource, name in doomed]:
             gone.result()
     _wait_for_pods(cluster, wanted, grace_s + END_S)
+    give_up = time.monotonic() + VANISH_S
+    while words := what_stays({_called(resource, obj): obj for resource, obj in _of(wanted, cluster)}):
+        if time.monotonic() > give_up:
+            raise LaunchError(words)
+        time.sleep(LOOK_EVERY_S)
+
+
+def _of(tokens: Collection[str], cluster: Cluster) -> list[tuple[Resource, Object]]:
+    """The objects of these jobs."""
+    return [
+        (resource, obj)
+        for resource, objects in _objects(cluster)
+        for obj in objects
+        if obj["metadata"]["labels"][LABEL_TOKEN] in tokens
+    ]
 
 
 def _objects(cluster: Cluster) -> Iterator[tuple[Resource, list[Object]]]:
@@ -78,13 +92,19 @@ def _leftover(
 ) -> Leftover:
     what, moments, runs = [], [], False
     for resource, obj in objects:
-        what.append(f"{resource.plural.removesuffix('s')} {obj['metadata']['name']}")
-        moments += [at for at in map(moment, _stamps(obj)) if at is not None]
+        deleted = "deletionTimestamp" in obj["metadata"]
+        kept = f" (deleted, kept by {foreign(obj)})" if deleted and foreign(obj) else ""
+        what.append(_called(resource, obj) + kept)
+        moments += [] if deleted else [at for at in map(moment, _stamps(obj)) if at is not None]
         if resource in endings:
-            runs |= endings[resource](obj) is None
+            runs |= not deleted and endings[resource](obj) is None
         elif resource == PODS:
             runs |= not is_over(obj)
     return Leftover(token, tuple(what), runs, max(moments, default=None))
+
+
+def _called(resource: Resource, obj: Object) -> str:
+    return f"{resource.plural.removesuffix('s')} {obj['metadata']['name']}"
 
 
 def _stamps(obj: Object) -> Iterator[str | None]:
@@ -97,7 +117,8 @@ def _wait_for_pods(cluster: Cluster, tokens: frozenset[str], patience_s: float) 
     give_up = time.monotonic() + patience_s
     while True:
         pods = cluster.list(PODS, labels=SELECTOR).items
-        left = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"][LABEL_TOKEN] in tokens]
+        ours = [pod for pod in pods if pod["metadata"]["labels"][LABEL_TOKEN] in tokens]
+        left = [pod["metadata"]["name"] for pod in ours if not (is_over(pod) and foreign(pod))]
         if not left:
             return
         if time.monotonic() > give_up:

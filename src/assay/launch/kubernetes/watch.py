@@ -84,6 +84,11 @@ class PodWatch:
             with self._lock:
                 self._followed.remove(entry)
 
+    def now(self, token: str) -> dict[str, Object]:
+        """The pods of a job that exist now, by name, as far as the watch has heard."""
+        with self._lock:
+            return {pod["metadata"]["name"]: pod for pod in self._pods.values() if _token(pod) == token}
+
     def _run(self) -> None:
         """List and watch for as long as the process lives."""
         tries = 0

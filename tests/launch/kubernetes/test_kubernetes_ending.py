@@ -1,0 +1,105 @@
+"""How a job is ended and forgotten where somebody else keeps its objects by finalizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.errors import LaunchError
+from assay.launch.kubernetes import ending, leftovers
+from assay.launch.kubernetes.client import PODS, Listing, Resource
+from assay.launch.kubernetes.ending import end
+from assay.launch.kubernetes.finalizers import what_stays
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.order import LABEL_TOKEN
+
+HOLD = ["example.com/hold"]
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+TOKEN = "1f"
+
+
+def thing(name: str, *finalizers: str, **more: Any) -> dict[str, Any]:
+    """A deleted object."""
+    meta = {"name": name, "uid": name, "labels": {LABEL_TOKEN: TOKEN}, "finalizers": list(finalizers)}
+    return {"metadata": {**meta, **DELETED}, "spec": {"nodeName": "node1"}, **more}
+
+
+class HeldCluster:
+    """A namespace in which nothing vanishes any more."""
+
+    namespace = "bench"
+
+    def __init__(self, job: dict[str, Any] | None, *pods: dict[str, Any]) -> None:
+        self.job, self.pods = job, list(pods)
+
+    def list(self, resource: Resource, **_: Any) -> Listing:
+        return Listing(self.pods if resource == PODS else [], "1")
+
+    def find(self, *_: Any) -> dict[str, Any] | None:
+        return self.job
+
+    def delete(self, resource: Resource, name: str, **_: Any) -> dict[str, Any] | None:
+        return next((obj for obj in (self.job, *self.pods) if obj and obj["metadata"]["name"] == name), None)
+
+    def kinds(self, _: str) -> dict[str, str]:
+        return {}
+
+
+def ended(job: dict[str, Any] | None, *pods: dict[str, Any]) -> None:
+    end(HeldCluster(job, *pods), KINDS["job"], TOKEN, pods=len(pods), grace_s=0.1)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "END_SLACK_S", 0.2)
+    monkeypatch.setattr(leftovers, "END_S", 0.2)
+    monkeypatch.setattr(leftovers, "VANISH_S", 0.2)
+    monkeypatch.setattr(leftovers, "LOOK_EVERY_S", 0.05)
+
+
+UNREACHABLE = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        thing("over", *HOLD, status={"phase": "Failed"}),
+        {**thing("never-placed", *HOLD, status={"phase": "Pending"}), "spec": {"containers": []}},
+        thing("out-of-reach", *HOLD, status={"phase": "Running", "conditions": UNREACHABLE}),
+    ],
+    ids=lambda pod: pod["metadata"]["name"],
+)
+def test_a_job_has_ended_when_nothing_of_it_runs_although_finalizers_keep_its_objects(
+    pod: dict[str, Any],
+) -> None:
+    pod["spec"].setdefault("containers", [])
+    ended(thing("job", "foregroundDeletion", status={"active": 0}), pod)
+    ended(thing("job", "foregroundDeletion", *HOLD, status={"active": 0}))
+
+
+def test_a_pod_that_runs_on_is_waited_for_and_named() -> None:
+    runs = thing("runs", *HOLD, status={"phase": "Running"})
+    runs["spec"]["containers"] = []
+    with pytest.raises(LaunchError, match="job 1f can't be ended: pod runs on node1 still exists"):
+        ended(thing("job", *HOLD, status={"active": 1}), runs)
+
+
+def test_what_stays_is_named_with_its_finalizers_and_the_clusters_own_are_none() -> None:
+    own = thing("own", "foregroundDeletion", "batch.kubernetes.io/job-tracking")
+    assert what_stays({"pod own": own}) == ""
+    many = {f"pod p-{i}": thing("p", "b.io/two", *HOLD) for i in range(6)}
+    words = what_stays({"pod own": own, **many})
+    assert "pod p-0 (b.io/two, example.com/hold), pod p-1" in words
+    assert "and 2 more; whoever set them must remove them" in words
+
+
+def test_cleaning_names_what_finalizers_keep_at_once_and_no_node_is_blamed(tmp_path: Path) -> None:
+    pod = thing("p-0", *HOLD, status={"phase": "Succeeded"})
+    cluster = HeldCluster(None, pod)
+    [left] = leftovers.leftovers(cluster)  # type: ignore[arg-type]
+    assert left.what == ("pod p-0 (deleted, kept by example.com/hold)",)
+    assert (left.runs, left.changed_at) == (False, None)
+    with pytest.raises(LaunchError, match=r"kept by finalizers: pod p-0 \(example.com/hold\)"):
+        leftovers.discard(cluster, [TOKEN], 0.1)  # type: ignore[arg-type]
