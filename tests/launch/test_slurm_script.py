@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -198,3 +199,13 @@ def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> Non
     )
     assert status.state is JobState.LOST
     assert "requeued it (BeginTime)" in status.cause
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "NODE_FAIL", "COMPLETED"])
+def test_a_job_without_nodes_has_no_hole_in_its_message(tmp_path: Path, state: str) -> None:
+    (tmp_path / "spec.json").write_text('{"nodes": 1, "timeout_s": 9, "grace_s": 9}')
+    for begun in (False, True):
+        answer = QueueAnswer(0.0, begun, SlurmJob(state, "", "", "0:0"))
+        cause = without_word(SharedJobDirectory(tmp_path), answer, [], "Slurm").cause
+        assert not re.search(r"on $|of ($|;)|\(\)", cause), cause
+        (tmp_path / "started.json").write_text('{"started_at": 5.0}')

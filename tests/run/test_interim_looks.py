@@ -16,6 +16,7 @@ import pytest
 
 from assay.analyse.comparison import lost_time
 from assay.analyse.statistics.sequential import nominal_p
+from assay.run.interim_looks import Limits, overrun
 from assay.rundir import session as rundir
 from command_line import assay
 
@@ -242,3 +243,14 @@ def test_limits_without_until_are_refused(tmp_path: Path, command: str) -> None:
     said = assay(site(tmp_path), command, "suite.yaml", "--max-repeats", "8")
     assert said.returncode == 2
     assert "--until decided" in said.stderr
+
+
+def test_a_block_that_will_end_after_the_time_limit_is_announced() -> None:
+    limits = Limits(max_time_s=540.0)
+    assert overrun(1, 0.0, limits) == ""  # nobody knows how long the first takes
+    assert overrun(2, 250.0, limits) == ""
+    assert overrun(2, 500.0, Limits()) == ""
+    assert overrun(2, 510.0, limits) == (
+        "Block 2 will be completed after about 17 min of trials, although --max-time is 9 min: a part of a "
+        "block compares nothing"
+    )

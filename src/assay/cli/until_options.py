@@ -24,7 +24,8 @@ _OPTIONS = (
         "--max-time",
         callback=duration,
         metavar="TIME",
-        help="With --until: start no block once trials have taken this long, such as 90min or 8h.",
+        help="With --until: start no block once trials have taken this long, such as 90min or 8h. "
+        "A block that has started is completed.",
     ),
 )
 

@@ -147,6 +147,10 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
             _run_trial(execution, trial, runs[trial.id], progress, watched.held)
 
         for trials in _stretches(planned, watched.together):
+            if watched.until is not None and (
+                words := interim_looks.overrun(trials[0].block, interim_looks.spent_s(runs), watched.until)
+            ):
+                progress.noted(words)
             _run_stretch(trials, runs, watched.together, run)
             if watched.until is not None and watched.held.left:
                 return None  # a side is missing: more blocks of the other would decide nothing

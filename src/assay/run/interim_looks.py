@@ -19,6 +19,7 @@ from assay.analyse.statistics.sequential import looks
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Plan, Result, Run, digest_of
 from assay.suite import Suite, Systems
+from assay.units import human_seconds
 from assay.workloads import WORKLOADS, Workload
 
 MAX_REPEATS = 20
@@ -102,6 +103,22 @@ def planned(
         raise InputError([Problem(suite.where("systems"), what)])
     schedule = looks(limits.max_repeats)
     return replace(made, looks=schedule, digest=digest_of([made.digest, "looks", schedule]))
+
+
+def overrun(block: int, spent_s: float, limits: Limits) -> str:
+    """That this block, which is about to start, will end after the time limit, as text; "" if it won't.
+
+    spent_s  by the trials of the blocks before it; the first block's duration is unknown
+    """
+    if limits.max_time_s is None or block == 1:
+        return ""
+    expected_s = spent_s * block / (block - 1)
+    if expected_s <= limits.max_time_s:
+        return ""
+    return (
+        f"Block {block} will be completed after about {human_seconds(expected_s)} of trials, although "
+        f"--max-time is {human_seconds(limits.max_time_s)}: a part of a block compares nothing"
+    )
 
 
 def look(planned: Plan, blocks: int, results: Sequence[Result], metrics: Metrics, *, late: bool) -> Look:

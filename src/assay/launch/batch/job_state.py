@@ -68,7 +68,7 @@ def without_word(
     if told.waits:
         return JobStatus(JobState.PENDING, told.why_waits())
     if not told.over:
-        return JobStatus(JobState.PENDING, job.waits_for() or f"starting on {told.nodes}")
+        return JobStatus(JobState.PENDING, job.waits_for() or f"starting on {told.its_nodes}")
     return _over(job, told, failed_nodes, started_at)
 
 
@@ -107,8 +107,10 @@ def _over(
     if started_at is not None:
         silent = ", ".join(map(str, job.silent_nodes()))
         if (early := job.failed_early()) is not None:
-            return replace(early, cause=f"{early.cause}, before node {silent} of {told.nodes} had started")
-        cause = f"the keeper of node {silent} of {told.nodes} left no report; {told.why_over()}"
+            return replace(
+                early, cause=f"{early.cause}, before node {silent} of {told.its_nodes} had started"
+            )
+        cause = f"the keeper of node {silent} of {told.its_nodes} left no report; {told.why_over()}"
         cause += f"; {', '.join(failed_nodes)}" if failed_nodes else ""
         return JobStatus(JobState.LOST, cause + words, started_at=started_at)
     if _KILLED.fullmatch(told.exit_code):

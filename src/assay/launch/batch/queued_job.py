@@ -35,6 +35,11 @@ class QueuedJob(ABC):
     exit_code: str = ""
 
     @property
+    def its_nodes(self) -> str:
+        """Its nodes, for people, also while it has none."""
+        return self.nodes or "its nodes"
+
+    @property
     def waits(self) -> bool:
         """Whether it has not started, or will start again."""
         return self.state in self.waiting
@@ -113,6 +118,6 @@ class QueuedJob(ABC):
     def why_not_visible(self) -> str:
         """The cause if its nodes don't see its directory."""
         return (
-            f"the nodes ({self.nodes}) can't write the job's directory: set the system's `directory` to one "
-            "that they share with this machine"
+            f"{self.its_nodes} can't write the job's directory: set the system's `directory` to one that "
+            "they share with this machine"
         )

@@ -102,7 +102,7 @@ class SlurmJob(QueuedJob):
             cause = "Slurm's time limit ended it before the trial's: raise the system's `startup`"
             return JobState.TIMED_OUT, cause
         if self.state == "NODE_FAIL":
-            which = ", ".join(failed_nodes) or f"one of {self.nodes}"
+            which = ", ".join(failed_nodes) or f"one of {self.its_nodes}"
             return JobState.LOST, f"a node failed while the job ran: {which}{reason}"
         if self.state == "PREEMPTED":
             return JobState.LOST, f"Slurm preempted it for another job{reason}"
