@@ -161,3 +161,20 @@ def test_a_job_whose_node_loses_its_power_is_lost_with_the_node_named(
     assert status.state is JobState.LOST, status
     assert node in status.cause
     assert eventually(lambda: left_here(asked.token) == [], 60)
+
+
+# Suspended jobs
+
+
+def test_a_job_that_was_suspended_in_the_middle_says_so_and_for_how_long(launcher: BATCH_LAUNCHER) -> None:
+    handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(12)"), 2))
+    wait_for_output(launcher, handle)
+    said("scontrol", "suspend", number(handle))
+    assert eventually(lambda: "its figures will contain the pause" in launcher.status(handle).cause, 10)
+    time.sleep(4)
+    said("scontrol", "resume", number(handle))
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert status.state is JobState.SUCCEEDED, status
+    assert [node.suspended_s is not None and node.suspended_s > 3 for node in status.nodes] == [True, True]
+    launcher.forget(handle)

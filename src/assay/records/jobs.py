@@ -150,6 +150,8 @@ class NodeCounts:
     quota_cores         cores' worth of time that the tightest cgroup allows; None also without a quota
     periods             of the quota; throttled_periods: those in which the job was stopped
     throttled_s         for which it was stopped, summed over its CPUs
+    suspended_s         in which the keeper or a rank was suspended: by a signal, a freezer, a batch system,
+                        or with the whole machine
     heat_events, heat_s  thermal throttling events of its CPUs' packages, and their total duration
 
     Source: assay_payloads/keeping/counters.py.
@@ -175,6 +177,7 @@ class NodeCounts:
     swapped_out_bytes: int | None = None
     heat_events: int | None = None
     heat_s: float | None = None
+    suspended_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,8 @@ def keep(spec: Spec, directory: Path, node: int, work: Path) -> dict[str, Any]:
         heed_late=True,
     )
     memory = {} if job.peak_rss_bytes is None else {"peak_rss_bytes": job.peak_rss_bytes}
-    ended = {"node": {**between(before, look()), **memory}, "streams": digests(directory / "streams")}
+    counted = {**between(before, look()), **memory, "suspended_s": round(job.pauses.total_s(), 3)}
+    ended = {"node": counted, "streams": digests(directory / "streams")}
     if state == "succeeded" and job.asked_since():
         state, cause = "cancelled", "cancelled"
     return {**outcome(state, cause, job, probe), **ended}

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from assay_payloads.keeping.counters import memory_groups, resident_bytes, virtual_memory_counts
 from assay_payloads.keeping.file_tree import THIS_NODE
+from assay_payloads.keeping.pauses import Pauses
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 ASKED = {signal.SIGTERM, signal.SIGINT}  # to end
@@ -25,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 LOOK_EVERY_S, LOOK_AGAIN_S = (
     0.25,
     0.02,
-)  # between checks of log sizes, at most and at least: a check takes 20 µs
+)  # between checks of log sizes and for pauses, at most and at least: a check takes 30 µs
 FASTEST_BYTES_PER_S = 2e9  # at which programs print, into the page cache
 ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to a job's first process until its last has it
 JUST_ASKED_S = 0.005  # the same for a sender that signals all in one loop, like init
@@ -71,6 +72,7 @@ class Processes:
         self.never_ran: dict[str, str] = {}  # rank → why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
+        self.pauses = Pauses()
         self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(THIS_NODE))
         self._peak_rss_bytes = self._own_rss_bytes = 0
 
@@ -165,16 +167,18 @@ class Processes:
             if left_s <= 0:
                 still = self._call(*sorted(self.running.values()))
                 return "timed out", f"{still} was still running at the time limit of {timeout_s:g} s"
+            left_s = min(left_s, LOOK_EVERY_S)
             if max_output_bytes is not None:
                 if (printed := self._printed_bytes()) > max_output_bytes:
                     return "failed", too_much(printed, max_output_bytes)
                 soonest_full_s = (max_output_bytes - printed) / FASTEST_BYTES_PER_S
-                left_s = min(left_s, LOOK_EVERY_S, max(soonest_full_s, LOOK_AGAIN_S))
+                left_s = min(left_s, max(soonest_full_s, LOOK_AGAIN_S))
             if self.companions and self.duration_s >= COMPANIONS_START_S:
                 self._start_companions()
             elif self.companions:
                 left_s = min(left_s, COMPANIONS_START_S - self.duration_s)
-            info = signal.sigtimedwait(WAKING, left_s)
+            info = self.pauses.wait(WAKING, left_s)
+            self.pauses.look_at(self.running)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self.duration_s = time.monotonic() - self.began
                 return "cancelled", "cancelled"

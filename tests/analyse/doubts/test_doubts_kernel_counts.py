@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +40,7 @@ QUIET = NodeCounts(
     swapped_out_bytes=0,
     heat_events=0,
     heat_s=0.0,
+    suspended_s=0.0,
 )
 TROUBLES: dict[str, dict[str, Any]] = {
     "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 60, "throttled_s": 4.75},
@@ -44,6 +48,7 @@ TROUBLES: dict[str, dict[str, Any]] = {
     "stolen-time": {"stolen_cpu_s": 1.0},
     "heat-throttled": {"heat_events": 7, "heat_s": 3.0},
     "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.5},
+    "suspended": {"suspended_s": 1.5},
 }
 BELOW: dict[str, dict[str, Any]] = {
     "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 2, "throttled_s": 0.1},
@@ -51,6 +56,7 @@ BELOW: dict[str, dict[str, Any]] = {
     "stolen-time": {"stolen_cpu_s": 0.1},
     "heat-throttled": {"heat_events": 1, "heat_s": 0.05},
     "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.05},
+    "suspended": {"suspended_s": 0.05},
 }
 
 
@@ -103,6 +109,67 @@ def test_of_a_runs_nodes_the_worst_counts() -> None:
     troubled = replace(QUIET, **TROUBLES["stolen-time"])
     found = raised(runs([QUIET, QUIET, troubled]))["stolen-time"]
     assert "1 s of CPU time in 10 s" in found.evidence
+
+
+def test_one_suspended_run_of_many_is_named_with_its_pause() -> None:
+    paused = [replace(QUIET, suspended_s=2.5)]
+    found = raised(runs(paused, *[[QUIET]] * 9), runs(*[[QUIET]] * 3, system="b"))["suspended"]
+    assert found.evidence.startswith("A: 1 of 10 runs, the longest for 2.5 s of 10 s (")
+
+
+@contextmanager
+def after(seconds: float, act: Any) -> Iterator[None]:
+    """Something that happens next to the block, in its own thread."""
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    yield
+    timer.join()
+
+
+def keeper_and_ranks(token: str) -> list[int]:
+    """The processes of a job, the keeper first."""
+    marked = f"ASSAY_TOKEN={token}".encode()
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if marked in (directory / "environ").read_bytes().split(b"\0"):
+                found.append(int(directory.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def stop_and_continue(token: str, seconds: float, *, ranks_only: bool) -> None:
+    stopped = keeper_and_ranks(token)
+    if ranks_only:
+        stopped = [pid for pid in stopped if b"time.sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in stopped:
+            os.kill(pid, number)
+        if number is signal.SIGSTOP:
+            time.sleep(seconds)
+
+
+@pytest.mark.parametrize("ranks_only", [False, True])
+def test_a_job_whose_processes_are_stopped_for_a_while_is_known_to_have_been(
+    tmp_path: Path, ranks_only: bool
+) -> None:
+    asked = job(python("import time; time.sleep(3.5)"), 2)
+    with after(1.0, lambda: stop_and_continue(asked.token, 1.8, ranks_only=ranks_only)):
+        status, _ = run(LocalLauncher(LocalSystem(), tmp_path), asked)
+    assert status.state is JobState.SUCCEEDED, status
+    (node,) = status.nodes
+    assert node.suspended_s == pytest.approx(1.8, abs=0.4)
+    assert node.elapsed_s > 3.4
+
+
+def test_a_job_on_an_overloaded_machine_was_not_suspended(tmp_path: Path) -> None:
+    burn = [sys.executable, "-c", "import time; t = time.time() + 4\nwhile time.time() < t: pass"]
+    others = [subprocess.Popen(burn) for _ in range(8 * (os.cpu_count() or 1))]
+    status, _ = run(LocalLauncher(LocalSystem(), tmp_path), job(python("import time; time.sleep(3)"), 2))
+    for other in others:
+        other.wait()
+    assert [node.suspended_s for node in status.nodes] == [0.0]
 
 
 def ended(**counted: Any) -> JobStatus:

@@ -73,6 +73,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     timing.TOO_SHORT,
     paths.FAST_PATH_OFF,
     paths.FAST_PATH_UNUSED,
+    kernel_counts.SUSPENDED,
     kernel_counts.CPU_THROTTLED,
     kernel_counts.BUSY_NEIGHBOURS,
     kernel_counts.STOLEN_TIME,

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
 from assay.analyse.doubts.encounters import encounter, evidence
-from assay.records import NodeCounts, Result
+from assay.records import DEFAULT_MARGIN, NodeCounts, Result
 from assay.units import human
 
 # A count in steps of 10 ms, cut off at both ends, has an error of at most 8 ms in 95 % of cases; a CPU's
@@ -192,11 +192,64 @@ SWAPPING = CaseDoubtKind(
 )
 
 
+def suspended(case: Case) -> str | None:
+    """Somebody suspended the job for a while."""
+    matters = (case.margin or DEFAULT_MARGIN) / 2
+    sides = [_suspended_runs(side, matters) for side in case.sides]
+    return "; ".join(filter(None, sides)) or None
+
+
+SUSPENDED = CaseDoubtKind(
+    code="suspended",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "The job's processes were suspended while it ran: by a batch system, a control group's freezer, a "
+        "stop signal, or with the whole machine. Raised if that took more than half of the margin of a run's "
+        "time (more than 1 % if nothing is compared) in any run; the worst of a run's nodes counts."
+    ),
+    effect=(
+        "What such a run measured contains the pause, and ranks on other nodes waited for it: a rate is too "
+        "low, a duration too long. The mean and the interval contain it, too."
+    ),
+    remedy=(
+        "Find out who suspends jobs (Slurm's `scontrol suspend` and gang scheduling, `bstop`, a freezer, "
+        "SIGSTOP, a virtual machine that was paused), and repeat the runs without it."
+    ),
+    rates=(
+        "The keeper wakes four times a second. A wait that ends at least 1 s late counts as a pause, without "
+        "the time for which the keeper waited for a CPU, which the kernel counts: a busy machine is no "
+        "pause. Shorter pauses of a whole job go unnoticed. If a rank alone is stopped, any pause counts, "
+        "but not that of a process that the rank started."
+    ),
+    evidence=suspended,
+    looks_at="runs",
+)
+
+
+def _suspended_runs(side: Side, matters: float) -> str:
+    """Which of a side's runs were suspended, and for how long, as text; "" if none was."""
+    each = [encounter("", [sample.result], _nodes, suspended_share) for sample in side.group.samples]
+    known = [one for one in each if one is not None]
+    hit = [one for one in known if one.share >= matters]
+    if not hit:
+        return ""
+    longest = max(hit, key=lambda one: one.worst.suspended_s or 0.0)
+    pause, whole = human(longest.worst.suspended_s or 0.0, "s"), human(longest.worst.elapsed_s, "s")
+    runs = f"{len(hit)} of {counted(len(known), 'run')}"
+    return f"{side.name}: {runs}, the longest for {pause} of {whole} ({longest.worst_trial})"
+
+
 def throttled_share(node: NodeCounts) -> float | None:
     """The share of the CPU time that the job would have had for which it was stopped."""
     if node.throttled_s is None or not node.job_cpu_s:
         return None
     return node.throttled_s / (node.throttled_s + node.job_cpu_s)
+
+
+def suspended_share(node: NodeCounts) -> float | None:
+    """The share of the run in which the keeper or a rank was suspended."""
+    return None if node.suspended_s is None else node.suspended_s / node.elapsed_s
 
 
 def others_cpus(node: NodeCounts) -> float | None:

@@ -82,7 +82,9 @@ class QueuedJob(ABC):
     @property
     def trouble(self) -> str:
         """What is wrong with it while it runs, as text; "" for nothing."""
-        return ""
+        return (
+            f"{self.called} says {self.state}: its figures will contain the pause" if self.suspended else ""
+        )
 
     @abstractmethod
     def end(self, failed_nodes: Sequence[str]) -> tuple[JobState, str] | None:

@@ -89,9 +89,9 @@ class LsfJob(QueuedJob):
 
     @property
     def trouble(self) -> str:
-        """That its host does not respond, which may be temporary."""
+        """That it is suspended, or that its host does not respond, which may be temporary."""
         if self.state not in UNREACHED:
-            return ""
+            return super().trouble
         return f"LSF says {self.state}: {self.nodes or 'its host'} does not respond, but may come back"
 
     def end(self, failed_nodes: Sequence[str]) -> tuple[JobState, str] | None:
