@@ -189,7 +189,8 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: 
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
     """Store what there is, judge it, move to the final state; only then does the launcher remove the job."""
-    if status.state is JobState.STOPPED and execution.stop.made:
+    never_ran = status.started_at is None and status.state in (JobState.FAILED, JobState.LOST)
+    if execution.stop.made and (never_ran or status.state is JobState.STOPPED):
         status = replace(status, state=JobState.CANCELLED)  # a shutdown, or a batch system, ends both
     missing = _not_whole(attempt, status)
     if (

@@ -14,6 +14,7 @@ from assay.launch.kubernetes.ending import end
 from assay.launch.kubernetes.finalizers import what_stays
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.refusals import ApiUnreachableError
 
 HOLD = ["example.com/hold"]
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -36,6 +37,9 @@ class HeldCluster:
 
     def list(self, resource: Resource, **_: Any) -> Listing:
         return Listing(self.pods if resource == PODS else [], "1")
+
+    def watch(self, *_: Any, **__: Any) -> Any:
+        raise ApiUnreachableError("the watch broke")
 
     def find(self, *_: Any) -> dict[str, Any] | None:
         return self.job

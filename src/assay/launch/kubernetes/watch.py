@@ -29,6 +29,10 @@ class JobPods:
     deleted: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
 
+    def left(self) -> list[Object]:
+        """Those that still exist."""
+        return [pod for uid, pod in self.seen.items() if uid not in self.gone]
+
     def see(self, pod: Object, *, gone: bool = False) -> None:
         """Record a pod's current or last state."""
         uid = pod["metadata"]["uid"]
