@@ -14,7 +14,7 @@ import pytest
 
 from assay import durable
 from assay.cli.progress import ProgressLines
-from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
+from assay.errors import EXIT_ENVIRONMENT, InterruptedRun, LaunchError, PlatformError
 from assay.launch.launcher import JobRefusedError
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.refusals import extent_of as refused_by_slurm
@@ -288,6 +288,27 @@ def test_a_job_that_can_not_be_ended_is_asked_to_end_once(
     with pytest.raises(LaunchError, match="can't be ended"):
         run(tmp_path)
     assert len(asked) == 1
+
+
+def test_a_job_that_had_not_started_when_the_user_stopped_is_cancelled_whatever_it_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = JobStatus(JobState.FAILED, "no node can run it, and start_timeout (60 s) has elapsed")
+    submit = LocalLauncher.submit
+
+    def interrupted(launcher: LocalLauncher, job: Job) -> Handle:
+        monkeypatch.setattr(StopRequest, "made", True)
+        return submit(launcher, job)
+
+    write(tmp_path, {"a": WELL}, {"here": {"launcher": "local"}}, repeats=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLauncher, "submit", interrupted)
+        patch.setattr(LocalLauncher, "status", lambda *_: late)
+        with pytest.raises(InterruptedRun):
+            run(tmp_path)
+    (only,) = attempts(tmp_path)
+    assert only.run().job is JobState.CANCELLED
+    assert only.run().cause.startswith("no node can run it")
 
 
 FINISHED = all_reduce(blocks=1)[0].run

@@ -285,7 +285,8 @@ class Follower:
                 causes=self._hindered,
                 ending=self._ending,
                 asked=self._collected.cancel_asked(),
-                lost=[*map(str, joiner.gaps.values()), *self._unread()],
+                lost=[str(gap) for gap in joiner.gaps.values()],
+                unread=[log.trouble for log in self._logs.logs.values() if log.complete and log.trouble],
                 removed=self._job_is_removed and by_itself and no_namespace is None,
             )
         )
@@ -304,11 +305,6 @@ class Follower:
         except ApiError as error:
             return namespace_deleted(str(error)) if re.search(NO_NAMESPACE, str(error)) else None
         return None
-
-    def _unread(self) -> list[str]:
-        """The logs that could not be read to their end, with why, as text."""
-        logs = (log for log in self._logs.logs.values() if log.trouble and not log.ended)
-        return [f"the end of a log ({log.trouble})" for log in logs]
 
     def _host(self, pods: JobPods, node: int) -> str:
         """The node of the pod whose keeper reported that it started or how it ended; "" if none did."""

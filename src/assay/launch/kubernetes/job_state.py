@@ -31,6 +31,7 @@ class JobEvidence:
     asked     this side requested its end
     removed   somebody deleted the job object, but not this side
     lost      bytes that no log contains, as text
+    unread    why logs could not be read to their end, as text
     """
 
     ends: Sequence[Mapping[str, Any]]
@@ -43,6 +44,7 @@ class JobEvidence:
     asked: bool
     lost: Sequence[str]
     removed: bool = False
+    unread: Sequence[str] = ()
 
 
 def outcome(seen: JobEvidence) -> JobStatus:
@@ -119,8 +121,8 @@ def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
     if seen.ending is not None and not seen.ending.succeeded:
         return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
     if seen.pods:
-        names = ", ".join(call(pod) for pod in seen.pods)
-        return JobState.LOST, f"the log of {names} stopped before the job reported how it ended"
+        names, why = ", ".join(map(call, seen.pods)), "".join(f"; {trouble}" for trouble in seen.unread)
+        return JobState.LOST, f"the log of {names} stopped before the job reported how it ended{why}"
     return JobState.LOST, "the log of the job stopped before it reported how it ended"
 
 

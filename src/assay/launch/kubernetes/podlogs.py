@@ -21,9 +21,7 @@ QUEUE_CHUNKS = 64  # of at most 64 KiB each, read ahead of the consumer
 LINES_KEPT = 20
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 WAKE_S = 0.1
-ENDED_PATIENCE_S = (
-    60.0  # for the log of a pod that has ended: its node may be down, or its kubelet restarting
-)
+ENDED_PATIENCE_S = 60.0  # for the log of an ended pod: its node may be down, or its kubelet restarting
 
 
 @dataclass
@@ -156,6 +154,8 @@ class PodLogs:
             log.complete = log.ended
         elif error.code in (401, 403):  # asking again is useless
             raise error
+        elif log.gone and isinstance(error, NotFoundError):
+            log.complete, log.trouble = True, ""
         else:
             log.trouble, log.reads_after_end = str(error), 0
             log.complete = _is_hopeless(log, error)
@@ -209,13 +209,11 @@ class _Reading:
 
 
 def _is_hopeless(log: PodLog, error: ApiError) -> bool:
-    """Whether nothing more can be read of a log that did not all arrive.
+    """Whether to give up a log whose pod exists.
 
-    A kubelet that has just started answers 404 until it knows its pods again: only if the pod is gone, so is
-    its log. A node that stays away after its pod has ended is given up, but not the API server (code 0).
+    A kubelet that has just started answers 404 until it knows its pods again. A node that stays away after
+    its pod has ended is given up, but not the API server (code 0).
     """
-    if log.gone:
-        return isinstance(error, NotFoundError)
     if not log.over or error.code == 0:
         log.since = None
         return False

@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 def rank_container(pod: Object) -> str:
     """The name of the container that mounts the programs sent with the job; kinds name it differently."""
     containers = pod["spec"]["containers"]
-    return next(str(container["name"]) for container in containers if _mounts_programs(container))
+    return str(next(filter(_mounts_programs, containers), containers[0])["name"])
 
 
 def rank_status(pod: Object) -> Object:
