@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from assay.cli import assay
 from assay.errors import InputError
+from assay.logs.inference_app import app_run, is_app_log
 from assay.logs.launcher_prefixes import prefixes_of
 from assay.logs.log_text import LogText
 from assay.logs.mllog import EventReader
@@ -167,6 +168,12 @@ def test_mlperf_lines_are_read_out_of_what_is_around_them(tmp_path: Path) -> Non
         assert list(EventReader(path)) == expected
 
 
+def test_figures_that_markdown_makes_bold_are_figures(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("|65536|**353.53**|**fast**| 2**10 ** 3\n")
+    assert b"".join(LogText(path).blocks()) == b"|65536|353.53|**fast**| 2**10 ** 3\n"
+
+
 @given
 @pytest.mark.parametrize(
     ("name", "tool", "figure"),
@@ -204,6 +211,7 @@ def test_dressed_logs_of_others_have_their_figures(name: str, tool: str, figure:
         ("nvbandwidth-truncated.txt", "nvbandwidth", "the log ends in all_to_host_memcpy_sm, before its sum"),
         ("perftest-comma-decimals.txt", "perftest", "a comma in place of the point"),
         ("iperf3-three-documents.json", "iperf3", "several JSON documents, the second begins in line 96"),
+        ("param-comms-three-columns.txt", "param-comms", "no table row has its header above it"),
         ("iperf3-text.txt", "iperf3", "run iperf3 with --json"),
         ("fio-text.txt", "fio", "run fio with --output-format=json"),
         ("ior-3.3-text.txt", "ior", "run IOR with -O summaryFormat=JSON"),
@@ -231,3 +239,12 @@ def test_a_user_sees_what_was_taken_off_when_importing_and_later(
         assert done.exit_code == 0
         assert "read out of gzip" in done.output
         assert "read without what precedes its lines, like `[1,0]<stdout>:` (mpirun)" in done.output
+
+
+def test_the_line_of_the_inference_app_is_found_in_a_packed_log_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    line = "TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, tiles=90.0:0.0066\n"
+    path.write_bytes(gzip.compress(SURE["torchrun"]("begin\n" + line)))
+    assert is_app_log(path)
+    [rate, *_] = app_run(path, name="app").figures
+    assert (rate.value, rate.line) == (163.51, 2)

@@ -10,6 +10,7 @@ from assay import read
 from assay.intake.content import sha256
 from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
+from assay.logs.log_text import surroundings
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
 from assay.records import Run, RunState, Shape, digest_of
@@ -52,6 +53,7 @@ def _notes(paths: Sequence[Path], asked: TrainingLogsRequest) -> tuple[str, ...]
         f"{path}: read as a log of tf_cnn_benchmarks; unknown lines: {cnn_run(path).skipped}"
         for path in paths
     ]
+    notes += [f"{path}: {note}" for path in paths for note in surroundings(path).notes]
     if asked.round is not None:
         notes.append("--round is an MLPerf round; it does not apply to tf_cnn_benchmarks and was ignored")
     if asked.shape is None:

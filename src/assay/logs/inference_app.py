@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from assay.errors import InputError
-from assay.inputs import reading
 from assay.logs.figures import SEVERAL_RUNS, number
+from assay.logs.log_text import LogText
 from assay.records import InferenceRun, Measurement, Scalar, StatedValue
 from assay.units import counted
 
-TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
+_LONGEST_LINE: Final = 8000  # bytes: the line has a percentile of each kind
 _LINE = re.compile(
     r"TestScenario\.(SingleStream|MultiStream|Server|Offline) (qps=[-+0-9.e]+, mean=[^\r\n]{1,5000})"
 )
@@ -63,25 +63,14 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
 
 def _found(path: Path) -> tuple[str, str, int, int] | None:
     """Scenario, its figures, and the line of the last match; how many others are before it."""
-    with reading(path) as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL_BYTES))
-        tail = file.read(TAIL_BYTES)
-        matches = list(_LINE.finditer(tail.decode("latin-1")))
-        if not matches:
-            return None
-        match = matches[-1]
-        before = tail[: match.start()].count(b"\n")
-        return match[1], match[2], 1 + before + _newlines(file, size - len(tail)), len(matches) - 1
-
-
-def _newlines(file: BinaryIO, end: int) -> int:
-    """Newlines before a place in a file."""
-    count = file.seek(0)
-    while end > 0 and (block := file.read(min(end, TAIL_BYTES))):
-        count += block.count(b"\n")
-        end -= len(block)
-    return count
+    found, others, before = None, -1, 0
+    for block in LogText(path, _LONGEST_LINE).blocks():
+        if b"TestScenario." in block:
+            for match in _LINE.finditer(block.decode("latin-1")):
+                others += 1
+                found = match[1], match[2], 1 + before + block.count(b"\n", 0, match.start()), others
+        before += block.count(b"\n")
+    return found
 
 
 def _figures(stated: dict[str, StatedValue], said: str, file: str, line: int) -> Iterator[Measurement]:

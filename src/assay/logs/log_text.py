@@ -87,7 +87,7 @@ class Surroundings:
     printing: tuple[str, ...]
 
 
-def surroundings(path: Path, mark: re.Pattern[bytes]) -> Surroundings:
+def surroundings(path: Path, mark: re.Pattern[bytes] | None = None) -> Surroundings:
     """What others put around a log, and which processes print a line with `mark`. Raises like `LogText`."""
     packed = form_of(path)
     notes = [f"read out of {' in '.join(reversed(packed))}"] if packed else []
@@ -96,7 +96,7 @@ def surroundings(path: Path, mark: re.Pattern[bytes]) -> Surroundings:
     for number, block in enumerate(log.prefixed_blocks()):
         if not number:
             notes += _notes(raw, block, log.prefixes)
-        if not any(prefix.pattern.groups for prefix in log.prefixes):
+        if mark is None or not any(prefix.pattern.groups for prefix in log.prefixes):
             break
         if mark.search(block):
             printing |= {label: None for label, line in labelled(block, log.prefixes) if mark.search(line)}

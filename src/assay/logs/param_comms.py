@@ -67,9 +67,10 @@ def param_comms(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
     found = LogFigures()
     columns: Sequence[str] = ()
+    headed = False
     for line, text in lines(path, found):
         if said := _HEADER.search(text):
-            columns = _columns(said[1])
+            columns, headed = _columns(said[1]), True
         elif said := _ROW.search(text):
             figures = list(_figures(said[1], columns, said[2].split(), line))
             found.figures += figures
@@ -82,6 +83,10 @@ def param_comms(path: Path) -> LogFigures:
     if found.figures:
         size = found.figures[-1].labels["payload_bytes"]
         found.notes += (f"PARAM prints nothing at its end: rows after {size} bytes may be missing",)
+    if found.skipped and not headed:
+        return found.missing(
+            "no table row has its header above it, which names the columns: copy the whole table"
+        )
     return found.missing("no table row", "nothing was measured")
 
 
