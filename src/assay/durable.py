@@ -1,7 +1,7 @@
 """Bytes that reach the disk completely or not at all, and locks that end with their process.
 
-An `OSError` that a user can fix (no space, no permission) becomes a `HostError` that states where and what
-to do; every other one is a bug and is not converted.
+An `OSError` of a write becomes a `HostError` that states where and what to do: no space, no permission, a
+disk that fails, a server of files that is gone. What is missing is a bug, or a race that the caller knows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import mmap
 import os
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -45,6 +44,8 @@ def writing(path: Path, *, elsewhere: str = _OTHER_RUNS) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         if error.errno in _NO_SPACE:
             raise HostError(_no_space(path, error)) from error
         if error.errno in _NO_PERMISSION:
@@ -56,7 +57,10 @@ def writing(path: Path, *, elsewhere: str = _OTHER_RUNS) -> Iterator[None]:
                 f"{error.filename2 or error.filename or path}: can't be written: {error.strerror}; remove or "
                 "rename what is there, or choose another place"
             ) from error
-        raise
+        raise HostError(
+            f"{error.filename or path}: can't be written: {error.strerror or error}. Nothing that was stored "
+            "is lost; once the cause is gone, the same command resumes"
+        ) from error
 
 
 def make_directory(path: Path) -> None:
@@ -74,7 +78,10 @@ def make_directory(path: Path) -> None:
 
 def _no_space(path: Path, error: OSError) -> str:
     directory = next(p for p in (path, *path.parents) if p.is_dir())
-    free = human(float(shutil.disk_usage(directory).free), "B")
+    about = os.statvfs(directory)
+    free = human(float(about.f_bavail * about.f_frsize), "B")
+    if about.f_files and not about.f_favail:  # some file systems count no inodes
+        free = "no more files can be created: no inode is"
     return (
         f"{path}: {error.strerror} ({free} free in {directory}). Nothing that was stored is lost and no "
         "file is damaged; free some space and run the same command again to resume"
@@ -195,12 +202,12 @@ os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with writing(path):
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -13,7 +13,9 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from assay import __version__, redact
 from assay.errors import BusyError, HostError, InputError
@@ -31,6 +33,16 @@ class ServerAnswer:
 
     status: int
     document: Any
+
+
+T = TypeVar("T")
+
+
+class NotAssayError(InputError):
+    """What answers at this address is not Assay."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url}: this is not an answer of Assay ({why}); is the address right?")
 
 
 class AssayServer:
@@ -83,13 +95,20 @@ class AssayServer:
             reason = getattr(error, "reason", error)
             raise HostError(f"{self.url}: no answer ({reason or type(error).__name__})") from error
 
+    def record(self, kind: type[T], answer: ServerAnswer) -> T:
+        """An answer as a record. Raises NotAssayError if it isn't one."""
+        try:
+            return msgspec.convert(answer.document, kind)
+        except msgspec.ValidationError as error:
+            raise NotAssayError(self.url, str(error)) from error
+
     def _document(self, body: bytes) -> Any:
         if len(body) > MOST_BYTES:
             raise HostError(f"{self.url}: an answer of more than {MOST_BYTES >> 20} MiB")
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise HostError(f"{self.url}: this is not an answer of Assay; is the address right?") from error
+            raise NotAssayError(self.url, "it is not JSON") from error
 
     def _refused(self, status: int, body: bytes) -> ServerAnswer:
         try:

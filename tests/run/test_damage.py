@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -15,11 +16,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from assay import store
+from assay import durable, store
 from assay.api import evidence
 from assay.cli import assay
-from assay.errors import AssayError
+from assay.errors import EXIT_ENVIRONMENT, AssayError, HostError
 from assay.workloads import PLACES
+from command_line import assay as typed
 from conftest import long_but
 
 DEEP = "[" * 200_000
@@ -176,6 +178,26 @@ def test_a_copied_session_with_a_number_out_of_range_hides_no_other(
     assert said.stdout.count("finished") == 6
     assert "changed since" not in said.stderr  # it is read once
     assert len(json.loads(call("export", "demo", "--json").stdout)) == 6
+
+
+@pytest.mark.parametrize("before", ["trouble", "known", "indexed_sessions", "update", "listed_sets"])
+def test_an_index_that_is_removed_during_a_command_is_made_again(
+    session: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    index = session.parent.parent / "index.duckdb"
+    question, removed = getattr(store, before), []
+
+    def remove(*args: object, **options: object) -> object:
+        if not removed:
+            index.unlink(missing_ok=True)
+            removed.append(before)
+        return question(*args, **options)
+
+    os.utime(session / "script-1x1-here-r01/attempt-1/run.json")  # something to take in
+    monkeypatch.setattr(store, before, remove)
+    assert "demo" in call("list").stdout
+    assert removed
+    assert index.exists()
 
 
 def test_an_index_that_can_t_be_made_is_one_error(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,3 +425,32 @@ def test_an_empty_variable_names_no_runs_and_a_list_writes_nothing(
             said = call(*words)
             assert f"{runs or 'runs'}: there are no runs here" in str(said.exception)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ESTALE, errno.ENOTCONN])
+@pytest.mark.parametrize("call_that_fails", ["fsync", "open", "rename", "mkdir"])
+def test_a_write_that_the_machine_fails_is_an_error_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call_that_fails: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("system,benchmark,metric,value,unit,better,run\na,t,v,1,images/s,higher,1\n")
+    real = getattr(os, call_that_fails)
+
+    def fails(path: object, *words: object, **options: object) -> object:
+        if call_that_fails == "fsync" or "runs" in str(path):
+            raise OSError(number, os.strerror(number), "runs/x")
+        return real(path, *words, **options)
+
+    monkeypatch.setattr(os, call_that_fails, fails)
+    done = typed(tmp_path, "import", "table.csv", "--name", "t")
+    assert (done.returncode, "Traceback" in done.stderr) == (EXIT_ENVIRONMENT, False), done.stderr
+    assert os.strerror(number) in done.stderr
+
+
+def test_without_inodes_it_is_not_the_space_that_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = os.statvfs_result((4096, 4096, 1000, 900, 900, 500, 0, 0, 4096, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _path: full)
+    with pytest.raises(HostError, match=r"no more files can be created"), durable.writing(tmp_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -124,6 +124,12 @@ def test_without_a_token_nothing_is_shown_but_the_form_to_sign_in(site: ServedSi
     assert site.form("/login", {"token": TOKENS["bob"], "next": "//evil.example"}).headers["location"] == "/"
 
 
+@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"suite":' + b"[" * 60_000, b'{"seed":' + b"9" * 5000])
+def test_a_body_that_no_client_sends_is_refused(site: ServedSite, body: bytes) -> None:
+    refused = site.ask("/api/v1/queue", "POST", who="alice", body=body, Content_Type="application/json")
+    assert refused.status == 400, refused.text
+
+
 @pytest.mark.parametrize(
     ("suite", "fields", "words"),
     [

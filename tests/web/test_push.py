@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,12 +20,14 @@ from click.testing import CliRunner, Result
 
 from assay.api import pushes
 from assay.cli import assay, remote_commands
-from assay.errors import HostError, InputError
+from assay.errors import EXIT_INPUT, HostError, InputError
 from assay.intake import pushed
 from assay.intake.pushed import manifest_of, parts_of, text_of
 from assay.remote import AssayServer
 from assay.rundir.session import Session
+from command_line import assay as typed
 from conftest import long_but
+from http_servers import served
 from served_site import TOKENS, ServedSite, serving, tokens_file
 
 pytest.importorskip("litestar")
@@ -359,3 +362,49 @@ def test_by_https_only_who_knows_the_certificate_asks(place: Path) -> None:
 
 def test_a_page_of_another_site_can_not_make_a_browser_ask_for_a_command(site: ServedSite) -> None:
     assert site.ask("/api/v1/command?word=list", who="bob").status == 403
+
+
+FOREIGN = (
+    b"{}", b"[]", b"1", b"<html>", b"[" * 100_000, b'{"output":null,"error":null,"exit_code":null}',
+    b'{"output":"","error":"","exit_code":1e999}', b'{"output":"","error":"","exit_code":-1}',
+    b'{"output":"","error":"","exit_code":300}', b'{"id":"x","offset":-5,"present":true}',
+    b'{"id":5,"offset":"a","present":"no"}', b'{"id":"' + b"0" * 64 + b'","offset":1,"present":true}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FOREIGN)
+@pytest.mark.parametrize("word", ["list", "push"])
+def test_what_is_not_assay_is_named_as_such(place: Path, body: bytes, word: str) -> None:
+    class Foreign(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer  # noqa: N815 - names of the standard library
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with served(server := HTTPServer(("127.0.0.1", 0), Foreign)):
+        url = f"http://127.0.0.1:{server.server_port}"
+        runs = str(place / "here")
+        done = typed(place, *(["--server", url, "list"] if word == "list" else [word, url, "--runs", runs]))
+    assert done.returncode == EXIT_INPUT
+    assert "this is not an answer of Assay" in done.stderr
+
+
+def test_a_request_that_no_client_sends_is_refused_without_a_traceback(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    site = serving(place / "there", "--tokens", str(place / "tokens"), "--allow", "push")
+    try:
+        assert site.ask("/runs", Host="localhost:99999999").status == 421
+        for path in ("/api/v1/push", "/api/v1/queue"):
+            deep = site.ask(path, "POST", who="carol", body=b"[" * 60_000, Content_Type="application/json")
+            assert deep.status in (400, 403, 404, 405, 422), deep.text
+    finally:
+        site.stop()
+    assert "Traceback" not in capfd.readouterr().err

@@ -6,8 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from assay.api.evidence import runs_directory
 from assay.errors import AssayError, BusyError, HostError, InputError, Problem
@@ -36,6 +39,20 @@ class PushedSession:
     session: str
     added: bool
     bytes: int
+
+
+@dataclass(frozen=True)
+class PushedPart:
+    """A server's answer to a part: where to continue."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class PushedWhole:
+    """A server's answer to the end of an upload: whether the session is new there."""
+
+    added: bool
 
 
 @dataclass(frozen=True)
@@ -130,18 +147,24 @@ def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
 def _send(
     server: AssayServer, session: Session, manifest: PushManifest, tell: Callable[[str, int, int], object]
 ) -> PushedSession:
-    from assay.intake.pushed import text_of
+    from assay.intake.pushed import PushState, text_of
+    from assay.remote import NotAssayError
 
-    def announced() -> Any:
-        return _again(lambda: server.ask("POST", PATH, body=text_of(manifest))).document
+    text = text_of(manifest)
+
+    def announced() -> PushState:
+        state = server.record(PushState, _again(lambda: server.ask("POST", PATH, body=text)))
+        if state.id != sha256(text).hexdigest() or not 0 <= state.offset <= manifest.bytes:
+            raise NotAssayError(server.url, "it names another upload")
+        return state
 
     state = announced()
-    if state["present"]:
+    if state.present:
         return PushedSession(session.id, added=False, bytes=0)
     try:
         return _send_content(server, session, manifest, state, tell)
     except InputError:
-        if announced()["present"]:  # somebody else sent the same session meanwhile
+        if announced().present:  # somebody else sent the same session meanwhile
             return PushedSession(session.id, added=False, bytes=0)
         raise
 
@@ -150,17 +173,21 @@ def _send_content(
     server: AssayServer,
     session: Session,
     manifest: PushManifest,
-    state: Any,
+    state: PushState,
     tell: Callable[[str, int, int], object],
 ) -> PushedSession:
     from assay.intake.pushed import parts_of
 
-    name, offset, sent, total = state["id"], int(state["offset"]), 0, manifest.bytes
+    name, offset, sent, total = state.id, state.offset, 0, manifest.bytes
+    stalls = 0
     while offset < total:
         for part in parts_of(session, manifest, offset):
             tell(session.id, offset, total)
             answer = _again(partial(server.ask, "PUT", f"{PATH}/{name}", {"at": offset}, part))
-            begun, offset = offset, int(answer.document["offset"])
+            begun, offset = offset, server.record(PushedPart, answer).offset
+            stalls = stalls + 1 if offset <= begun else 0
+            if offset > total or stalls > MOST_TRIES:
+                raise HostError(f"{session.id}: the server keeps nothing of what it gets; push again later")
             if answer.status == 409 or offset != begun + len(part):  # it has other parts: continue from there
                 break
             sent += len(part)
@@ -168,7 +195,7 @@ def _send_content(
     answer = _again(lambda: server.ask("POST", f"{PATH}/{name}/complete"))
     if answer.status == 409:
         raise HostError(f"{session.id}: the server lost a part; push again to continue")
-    return PushedSession(session.id, added=bool(answer.document["added"]), bytes=sent)
+    return PushedSession(session.id, added=server.record(PushedWhole, answer).added, bytes=sent)
 
 
 def _again(ask: Callable[[], ServerAnswer]) -> ServerAnswer:

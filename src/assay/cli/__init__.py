@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from assay import __version__
 from assay.errors import (
+    EXIT_ENVIRONMENT,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_READER_GONE,
@@ -29,6 +30,7 @@ from assay.errors import (
 )
 
 COLLECT_EVERY = 100_000  # new containers; Python's 700 makes the collector scan all imports again and again
+_MISSING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
 # command → (module in this package, one line for --help); the module is imported only when it is called,
@@ -200,6 +202,11 @@ def main() -> NoReturn:
         _leave(EXIT_INTERRUPTED)
     except ReaderGoneError:
         pass
+    except OSError as error:  # of the machine: what is missing or of another kind would be a bug
+        if error.errno is None or isinstance(error, _MISSING):
+            raise
+        click.echo(f"assay: {error.filename or 'a file'}: can't be used: {error.strerror}", err=True)
+        _leave(EXIT_ENVIRONMENT)
     _leave(code if isinstance(code, int) else EXIT_OK)
 
 

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from assay.errors import EXIT_CODES, EXIT_ENVIRONMENT
+
 # each only reads, and is answered from the runs directory
 COMMANDS = (
     "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "show", "top",
@@ -86,24 +88,29 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
         )
     except subprocess.TimeoutExpired:
         return CommandAnswer(5, "", f"assay: this took longer than {LONGEST_S:.0f} s on the server\n")
-    return CommandAnswer(
-        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    )
+    output, error = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    if done.returncode not in EXIT_CODES:  # killed, for want of memory for one
+        why = f"assay: the server's process ended with {done.returncode}\n"
+        return CommandAnswer(EXIT_ENVIRONMENT, output, error + why)
+    return CommandAnswer(done.returncode, output, error)
 
 
 def forward(server: str, token_file: Path | None, ca_file: Path | None, words: Sequence[str]) -> NoReturn:
     """Ask a server, print what it answers, and exit with its code."""
-    from assay.remote import AssayServer, token_of
+    from assay.remote import AssayServer, NotAssayError, token_of
 
     if why := refusal(words):
         raise click.UsageError(why)
     query: dict[str, Any] = {"word": list(words), "columns": shutil.get_terminal_size().columns}
     query |= {"color": "true"} if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    found = AssayServer(server, token_of(token_file), ca_file).ask("GET", PATH, query).document
-    click.echo(str(found["output"]), nl=False)
-    click.echo(str(found["error"]), nl=False, err=True)
+    asked = AssayServer(server, token_of(token_file), ca_file)
+    found = asked.record(CommandAnswer, asked.ask("GET", PATH, query))
+    if found.exit_code not in EXIT_CODES:
+        raise NotAssayError(server, f"it has the exit code {found.exit_code}")
+    click.echo(found.output, nl=False)
+    click.echo(found.error, nl=False, err=True)
     sys.stdout.flush()
-    sys.exit(int(found["exit_code"]))
+    sys.exit(found.exit_code)
 
 
 def _takes_runs(name: str) -> bool:

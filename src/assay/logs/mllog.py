@@ -14,7 +14,6 @@ independent of the file size. What looks like a token but can't be parsed is cou
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ import msgspec
 
 from assay.errors import InputError, Problem
 from assay.inputs import unreadable
+from assay.logs.figures import LARGEST_FIGURE
 from assay.logs.unpacked import DAMAGED, open_log
 
 Kind = Literal["start", "end", "point"]
@@ -210,13 +210,8 @@ def events(path: Path) -> Iterator[Event]:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a JSON value is a finite number and not a boolean; a number with hundreds of digits is not."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+    """Whether a JSON value can be computed with: a number up to LARGEST_FIGURE, and no boolean."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FIGURE
 
 
 # The simple case: everything from the token to the end of the line is one entry. Each returns it, or raises

@@ -47,6 +47,13 @@ class DamagedIndexError(HostError):
         super().__init__(f"{path}: damaged ({str(error).splitlines()[0]})")
 
 
+class MissingIndexError(DamagedIndexError):
+    """There is no index: it was never made, or somebody removed it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        HostError.__init__(self, f"{path}: there is no index; create it with `assay index`")
+
+
 def index_path(root: Path) -> Path:
     """Where the index of a runs directory is."""
     return index_directory(root) / "index.duckdb"
@@ -107,17 +114,22 @@ _held = ExitStack()  # the locks that show that this process uses them; they end
 def trouble(root: Path) -> str | None:
     """Why the index can't be read, as text; None if it can."""
     path = index_path(root)
-    if not path.is_file():
-        return "the index does not exist"
-    stamp = file_stamp(path)
+    try:
+        stamp = file_stamp(path)
+    except FileNotFoundError:
+        return _ABSENT
     if stamp in _seen_whole:
         return None
-    why = _trouble_of(path)
+    try:
+        why = _trouble_of(path)
+    except FileNotFoundError:  # removed meanwhile
+        return _ABSENT
     if why is None:
         _seen_whole.add(stamp)
     return why
 
 
+_ABSENT = "the index does not exist"
 FileStamp = tuple[int, int, int, int]
 
 # Index files that had no problem: opening one takes 10 ms, and a command checks several times.
@@ -164,7 +176,7 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     try:
         stamp = file_stamp(path)
     except OSError as error:
-        raise HostError(f"{path}: there is no index; create it with `assay index`") from error
+        raise MissingIndexError(path) from error
     try:
         with _shared(path, stamp) as connection:
             yield connection

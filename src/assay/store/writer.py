@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from assay import __version__
 from assay.durable import locked, make_directory, sync, writing
-from assay.store.layout import SCHEMA, index_directory, index_path, reading, trouble, writing_at
+from assay.store.layout import (
+    SCHEMA,
+    MissingIndexError,
+    index_directory,
+    index_path,
+    reading,
+    trouble,
+    writing_at,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -97,6 +105,8 @@ def update(
             try:
                 if not rebuilt:
                     shutil.copyfile(path, made)
+            except FileNotFoundError as error:
+                raise MissingIndexError(path) from error
             except OSError:
                 _remove_files(made)  # half a copy would fill a full disk further
                 raise

@@ -90,7 +90,12 @@ def make_app(
     app = Litestar(
         route_handlers=routes(rules),
         dependencies={name: Provide(value, sync_to_thread=False) for name, value in shared.items()},
-        exception_handlers={AssayError: _assay_error, HTTPException: _http_error, 500: _own_error},
+        exception_handlers={
+            AssayError: _assay_error,
+            HTTPException: _http_error,
+            RecursionError: _too_deep,
+            500: _own_error,
+        },
         openapi_config=_description(rules),
         logging_config=None,
     )
@@ -187,6 +192,12 @@ def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     if isinstance(error.extra, list):  # what is wrong with the parameters of the address
         words = "\n".join(f"{one.get('key', '')}: {one.get('message', '')}" for one in error.extra)
     return _problem(request, error.status_code, words, error.headers or {})
+
+
+def _too_deep(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    if request.method in READING:
+        return _own_error(request, error)
+    return _problem(request, 400, "The body is nested too deeply.", {})
 
 
 def _own_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

@@ -100,7 +100,11 @@ class Guard:
         return None
 
     def _is_own(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        name, colon, port = host.rpartition(":")
+        if not colon or not (port.isascii() and port.isdecimal()):
+            name = host
+        elif int(port[:6]) > 65535:
+            return False
         if name.strip("[]").lower().rstrip(".") in self._names:
             return True
         try:
