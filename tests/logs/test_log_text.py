@@ -66,6 +66,13 @@ def test_lines_without_the_prefix_stay_as_they_are(tmp_path: Path) -> None:
     assert b"".join(LogText(path).blocks()) == b"Loading modules\na 1\nsrun: bye\nb 2\n"
 
 
+def test_a_long_output_of_the_batch_script_hides_no_prefix(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = (test_nvbandwidth.V0_8 + "ERROR: CUDA_ERROR_LAUNCH_FAILED").split("\n")
+    path.write_text("Loading modules\n" * 500 + "".join(f"0: {line}\n" for line in lines))
+    assert read_log("nvbandwidth", path).problems[0].startswith(f"line {500 + len(lines)}: ")
+
+
 def test_a_line_in_several_of_dockers_records_is_one_and_the_next_ones_keep_their_numbers(
     tmp_path: Path,
 ) -> None:

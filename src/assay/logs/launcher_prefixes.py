@@ -15,6 +15,7 @@ from typing import Final
 _MOST_STACKED: Final = 4  # kubectl's pod and time before mpirun's rank
 _HALF: Final = 0.5  # of the lines
 _NEARLY_ALL: Final = 0.9
+_MANY: Final = 10  # lines that are enough after a batch script's own output, however long that is
 _REPEATS: Final = 2  # lines that each label has on average
 
 
@@ -101,7 +102,7 @@ def _fits(prefix: Prefix, sample: bytes) -> bool:
     if prefix.is_sure:
         return len(matches) >= _HALF * among
     labels = {match["label"] for match in matches}
-    most = len(matches) >= max(_NEARLY_ALL * among, _HALF * _lines(sample))
+    most = len(matches) >= max(_NEARLY_ALL * among, min(_HALF * _lines(sample), _MANY))
     return most and len(matches) >= _REPEATS * len(labels)
 
 

@@ -49,7 +49,7 @@ class LogText(Log):
     def _pieces(self) -> Iterator[bytes]:
         try:
             with closing(open_log(self.path)) as log:
-                while piece := log.read1(inputs.BLOCK_BYTES):
+                while piece := log.read(inputs.BLOCK_BYTES):
                     yield piece
         except DAMAGED as error:
             what = f"is damaged or truncated, so that it can't be unpacked ({error})"
