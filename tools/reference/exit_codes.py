@@ -67,7 +67,9 @@ def _lines() -> Iterator[str]:
 
 
 def _codes() -> set[int]:
-    return {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+    return {
+        value for name, value in vars(errors).items() if name.startswith("EXIT_") and isinstance(value, int)
+    }
 
 
 def _errors(kind: type[errors.AssayError]) -> Iterator[tuple[str, ...]]:
