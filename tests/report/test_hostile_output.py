@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -128,6 +129,35 @@ def test_names_in_files_send_no_command_to_the_terminal(tmp_path: Path) -> None:
     assert "gone" in done.stderr
     assert "\x1b" not in done.stderr
     assert "\u202e" not in done.stderr
+
+
+def test_no_escape_sequence_of_a_file_reaches_a_terminal(tmp_path: Path) -> None:
+    evil = "\x1b[2A\x1b[Kevil\r\x1b[1;31m\x1b]0;x\x07"
+    table = TABLE.replace("b,train", f'"b{evil}",train')
+    (tmp_path / "table.csv").write_text(table, newline="")
+    entry = {"collective_seq_id": 1, "profiling_name": evil, "process_group": (evil, "y"), "state": "started"}
+    entry |= {"time_created_ns": 1, "input_sizes": [[3]]}
+    (tmp_path / "trace_rank_0").write_bytes(pickle.dumps({"entries": [entry]}))
+    seen, colored = "", {**os.environ, "FORCE_COLOR": "1"}
+    for words in (
+        ("import", "table.csv"),
+        ("list",),
+        ("compare", "table"),
+        ("show", "table"),
+        ("watch", "--flight-recorder", "."),
+    ):
+        done = subprocess.run(
+            [ASSAY, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            env=colored,
+        )
+        seen += (done.stdout + done.stderr).decode()
+    assert "evil" in seen
+    assert "\r" not in seen
+    assert set(re.findall(r"\x1b[^m]{0,8}", seen)) <= set(re.findall(r"\x1b\[[0-9;]*", seen))
+    assert "\x1b[1;31m" not in seen
 
 
 def test_what_a_killed_import_left_is_not_judged_until_it_is_whole(runs: Path, tmp_path: Path) -> None:

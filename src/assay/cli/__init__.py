@@ -30,6 +30,7 @@ from assay.errors import (
 )
 
 COLLECT_EVERY = 100_000  # new containers; Python's 700 makes the collector scan all imports again and again
+_OUT_OF_MEMORY = "out of memory: this machine, or `ulimit -v`, allows too little"
 _MISSING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
@@ -219,7 +220,11 @@ def _answer() -> object:
     except SystemExit as left:  # with the answer's code
         return left.code
     except MemoryError:
-        raise HostError("out of memory: this machine, or `ulimit -v`, allows too little") from None
+        raise HostError(_OUT_OF_MEMORY) from None
+    except ImportError as error:  # a library that can't be mapped
+        if "map segment" not in str(error) and "allocate memory" not in str(error):
+            raise
+        raise HostError(_OUT_OF_MEMORY) from None
 
 
 def _columns() -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import Comparisons
     from assay.records import Verdict
 
-EXIT_CODES: dict[Verdict, int] = {
+CODES_OF_ANSWERS: dict[Verdict, int] = {
     "equivalent": EXIT_OK,
     "faster": EXIT_OK,
     "slower": EXIT_WORSE,
@@ -118,7 +118,7 @@ def command(
     else:
         _show(found, every=every)
         _show_splits(found)
-    sys.exit(EXIT_CODES[found.verdict])
+    sys.exit(CODES_OF_ANSWERS[found.verdict])
 
 
 def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> None:
@@ -127,14 +127,13 @@ def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> 
     if as_json:
         echo_json({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
         return
-    from rich.console import Console
+    from assay.cli.console import Console
 
     Console(highlight=False).print(ranking_words.terminal(ranked, every=every))
 
 
 def _show(found: Comparisons, *, every: bool) -> None:
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report import figures
     from assay.report.terminal import verdicts as terminal
 
@@ -155,8 +154,7 @@ def _show(found: Comparisons, *, every: bool) -> None:
 def _show_splits(found: Comparisons) -> None:
     if not (found.time_to_train or found.not_split or found.convergence):
         return
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report.terminal import split as split_terminal
 
     Console().print(split_terminal.splits(found.time_to_train, found.not_split, found.convergence))

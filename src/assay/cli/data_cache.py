@@ -38,9 +38,10 @@ def command(directory: Path, remove: tuple[str, ...], as_json: bool) -> None:
         return
     from datetime import UTC, datetime
 
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from assay.cli.console import Console
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("set", "frames", "size", "last used (UTC)", "", "of", "chosen by"):

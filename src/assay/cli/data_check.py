@@ -11,6 +11,7 @@ import click
 
 from assay.cli.named_values import values
 from assay.cli.options import JSON, echo_json
+from assay.cli.redacting_stream import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def command(
     live = sys.stderr.isatty() and not as_json
     found = check_data(workload, path, params=params, processes=processes, tell=_progress() if live else None)
     if live:
-        click.echo("\r\033[K", nl=False, err=True)
+        show_progress("")
     if as_json:
         from assay.documents.datasets import check_document
 
@@ -87,6 +88,6 @@ def _progress() -> Callable[[DataCheck], None]:
             return
         drawn = now
         left = (now - begin) / done * (total - done)
-        click.echo(f"\r\033[K{done:,} of {total:,}, about {human_seconds(left)} left", nl=False, err=True)
+        show_progress(f"{done:,} of {total:,}, about {human_seconds(left)} left")
 
     return tell

@@ -64,8 +64,7 @@ def command(
         rest = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
         click.echo(f"not read: {found.unread[-1]}{rest}; name sessions to let the interval cover all of them")
     if any(one.doubts for one in found.feedings):
-        from rich.console import Console
-
+        from assay.cli.console import Console
         from assay.report.terminal.verdicts import doubts_of_feedings
 
         console = Console(highlight=False)

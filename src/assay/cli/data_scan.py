@@ -11,6 +11,7 @@ import click
 
 from assay.cli.data import CATALOG
 from assay.cli.options import JSON, echo_json
+from assay.cli.redacting_stream import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def command(
         tell=_progress() if live else None,
     )
     if live:
-        click.echo("\r\033[K", nl=False, err=True)
+        show_progress("")
     damaged = _damaged(catalog)
     if as_json:
         from assay.documents.datasets import scan_document
@@ -157,6 +158,6 @@ def _progress() -> Callable[[Scan], None]:
         left = (now - begin) / scan.read * (scan.total - scan.read) if scan.read else None
         words = "" if left is None else f", {human_seconds(left)} left"
         damaged = f", {scan.damaged:,} damaged" if scan.damaged else ""
-        click.echo(f"\r\033[K{scan.read:,} of {scan.total:,} frames{damaged}{words}", nl=False, err=True)
+        show_progress(f"{scan.read:,} of {scan.total:,} frames{damaged}{words}")
 
     return tell

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import JSON, echo_json, size
+from assay.cli.redacting_stream import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +102,7 @@ def command(
         tell=_progress() if live else None,
     )
     if live:
-        click.echo("\r\033[K", nl=False, err=True)
+        show_progress("")
     if as_json:
         from assay.documents.datasets import staging_document
 
@@ -132,6 +133,6 @@ def _progress() -> Callable[[Staging], None]:
         drawn = now
         left = (now - begin) / done.copied_bytes * (done.bytes - done.copied_bytes)
         size = f"{human(float(done.copied_bytes), 'B')} of {human(float(done.bytes), 'B')}"
-        click.echo(f"\r\033[K{size}, at most {human_seconds(left)} left", nl=False, err=True)
+        show_progress(f"{size}, at most {human_seconds(left)} left")
 
     return tell

@@ -110,7 +110,7 @@ def command(
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("Submit?", default=True, abort=True, err=True)
     from assay.cli.progress import teller
-    from assay.cli.run import EXIT_CODES, show_result
+    from assay.cli.run import CODES_OF_ANSWERS, show_result
 
     found = submit_data(
         job,
@@ -127,7 +127,7 @@ def command(
         echo_json({**session_document(found), "data_job": document(job)})
     else:
         show_result(found)
-    sys.exit(EXIT_CODES[found.outcome])
+    sys.exit(CODES_OF_ANSWERS[found.outcome])
 
 
 def _show_dry_run(job: DataJob, *, as_json: bool) -> None:

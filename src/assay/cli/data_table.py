@@ -38,7 +38,7 @@ class DataTable:
 
     def show(self) -> None:
         """Print it: as wide as the terminal, or as wide as it is where there is none."""
-        from rich.console import Console
+        from assay.cli.console import Console
 
         width = None if sys.stdout.isatty() else WIDEST
         Console(highlight=False, markup=False, width=width).print(self._table)

@@ -11,6 +11,7 @@ import click
 
 from assay.cli.data import CATALOG
 from assay.cli.options import JSON, echo_json
+from assay.cli.redacting_stream import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +138,7 @@ def command(
         tell=_progress() if live else None,
     )
     if live:
-        click.echo("\r\033[K", nl=False, err=True)
+        show_progress("")
     if page is not None:
         from assay.api.data_pages import validation_page
 
@@ -212,6 +213,6 @@ def _progress() -> Callable[[ValidationProgress], None]:
         if done.computed_frames:
             rest = done.seconds / done.computed_frames * (done.frames - done.done_frames)
             left = f", {done.computed_frames / done.seconds:.1f} frames/s, {rough_seconds(rest)} left"
-        click.echo(f"\r\033[K{done.done_frames:,} of {done.frames:,} frames{left}", nl=False, err=True)
+        show_progress(f"{done.done_frames:,} of {done.frames:,} frames{left}")
 
     return tell

@@ -65,7 +65,7 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
 
 
 def _show(found: Differences, *, everything: bool) -> None:
-    from rich.console import Console
+    from assay.cli.console import Console
 
     console = Console(highlight=False)
     sides = (("A", found.a), ("B", found.b))

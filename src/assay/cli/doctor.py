@@ -84,9 +84,8 @@ def command(
         raise click.UsageError("--at-least applies to what --data DIR reads; add --data DIR")
     if data is not None and not data.startswith("/"):
         raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as trials see it")
-    from rich.console import Console
-
     from assay.api.checkups import doctor
+    from assay.cli.console import Console
 
     with Console(stderr=True).status("") as line:  # shows nothing if standard error is a file
         found = doctor(
@@ -107,8 +106,9 @@ def command(
 
 
 def _show(checks: Sequence[Check]) -> None:
-    from rich.console import Console
     from rich.text import Text
+
+    from assay.cli.console import Console
 
     console = Console(highlight=False)
     width = max(len(check.name) for check in checks)

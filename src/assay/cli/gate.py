@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assay.api.gates import GateResult, GateSide
 
 MOST_NAMED = 4  # sessions of one side in one line
-EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
+CODES_OF_ANSWERS: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
 
 
 @click.command(options_metavar="--baseline B [OPTIONS]")
@@ -68,7 +68,7 @@ def command(
         echo_json(document(found))
     else:
         show(found)
-    sys.exit(EXIT_CODES[found.answer])
+    sys.exit(CODES_OF_ANSWERS[found.answer])
 
 
 def _write(file: Path, name: str, found: GateResult) -> None:

@@ -125,8 +125,7 @@ def sent_text(trial: Trial, rendered: RenderedJob) -> str:
 
 
 def _print_plan(found: SuitePlan) -> None:
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.run import duration
 
     console = Console(highlight=False, width=400)  # never wrapped: an id that is cut can't be typed

@@ -153,8 +153,9 @@ class ProgressScreen(ProgressLines):
     """The same lines, with a live one below: what runs, its latest value, elapsed and remaining time."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
-        from rich.console import Console
         from rich.live import Live
+
+        from assay.cli.console import Console
 
         self._console = Console(file=stream, highlight=False)
         self._drawn = 0  # cells of the live line when last drawn

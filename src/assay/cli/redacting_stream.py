@@ -6,16 +6,24 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from assay import redact
 from assay.errors import HostError, ReaderGoneError
 
-# Characters that move the cursor, ring the bell, set the title or reverse text on a terminal. Of the escape
-# sequences, Assay's own pass: colors, and those of the live line and of `assay top`'s screen.
-_CONTROL = re.compile(
-    r"(?!\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
+# Characters that move the cursor, ring the bell, set the title or reverse text on a terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+_OWN = r"\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh]|\r"  # colors, the live line, `assay top`'s screen
+_COLORS = r"\x1b\[[0-9;]*m"
+
+
+def visible(words: str) -> str:
+    """Text with a dot in place of each character that a terminal would obey.
+
+    >>> visible("a\\x1b[2Kb")
+    'a·[2Kb'
+    """
+    return _CONTROL.sub("\N{MIDDLE DOT}", words)
 
 
 class RedactingStream:
@@ -29,10 +37,15 @@ class RedactingStream:
         self._stream = stream
 
     def write(self, words: str) -> int:
-        """Write the text without secrets; returns its original length."""
+        """Write the text without secrets and control characters; returns its original length."""
         with output():
-            self._stream.write(_CONTROL.sub("\N{MIDDLE DOT}", redact.text(words)))
+            self._stream.write(visible(redact.text(words)))
         return len(words)
+
+    @property
+    def rich_proxied_file(self) -> TextIO:
+        """Where a console of rich writes: `cli/console.py` has made visible what isn't its own."""
+        return cast(TextIO, _StyledStream(self._stream, _OWN))
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write each of the lines."""
@@ -48,6 +61,34 @@ class RedactingStream:
         if name == "buffer":  # click would bypass this stream if it found a buffer and the encoding is ASCII
             raise AttributeError(name)
         return getattr(self._stream, name)
+
+
+class _StyledStream(RedactingStream):
+    """The same stream for text with escape sequences that Assay wrote, and no others."""
+
+    def __init__(self, stream: TextIO, allowed: str) -> None:
+        super().__init__(stream)
+        self._parts = re.compile(f"({allowed})")
+
+    def write(self, words: str) -> int:
+        """Write the text without secrets, with the allowed sequences; returns its original length."""
+        parts = self._parts.split(redact.text(words))
+        with output():
+            self._stream.write("".join(part if n % 2 else visible(part) for n, part in enumerate(parts)))
+        return len(words)
+
+
+def show_progress(words: str) -> None:
+    """Put a text in place of the last one on the current line of standard error; "" removes it."""
+    stream = sys.stderr._stream if isinstance(sys.stderr, RedactingStream) else sys.stderr
+    _StyledStream(stream, _OWN).write(f"\r\x1b[K{visible(words)}")
+    sys.stderr.flush()
+
+
+def echo_colored(words: str, stream: TextIO) -> None:
+    """Print a text in which another process has set colors."""
+    own = stream._stream if isinstance(stream, RedactingStream) else stream
+    _StyledStream(own, _COLORS).write(words)
 
 
 def write_bytes(data: bytes) -> None:

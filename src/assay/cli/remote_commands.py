@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from assay.errors import EXIT_CODES, EXIT_ENVIRONMENT
+from assay.errors import CODES_OF_ANSWERS, EXIT_ENVIRONMENT
 
 # each only reads, and is answered from the runs directory
 COMMANDS = (
@@ -89,7 +89,7 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
     except subprocess.TimeoutExpired:
         return CommandAnswer(5, "", f"assay: this took longer than {LONGEST_S:.0f} s on the server\n")
     output, error = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    if done.returncode not in EXIT_CODES:  # killed, for want of memory for one
+    if done.returncode not in CODES_OF_ANSWERS:  # killed, for want of memory for one
         why = f"assay: the server's process ended with {done.returncode}\n"
         return CommandAnswer(EXIT_ENVIRONMENT, output, error + why)
     return CommandAnswer(done.returncode, output, error)
@@ -97,6 +97,7 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
 
 def forward(server: str, token_file: Path | None, ca_file: Path | None, words: Sequence[str]) -> NoReturn:
     """Ask a server, print what it answers, and exit with its code."""
+    from assay.cli.redacting_stream import echo_colored
     from assay.remote import AssayServer, NotAssayError, token_of
 
     if why := refusal(words):
@@ -105,10 +106,10 @@ def forward(server: str, token_file: Path | None, ca_file: Path | None, words: S
     query |= {"color": "true"} if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
     asked = AssayServer(server, token_of(token_file), ca_file)
     found = asked.record(CommandAnswer, asked.ask("GET", PATH, query))
-    if found.exit_code not in EXIT_CODES:
+    if found.exit_code not in CODES_OF_ANSWERS:
         raise NotAssayError(server, f"it has the exit code {found.exit_code}")
-    click.echo(found.output, nl=False)
-    click.echo(found.error, nl=False, err=True)
+    echo_colored(found.output, sys.stdout)
+    echo_colored(found.error, sys.stderr)
     sys.stdout.flush()
     sys.exit(found.exit_code)
 

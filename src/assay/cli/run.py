@@ -21,14 +21,13 @@ from assay.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-
     from assay.api.runs import Outcome, RunResult
+    from assay.cli.console import Console
     from assay.records import Comparison
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
 
-EXIT_CODES: dict[Outcome, int] = {
+CODES_OF_ANSWERS: dict[Outcome, int] = {
     "good": EXIT_OK,
     "worse": EXIT_WORSE,
     "undecided": EXIT_UNDECIDED,
@@ -133,7 +132,7 @@ def command(
         show_result(found)
     if report_file is not None:
         _write_report(found.completed, report_file, runs_dir)
-    sys.exit(EXIT_CODES[found.outcome])
+    sys.exit(CODES_OF_ANSWERS[found.outcome])
 
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
@@ -150,8 +149,7 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
 
 def show_result(found: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report.sentences import transports as transport_words
     from assay.report.terminal import verdicts as terminal
 

@@ -87,8 +87,7 @@ def command(
 
         echo_json(document(found))
         return
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report.terminal import scaling as scaling_terminal
 
     if how := _grouping(found):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import JSON, echo_json
+from assay.cli.redacting_stream import show_progress
 from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
@@ -110,17 +111,16 @@ class _WaitNotice:
     def close(self) -> None:
         """Remove the line."""
         if self._shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            show_progress("")
 
 
 def _print(
     sets: Sequence[ScoredSet], inference: Sequence[InferenceRun], *, with_runs: bool, rules: bool
 ) -> None:
-    from rich.console import Console
-
     from assay.analyse.doubts.inference import doubts_of_inference
     from assay.analyse.mlperf.inference_rules import check_inference
     from assay.analyse.mlperf.rules import NOT_VERIFIED
+    from assay.cli.console import Console
     from assay.report.terminal.inference import inference_run
     from assay.report.terminal.rule_checks import rule_checks
     from assay.report.terminal.scores import scored_set

@@ -12,10 +12,9 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from assay.api.details import RunDetails, SystemFigures
     from assay.api.evidence import RunSet
+    from assay.cli.console import Console
     from assay.records import Result
 
 # What people ask first about a machine; `assay diff` shows the rest.
@@ -51,8 +50,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
         echo_json(document(found))
         return
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report.sentences import nodes as node_words
     from assay.report.sentences import places as place_words
     from assay.report.sentences import transports as transport_words

@@ -230,7 +230,6 @@ def _steps() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda line: click.echo(printable(line), err=True) if _STEP.match(line) else None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -239,6 +238,8 @@ def _steps() -> Iterator[Callable[[str], None]]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+
+    from assay.cli.console import Console
 
     columns = (
         TextColumn("{task.description}"),

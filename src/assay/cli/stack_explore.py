@@ -102,8 +102,7 @@ def _say(line: str) -> None:
 
 def _show(found: ExplorationResult) -> None:
     """What to do, then the table, then what failed."""
-    from rich.console import Console
-
+    from assay.cli.console import Console
     from assay.report.terminal.verdicts import printable
 
     console = Console(highlight=False)

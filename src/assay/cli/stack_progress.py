@@ -13,8 +13,9 @@ def reading() -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import Progress
+
+    from assay.cli.console import Console
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Reading sessions", total=None, visible=False)

@@ -185,9 +185,8 @@ def _margin(text: str) -> float:
 
 def _show(found: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
-    from rich.console import Console
-
     from assay.analyse.comparison.groups import cause
+    from assay.cli.console import Console
     from assay.report.sentences import sweep as sweep_words
     from assay.report.terminal import rings as sweep_rings
     from assay.report.terminal import sweep as sweep_terminal

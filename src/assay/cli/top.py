@@ -50,7 +50,7 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
 
         echo_json(answer(top(run, runs=runs_dir)))
         return
-    from rich.console import Console
+    from assay.cli.console import Console
 
     console = Console(highlight=False)
     if once or not sys.stdout.isatty():

@@ -166,8 +166,9 @@ def row_of(figures: Mapping[str, str]) -> str:
 
 def _live(samples: Iterator[Watching]) -> None:
     """A table that is redrawn at each sample."""
-    from rich.console import Console
     from rich.live import Live
+
+    from assay.cli.console import Console
 
     last = None
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:

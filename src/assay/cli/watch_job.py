@@ -76,8 +76,9 @@ def _lines(samples: Iterator[WatchedJob]) -> None:
 
 
 def _live(samples: Iterator[WatchedJob]) -> None:
-    from rich.console import Console
     from rich.live import Live
+
+    from assay.cli.console import Console
 
     last = None
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
