@@ -300,7 +300,8 @@ def test_only_where_trials_run_here_idleness_is_checked_here(quick: Path) -> Non
 
 def test_a_line_of_scrontab_drives_the_suite_and_says_what_the_trials_lack(quick: Path) -> None:
     made = schedule(quick, system="batch", textfile="/shared/assay.prom")
-    lines = made.files["scrontab"].splitlines()
+    warning, *lines = made.files["scrontab"].splitlines()
+    assert warning.startswith("# Add these lines with `scrontab -e`")
     assert "#SCRON --nice=100000" in lines
     assert "#SCRON --partition=batch" in lines
     assert " run " in lines[-1]

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from assay import durable, store
 from assay.api import evidence
 from assay.cli import assay
-from assay.errors import EXIT_ENVIRONMENT, AssayError, HostError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, LaunchError
+from assay.launch.spool import told
 from assay.workloads import PLACES
 from command_line import assay as typed
 from conftest import long_but
@@ -454,3 +455,30 @@ def test_without_inodes_it_is_not_the_space_that_is_reported(
     monkeypatch.setattr(os, "statvfs", lambda _path: full)
     with pytest.raises(HostError, match=r"no more files can be created"), durable.writing(tmp_path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("goodput", "nope"), "nope: no runs with this name; `assay list` shows"),
+        (("queue", "stop", "nope"), "the queue has no run 'nope'; `assay queue list` shows"),
+    ],
+)
+def test_a_name_that_does_not_exist_says_where_the_names_are(
+    session: Path, words: tuple[str, ...], said: str
+) -> None:
+    assert said in str(call(*words).exception)
+
+
+def test_a_timeout_of_more_than_a_year_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text("suite: a\nworkload: membw\ntimeout: 99999999999999999999h\n")
+    done = typed(tmp_path, "plan", "suite.yaml")
+    assert (done.returncode, "is longer than a year" in done.stderr) == (EXIT_INPUT, True), done.stderr
+
+
+def test_an_error_without_a_file_is_told_by_its_reason() -> None:
+    with (
+        pytest.raises(LaunchError, match=r"can't start the job: can't start new thread"),
+        told("start the job"),
+    ):
+        raise OSError("can't start new thread")

@@ -100,6 +100,8 @@ def goodput(
         of_runs, damaged = job_attempts.from_runs(directory, lambda name: _matches(name, reference), end)
         attempts += of_runs
         unreadable += damaged
+        if reference and not of_runs and not damaged:
+            raise InputError(f"{reference}: no runs with this name; `assay list` shows what is available")
     if not any(attempt.duration_s > 0 for attempt in attempts):
         none = f"{reference or 'there'}: no job ran before the end of the observation"
         raise InputError(unreadable or none)

@@ -41,7 +41,8 @@ def told(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         kind = PlatformError if error.errno in _TAKES_NOTHING else LaunchError
-        raise kind(f"can't {doing}: {error.filename}: {error.strerror}") from error
+        where = f"{error.filename}: " if error.filename else ""
+        raise kind(f"can't {doing}: {where}{error.strerror or error}") from error
 
 
 def check_one_node(job: Job, launcher: str, env: Mapping[str, EnvironmentValue]) -> None:

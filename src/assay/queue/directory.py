@@ -103,7 +103,7 @@ class QueueDirectory:
     def place(self, name: str) -> Path:
         """The directory of a request. Raises InputError if there is none."""
         if not _ID.fullmatch(name) or not (self.path / name).is_dir():
-            raise InputError(f"the queue has no run {name!r}")
+            raise InputError(f"the queue has no run {name!r}; `assay queue list` shows its runs")
         return self.path / name
 
     def next(self) -> QueuedRun | None:

@@ -24,6 +24,7 @@ from assay.records import DEFAULT_MARGIN, Price, Shape, StagedData
 from assay.suite.document import Document, Key
 
 NEVER = "never"
+LONGEST_S = 366 * 86400.0  # of a timeout: a digit too many is refused
 SHORTEST_SAMPLE_S, LONGEST_SAMPLE_S = 0.1, 60.0
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _REQUIREMENT = re.compile(r"\s*(>=|<=)\s*(.+)")
@@ -63,7 +64,10 @@ def _number(value: Any, read: Callable[[str | float], float], example: str) -> f
 
 
 def _duration(value: Any) -> float:
-    return _number(value, units.seconds, "10min")
+    seconds = _number(value, units.seconds, "10min")
+    if seconds > LONGEST_S:
+        raise ValueError(f"{value!r} is longer than a year; write it as 10min")
+    return seconds
 
 
 def _sample_period(value: Any) -> float | None:

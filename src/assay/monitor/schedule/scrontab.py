@@ -38,7 +38,8 @@ def scrontab_lines(
         *options,
     ]
     line = "; ".join(shlex.join(words) for words in commands)
-    return "".join(f"#SCRON {option}\n" for option in made) + f"{period.cron()} {_cron(line)}\n"
+    head = "# Add these lines with `scrontab -e`: `scrontab -` alone would replace all lines that you have.\n"
+    return head + "".join(f"#SCRON {option}\n" for option in made) + f"{period.cron()} {_cron(line)}\n"
 
 
 def _cron(line: str) -> str:
