@@ -648,8 +648,21 @@ def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
 def test_what_nobody_would_run_is_said_in_words() -> None:
     needs = RunsNeeded(RunsRange(300, 2000, None), RunsRange(None, None, None), 0.3, 0.8)
     words = sentences.needed([replace(compared("undecided", (1.0, 0.7, 1.4)), runs_needed=needs)])
-    assert "300 to over 10,000 runs per side" in words
+    assert "300 to over 10,000 new runs per side" in words
+    assert "--until decided" not in words
     assert "over 10,000 if they differ by 4 %" in words
+
+
+def test_an_undecided_comparison_of_blocks_names_the_run_that_allows_for_its_looks() -> None:
+    needs = RunsNeeded(RunsRange(19, 30, 45), RunsRange(5, 7, 9), 0.02, 0.8)
+    open_ = replace(compared("undecided", (1.0, 0.97, 1.03)), runs_needed=needs)
+    assert sentences.needed([open_]) == (
+        "19 to 45 new runs per side would decide if they are equal, 5 to 9 if they differ by 4 %; "
+        "`assay run SUITE --until decided --max-repeats 45` chooses how many"
+    )
+    assert "--until decided" not in sentences.needed([replace(open_, method="welch")])
+    looked = replace(open_, ratio=replace(open_.ratio, confidence=0.987))
+    assert sentences.needed([looked]).startswith("19 to 45 runs per side would decide")
 
 
 def test_a_report_says_that_its_verdicts_hold_together() -> None:

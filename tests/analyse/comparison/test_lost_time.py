@@ -105,7 +105,10 @@ def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
 
 def test_under_such_a_load_no_doubt_asks_for_more_runs() -> None:
     wide = [10.0, 30.0, 15.0, 25.0, 20.0]
-    for node, remedy in ((TWO_THREADS, "Run again on an idle machine before you add runs"), (ALONE, "Add ")):
+    for node, remedy in (
+        (TWO_THREADS, "Run again on an idle machine before you make more runs"),
+        (ALONE, "Decide "),
+    ):
         found = compared(runs(wide, node), runs(wide[::-1], node, system="b"))
         (doubt,) = (doubt for doubt in found.doubts if doubt.code == "wider-than-margin")
         assert doubt.remedy.startswith(remedy)

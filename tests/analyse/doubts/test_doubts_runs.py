@@ -441,3 +441,63 @@ def test_a_loss_that_falls_is_hardly_ever_taken_for_one_that_does_not() -> None:
 
     assert share(2.0) < 0.05
     assert 0.75 < share(0.0) < 0.85
+
+
+def of_sides(a: Sequence[Result], b: Sequence[Result], margin: float = 0.02) -> dict[str, Doubt]:
+    """The doubts about B compared with A."""
+    [found] = compare(a, b, margin=margin, names=("A", "B"), metrics=metrics())
+    return {doubt.code: doubt for doubt in found.doubts}
+
+
+def read_from_a_sheet(values: Sequence[float], system: str = "a", **same: object) -> list[Result]:
+    return side(values, system=system, interleaved=False, source="sheet.csv", **same)
+
+
+@pytest.mark.parametrize("altered", ["noise", "digits", "another order"])
+def test_a_side_that_is_the_other_with_a_little_noise_is_a_copy(altered: str) -> None:
+    rng = random.Random(altered)
+    a = [100 * (1 + rng.gauss(0, 0.005)) for _ in range(8)]
+    b = [round(x, 4) if altered == "digits" else x * (1 + rng.gauss(0, 1e-6)) for x in a]
+    if altered == "another order":
+        rng.shuffle(b)
+    found = of_sides(read_from_a_sheet(a), read_from_a_sheet(b, "b"))["near-copies"]
+    assert found.evidence.startswith("each of the 8 values of B is next to one of A, ")
+    assert "near-copies" not in of_sides(side(a), side(b, system="b"))  # Assay measured them itself
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_sides_that_were_measured_apart_are_no_copies(n: int) -> None:
+    rng = random.Random(n)
+    for draw in (rng.gauss, lambda mean, spread: mean + spread * round(rng.gauss(0, 1), 1)):
+        for _ in range(300):
+            a, b = ([100 * (1 + draw(0, 0.005)) for _ in range(n)] for _ in range(2))
+            assert "near-copies" not in of_sides(read_from_a_sheet(a), read_from_a_sheet(b, "b"))
+
+
+def test_a_thousand_steps_imported_as_runs_are_doubted_and_sixty_runs_are_not() -> None:
+    rng = random.Random(1)
+    steps, runs = ([100 + rng.gauss(0, 1) for _ in range(n)] for n in (61, 60))
+    found = of_sides(read_from_a_sheet(steps), read_from_a_sheet(steps[::-1], "b"))["steps-as-runs"]
+    assert found.evidence == "A: 61 runs in session 2026-03-01T100000Z, and not the start of each"
+    assert "steps-as-runs" not in of_sides(read_from_a_sheet(runs), read_from_a_sheet(runs[::-1], "b"))
+    assert "steps-as-runs" not in of_sides(side(steps), side(steps[::-1], system="b"))
+    timed = [
+        replace(r, run=replace(r.run, started_at=float(at))) for at, r in enumerate(read_from_a_sheet(steps))
+    ]
+    assert "steps-as-runs" not in of_sides(timed, read_from_a_sheet(runs, "b"))
+
+
+def days(values: Sequence[float], system: str) -> list[Result]:
+    return [
+        result(value, system=system, session=f"2026-03-0{day}T100000Z", interleaved=False)
+        for day, value in enumerate(values, start=1)
+    ]
+
+
+def test_a_decision_from_three_sessions_says_that_there_may_have_been_a_look_before() -> None:
+    a, faster, unclear = [100.0, 101.0, 99.0], [110.0, 111.2, 108.9], [104.0, 99.0, 97.0]
+    found = of_sides(days(a, "a"), days(faster, "b"))["looked-before"]
+    assert found.evidence == "the runs are from 3 sessions, and no plan says after which of them to compare"
+    assert "looked-before" not in of_sides(days(a, "a"), days(unclear, "b"))
+    assert "looked-before" not in of_sides(days(a[:2], "a"), days(faster[:2], "b"))
+    assert "looked-before" not in of_sides(side(a), side(faster, system="b"))

@@ -287,13 +287,13 @@ def decide(
     stretched = allowing_for(lost, estimate, better)
     low, high = stretched.low, stretched.high
     if low is None or high is None:
-        return "undecided", "an end of the interval exceeds any number: more runs"
+        return "undecided", "an end of the interval exceeds any number: new runs"
     if lost_time.too_much(lost):
         limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
         return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again on an idle machine"
     least, most = 1 / (1 + margin), 1 + margin
     reach = f"the interval {_written(low)} to {_written(high)}"
-    remedy = "more runs alone don't change that" if shift else "more runs"
+    remedy = "more runs alone don't change that" if shift else "new runs"
     if lost != NOTHING_LOST:
         reach += f", stretched because {lost_time.words(lost, names)},"
         remedy = "run again on an idle machine"

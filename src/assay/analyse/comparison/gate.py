@@ -46,7 +46,7 @@ def judge(comparison: Comparison) -> GateVerdict:
         if any(c.lost_to_others)
         else "more runs alone don't change that"
         if c.shift
-        else "more runs"
+        else "new runs"
     )
     if alone is None or too_much(c.lost_to_others):
         return GateVerdict(c, "undecided", c.reason)

@@ -44,6 +44,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     inference.BELOW_ASKED_ACCURACY,
     inference.RATE_WAS_SET,
     copies.COPIED_VALUES,
+    copies.NEAR_COPIES,
     copies.SUSPECT_UNIT,
     copies.SHARE_OF_WHOLE,
     series.LEARNS_NOTHING,
@@ -64,6 +65,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     serving.FEW_BEYOND,
     sides.DIFFERENT_SOFTWARE,
     sides.CHANGED_SOFTWARE,
+    design.STEPS_AS_RUNS,
     sequence.DRIFT,
     sequence.DEPENDENCE,
     sequence.TWO_MODES,
@@ -100,6 +102,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     design.DROPPED_BLOCKS,
     plausibility.MFU_FAR_BELOW,
     design.IDENTICAL_VALUES,
+    design.LOOKED_BEFORE,
     sequence.ORDER_UNKNOWN,
     sequence.CANNOT_TELL,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import groupby
 from statistics import NormalDist, stdev
 
 from assay.analyse.comparison.groups import Group, cause
 from assay.analyse.comparison.pairing import pairing
+from assay.analyse.comparison.sessions import session_of
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, listed, percent
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
 from assay.analyse.doubts.kernel_counts import lost_to_others
@@ -16,6 +18,7 @@ from assay.records import DEFAULT_MARGIN
 from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
+MOST_RUNS = 60  # in one session, that are plausible without the start of each
 
 WIDEST_PERCENTAGE = 0.5  # of an interval's half; a wider one is far from symmetric around the ratio
 
@@ -82,7 +85,8 @@ def _width(half: float) -> str:
 
 
 _ADD_RUNS = (
-    "Add runs or make them quieter (longer trials, nothing else on the machine), or accept a wider margin"
+    "Decide from new runs, with `assay run SUITE --until decided`, make them quieter (longer trials, nothing "
+    "else on the machine), or accept a wider margin"
 )
 
 
@@ -92,7 +96,7 @@ def _load_first(case: Case) -> list[tuple[str, str]]:
         lost_to_others([sample.result for sample in side.group.samples], case.margin or DEFAULT_MARGIN)
         for side in case.sides
     )
-    return [(_ADD_RUNS, "Run again on an idle machine before you add runs")] if loaded else []
+    return [(_ADD_RUNS, "Run again on an idle machine before you make more runs")] if loaded else []
 
 
 WIDER_THAN_MARGIN = CaseDoubtKind(
@@ -244,6 +248,73 @@ POOLED_SESSIONS = CaseDoubtKind(
     ),
     remedy="Judge the sessions one by one, too (`suite/session:system`).",
     evidence=pooled_sessions,
+)
+
+
+def steps_as_runs(case: Case) -> str | None:
+    """More imported values in one session than runs are made, without the time of each."""
+    for side in case.sides:
+        for (_, session), found in groupby(sorted(side.group.samples, key=session_of), key=session_of):
+            runs = [sample.result.run for sample in found]
+            starts = {run.started_at for run in runs}
+            stated = len(starts) == len(runs) and None not in starts
+            if len(runs) > MOST_RUNS and not stated and all(run.source is not None for run in runs):
+                return f"{side.name}: {len(runs)} runs in session {session}, and not the start of each"
+    return None
+
+
+STEPS_AS_RUNS = CaseDoubtKind(
+    code="steps-as-runs",
+    subject="runs",
+    severity="biased",
+    means=f"One imported session has more than {MOST_RUNS} runs of a side, and no `started_at` for each.",
+    effect=(
+        "Probably these are steps or requests of one run. They share its placement and its luck, and say "
+        "nothing about the next run: the interval may be 10 times too narrow."
+    ),
+    remedy=(
+        "Import one value per run, such as the mean of its steps. If these are runs, state `started_at` for "
+        "each."
+    ),
+    rates=(
+        f"Every such session raises it, also one of real runs. Up to {MOST_RUNS} steps imported as runs are "
+        "not seen: nothing in their values tells them from runs."
+    ),
+    evidence=steps_as_runs,
+    looks_at="runs",
+)
+
+
+def looked_before(case: Case) -> str | None:
+    """A decision from sessions that were added one after another, with a chance to look before each."""
+    low, high, most = case.estimate.low, case.estimate.high, 1 + (case.margin or 0.0)
+    sessions = max(len(side.sessions) for side in case.sides)
+    if len(case.sides) < 2 or case.margin is None or low is None or high is None or sessions < 3:
+        return None
+    if low <= 1 <= high and not 1 / most <= low <= high <= most:
+        return None
+    return f"the runs are from {sessions} sessions, and no plan says after which of them to compare"
+
+
+LOOKED_BEFORE = CaseDoubtKind(
+    code="looked-before",
+    subject="runs",
+    severity="note",
+    means=(
+        "A comparison of three sessions or more decides something. Assay keeps no record of comparisons, so "
+        "it can't tell whether there was one after an earlier session."
+    ),
+    effect=(
+        "None if the number of sessions was fixed in advance. If there was a comparison after each session, "
+        "and more were added while it was undecided, equal systems are called faster or slower in 9, 13 and "
+        "18 % of cases by 3, 5 and 8 sessions."
+    ),
+    remedy=(
+        "If you looked before, decide from new runs: `assay run SUITE --until decided` allows for its looks. "
+        "Otherwise no action needed."
+    ),
+    rates="Raised for every such comparison, whether or not anyone looked.",
+    evidence=looked_before,
 )
 
 

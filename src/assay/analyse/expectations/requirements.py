@@ -150,7 +150,7 @@ def decide(
     if sign * (hopeful - needed) < 0:
         return "fails", f"even the favorable 95 % bound {human(hopeful, unit)} is not {asked}"
     between = f"{human(low, unit)} and {human(high, unit)}"
-    return "undecided", f"{human(needed, unit)} is between the 95 % bounds {between}: more runs"
+    return "undecided", f"{human(needed, unit)} is between the 95 % bounds {between}: new runs"
 
 
 def _estimate(found: Group) -> tuple[Estimate, str]:

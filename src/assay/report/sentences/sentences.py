@@ -10,6 +10,7 @@ from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.compare import surely_beyond
 from assay.analyse.comparison.obstacles import obstacle
 from assay.analyse.doubts import KINDS
+from assay.analyse.statistics.sequential import ALPHA, LOOKS
 from assay.records import (
     Comparison,
     Doubt,
@@ -117,17 +118,33 @@ def visible(comparisons: Sequence[Comparison]) -> list[float]:
 
 
 def needed(comparisons: Sequence[Comparison]) -> str:
-    """How many runs would decide what is undecided, as `19 to 45 runs per side …`; "" if unknown."""
+    """How many runs would decide what is undecided, as `19 to 45 new runs per side …`; "" if unknown.
+
+    New ones, because whoever adds runs to those that left it open looks twice. The command that allows for
+    its looks is named if it applies: both sides ran in the blocks of one session.
+    """
     known = [c.runs_needed for c in comparisons if c.runs_needed is not None]
     if not known:
         return ""
     margins = sorted({2 * c.margin for c in comparisons if c.runs_needed is not None})
     apart = " or ".join(figures.percent(m) for m in margins)
     unit = " or ".join(dict.fromkeys(needs.of for needs in known))
+    once = all(c.ratio.confidence <= 1 - ALPHA for c in comparisons)
+    blocks = all((c.method, c.replication) == ("paired", "runs") for c in comparisons)
+    command = _until_decided([k.if_equal for k in known]) if once and blocks else ""
+    equal = f"{_runs([k.if_equal for k in known])} {'new ' * once}{unit}"
     return (
-        f"{_runs([k.if_equal for k in known])} {unit} per side would decide if they are equal, "
-        f"{_runs([k.if_twice_the_margin for k in known])} if they differ by {apart}"
+        f"{equal} per side would decide if they are equal, "
+        f"{_runs([k.if_twice_the_margin for k in known])} if they differ by {apart}{command}"
     )
+
+
+def _until_decided(ranges: Sequence[RunsRange]) -> str:
+    """The command that makes as many new runs as it takes; "" if it can't make as many."""
+    if any(r.low is None or r.low > LOOKS[-1] for r in ranges):
+        return ""
+    most = min(LOOKS[-1], max(r.high or LOOKS[-1] for r in ranges))
+    return f"; `assay run SUITE --until decided --max-repeats {most}` chooses how many"
 
 
 def _runs(ranges: Sequence[RunsRange]) -> str:
