@@ -22,7 +22,7 @@ MEANINGS = {
     ),
     errors.EXIT_UNDECIDED: (
         "The answer isn't known: these runs can't decide it.",
-        "Run more repeats, or use `assay run --until decided`.",
+        "Decide from new runs: `assay run SUITE --until decided`.",
     ),
     errors.EXIT_INPUT: (
         "An input can't be used: a suite, a log, a spreadsheet, or a name; of other commands also: a file "
