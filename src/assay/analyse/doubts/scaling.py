@@ -10,9 +10,11 @@ from assay.records import Doubt, DoubtKind
 
 if TYPE_CHECKING:
     from assay.analyse.scaling.batches import Kind
+    from assay.analyse.scaling.borders import Border
     from assay.analyse.scaling.laws import Fit, HoldoutSize
     from assay.analyse.scaling.steps import ScalingStep
 
+SURELY_MISSED = 0.01  # probability of the sizes' means under the law, below which a border is named
 WORTH_SAYING = 0.02  # a smaller deviation from the curve changes no decision, however certain it is
 
 
@@ -91,7 +93,7 @@ OFF_THE_CURVE = DoubtKind(
     means=(
         "A size deviates by more than 2 % from the law that the other sizes follow, and noise does not "
         "explain it. If the others follow a law without either of two sizes, as always with three, a step is "
-        "named."
+        "named; if sizes on both sides of a border follow one law but for one loss there, the border."
     ),
     effect="A law fitted through it predicts other sizes wrongly.",
     remedy=(
@@ -106,16 +108,27 @@ _ONLY_A_STEP = "Where only a step is named, measure"
 _FURTHER_SIZE = f". {_ONLY_A_STEP} a further size, which tells which of the two is off"
 
 
-def off_the_curve(fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool = False) -> Iterator[Doubt]:
+def off_the_curve(
+    fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool = False, border: Border | None = None
+) -> Iterator[Doubt]:
     """The size that deviates from the law of the others, if noise doesn't explain it.
 
     impossible  a step gains more than its ranks, which is more informative than another step off the law
+    border      a loss at one place that explains the sizes, so that none of them need be slow
 
     It is named if the others follow a law without it, but not without any other size; otherwise the step
     farthest from the law is named, as with three sizes, of which any two follow a law. At most 5 % of true
     laws raise it (intervals over all sizes together); less than 2 % is not reported.
     """
     off = [e for e in errors if e.beyond and abs(e.error) > WORTH_SAYING]
+    missed = fit.misfit is not None and fit.misfit < SURELY_MISSED
+    if border is not None and border.lost > WORTH_SAYING and (off or missed):
+        yield OFF_THE_CURVE.doubt(
+            f"{crossing(border)}; no single size need be slow",
+            (_WHICH_SIZE, f"{border.smaller} and {border.larger} ranks"),
+            (f". {_ONLY_A_STEP} a further size, which tells which of the two is off", ""),
+        )
+        return
     if not off:
         return
     explaining = [e for e in errors if e.others_fit]
@@ -130,6 +143,16 @@ def off_the_curve(fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool =
         (_WHICH_SIZE, f"{size.ranks} ranks"),
         (_FURTHER_SIZE, ""),
     )
+
+
+def crossing(border: Border) -> str:
+    """`from 8 to 16 ranks, the border between one node and several, 8.1 % of the speed is lost once`."""
+    if border.between_nodes:
+        where = "the border between one node and several"
+    else:
+        where = "maybe a border between nodes, racks or switches"
+    lost = f"{percent(border.lost)} of the speed is lost once"
+    return f"from {border.smaller} to {border.larger} ranks, {where}, {lost}"
 
 
 def _step_off_the_curve(fit: Fit) -> Doubt:

@@ -1,9 +1,11 @@
-"""Amdahl's law and the Universal Scalability Law fitted to throughput over ranks, with intervals.
+"""Amdahl's law, the Universal Scalability Law and others fitted to throughput over ranks, with intervals.
 
 Throughput on n ranks is X(n) = c·n / (1 + σ(n − 1) + κ·n(n − 1)). σ is what is not divided among the ranks
 (the serial share; under weak scaling, what each further rank adds to a step), κ is the cost of every pair of
-ranks (coherence: each waits for each). Amdahl's law has κ = 0.
-Sources: Amdahl, AFIPS 30 (1967) 483-485; Gunther, Guerrilla Capacity Planning (2007), chapter 4.
+ranks (coherence: each waits for each). Amdahl's law has κ = 0. The other laws have another loss in place of
+σ(n − 1), as exchanges in a ring or a tree have; what they predict beyond the sizes bounds what is known.
+Sources: Amdahl, AFIPS 30 (1967) 483-485; Gunther, Guerrilla Capacity Planning (2007), chapter 4; Thakur,
+Rabenseifner and Gropp, IJHPCA 19 (2005) 49-66, for rings and trees.
 
 Fitted on logarithms by least squares with 0 ≤ σ, κ ≤ 1; every interval is a profile interval of the
 sum of squares, so that it ends at 0 where the law does. No bootstrap: there are too few sizes and runs.
@@ -13,7 +15,7 @@ The intervals' coverage is simulated in tests/analyse/scaling/test_laws.py and b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -21,8 +23,27 @@ from typing import Any, Literal
 from assay.analyse.statistics.intervals import ratio_end, t_quantile
 from assay.records import Estimate
 
-Name = Literal["amdahl", "usl"]
-SHARES: dict[Name, int] = {"amdahl": 1, "usl": 2}  # σ; σ and κ
+
+def _log2(n: Any) -> Any:
+    import numpy as np
+
+    return np.log2(n)
+
+
+Name = Literal["amdahl", "usl", "ring", "tree", "root", "steep", "pairs"]
+# What each law multiplies by its shares: the growth of its losses with the ranks.
+_LOSSES: dict[Name, tuple[Callable[[Any], Any], ...]] = {
+    "amdahl": (lambda n: n - 1,),
+    "usl": (lambda n: n - 1, lambda n: n * (n - 1)),
+    "ring": (lambda n: (n - 1) / n,),
+    "tree": (_log2,),
+    "root": (lambda n: n**0.5 - 1,),
+    "steep": (lambda n: n**1.5 - 1,),
+    "pairs": (lambda n: n * (n - 1),),
+}
+SHARES: dict[Name, int] = {name: len(losses) for name, losses in _LOSSES.items()}
+FLATTENING: tuple[Name, ...] = ("ring", "tree", "root")  # their losses grow more slowly than Amdahl's
+ONE_SHARE: tuple[Name, ...] = ("amdahl", *FLATTENING, "steep", "pairs")
 USL_SIZES = 6  # two shares from fewer sizes follow the noise
 MISFIT = 0.05  # false-alarm rate of the test whether the sizes' means deviate from the law
 _RAYS = 180  # from the best fit to the edge of what the data allow; profile ends are exact to 2e-4 of a width
@@ -127,7 +148,7 @@ class Fit:
         """Ranks of adjacent sizes, the gain of the means from one to the other, and the law's gain."""
         for smaller, larger in pairwise(self.sizes):
             measured = math.fsum(larger.logs) / len(larger.logs) - math.fsum(smaller.logs) / len(smaller.logs)
-            law = _log_shape([smaller.ranks, larger.ranks], self.shares)
+            law = self._log_shape([smaller.ranks, larger.ranks], self.shares)
             yield smaller.ranks, larger.ranks, math.exp(measured), math.exp(float(law[1] - law[0]))
 
     def efficiency(self, ranks: int) -> Estimate:
@@ -137,7 +158,7 @@ class Fit:
         runs = sum(len(s.logs) for s in self.sizes)
 
         def efficiency(shares: Any) -> Any:
-            return _log_shape([ranks], shares)[..., 0] - _log_shape([first], shares)[..., 0] - ideal
+            return self._log_shape([ranks], shares)[..., 0] - self._log_shape([first], shares)[..., 0] - ideal
 
         value = math.exp(float(efficiency(self.shares)))
         if not len(self.edge):
@@ -148,17 +169,20 @@ class Fit:
 
     def _relative(self, ranks: int) -> tuple[float, float | None, float | None]:
         """Logarithm of the throughput relative to the mean over all runs, by the shares alone."""
-        at = float(_log_shape([ranks], self.shares)[0] - self._mean(self.shares))
+        at = float(self._log_shape([ranks], self.shares)[0] - self._mean(self.shares))
         if not len(self.edge):
             return at, None, None
-        ends = _log_shape([ranks], self.edge)[:, 0] - self._mean(self.edge)
+        ends = self._log_shape([ranks], self.edge)[:, 0] - self._mean(self.edge)
         return at, min(at, float(ends.min())), max(at, float(ends.max()))
 
     def _mean(self, shares: Any) -> Any:
         import numpy as np
 
         weights = [len(s.logs) for s in self.sizes]
-        return np.average(_log_shape([s.ranks for s in self.sizes], shares), axis=-1, weights=weights)
+        return np.average(self._log_shape([s.ranks for s in self.sizes], shares), axis=-1, weights=weights)
+
+    def _log_shape(self, ranks: Sequence[int], shares: Any) -> Any:
+        return _log_shape(_losses(self.name, ranks), ranks, shares)
 
 
 def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence: float = 0.95) -> Fit | None:
@@ -173,25 +197,26 @@ def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence:
     if len(sizes) < q + 1:
         return None
     sizes = tuple(sorted(sizes, key=lambda s: s.ranks))
-    ranks, weights = [s.ranks for s in sizes], np.array([len(s.logs) for s in sizes], dtype=float)
+    ranks = [s.ranks for s in sizes]
+    losses, weights = _losses(name, ranks), np.array([len(s.logs) for s in sizes], dtype=float)
     means = np.array([math.fsum(s.logs) / len(s.logs) for s in sizes])
     centre = float(np.average(means, weights=weights))
 
     def residuals(shares: Any) -> Any:
-        shape = _log_shape(ranks, shares)
+        shape = _log_shape(losses, ranks, shares)
         return means - centre - (shape - np.average(shape, axis=-1, weights=weights)[..., None])
 
     def squares(shares: Any) -> Any:
         return np.sum(weights * residuals(shares) ** 2, axis=-1)
 
-    best = _best(ranks, weights, residuals, squares, q)
+    best = _best(losses, weights, residuals, squares, q)
     scatter = noise(sizes, blocked=blocked)
     least = float(squares(best))
     variance, degrees, misfit = _variance(least, len(sizes) - 1 - q, scatter)
     edge = np.empty((0, q))
     if variance is not None:
         limit = least + variance * t_quantile((1 + confidence) / 2, degrees) ** 2
-        edge = _edge(ranks, weights, best, squares, limit, math.sqrt(max(limit - least, _EXACT)))
+        edge = _edge(losses, weights, best, squares, limit, math.sqrt(max(limit - least, _EXACT)))
     return Fit(name, sizes, best, edge, centre, scatter, variance, degrees, misfit, confidence)
 
 
@@ -253,28 +278,34 @@ def typical_error(errors: Sequence[HoldoutSize]) -> float | None:
     return math.sqrt(math.fsum(e.error**2 for e in errors) / len(errors))
 
 
-def _log_shape(ranks: Sequence[int], shares: Any) -> Any:
-    """log(n / (1 + σ(n − 1) + κn(n − 1))): shares (…, q) and k ranks give (…, k)."""
-    import numpy as np
-
-    n, shares = np.asarray(ranks, dtype=float), np.asarray(shares)
-    lost = shares[..., :1] * (n - 1)
-    if shares.shape[-1] == 2:
-        lost = lost + shares[..., 1:] * n * (n - 1)
-    return np.log(n) - np.log1p(lost)
-
-
-def _slopes(ranks: Sequence[int], weights: Any, shares: Any) -> Any:
-    """Derivatives of the centered log shape by each share, weighted: k × q."""
+def _losses(name: Name, ranks: Sequence[int]) -> Any:
+    """What the law multiplies by its shares at each number of ranks: k × q."""
     import numpy as np
 
     n = np.asarray(ranks, dtype=float)
-    columns = np.stack([n - 1, n * (n - 1)][: len(shares)], axis=1)
-    slopes = -columns / (1 + columns @ shares)[:, None]
+    return np.stack([loss(n) for loss in _LOSSES[name]], axis=1)
+
+
+def _log_shape(losses: Array, ranks: Sequence[int], shares: Any) -> Any:
+    """log(n / (1 + the shares' losses)): shares (…, q) and k ranks give (…, k)."""
+    import numpy as np
+
+    n, shares = np.asarray(ranks, dtype=float), np.asarray(shares)
+    lost = shares[..., :1] * losses[:, 0]
+    if shares.shape[-1] == 2:
+        lost = lost + shares[..., 1:] * losses[:, 1]
+    return np.log(n) - np.log1p(lost)
+
+
+def _slopes(losses: Array, weights: Any, shares: Any) -> Any:
+    """Derivatives of the centered log shape by each share, weighted: k × q."""
+    import numpy as np
+
+    slopes = -losses / (1 + losses @ shares)[:, None]
     return np.sqrt(weights)[:, None] * (slopes - np.average(slopes, axis=0, weights=weights))
 
 
-def _best(ranks: Sequence[int], weights: Any, residuals: Any, squares: Any, q: int) -> Any:
+def _best(losses: Array, weights: Any, residuals: Any, squares: Any, q: int) -> Any:
     """Shares with the minimum sum of squares: the best of a coarse grid, then bounded Gauss-Newton."""
     import numpy as np
 
@@ -282,7 +313,7 @@ def _best(ranks: Sequence[int], weights: Any, residuals: Any, squares: Any, q: i
     grid = np.stack(np.meshgrid(*[axis] * q, indexing="ij"), axis=-1).reshape(-1, q)
     best = grid[int(np.argmin(squares(grid)))]
     for _ in range(100):
-        slopes = _slopes(ranks, weights, best)
+        slopes = _slopes(losses, weights, best)
         rest = np.sqrt(weights) * residuals(best)
         uphill = slopes.T @ rest
         free = ~(((best <= 0) & (uphill <= 0)) | ((best >= 1) & (uphill >= 0)))
@@ -333,12 +364,12 @@ def _variance(least: float, degrees: int, scatter: Noise) -> tuple[float | None,
     return sum_squares / total, total, misfit
 
 
-def _edge(ranks: Sequence[int], weights: Any, best: Any, squares: Any, limit: float, reach: float) -> Any:
+def _edge(losses: Array, weights: Any, best: Any, squares: Any, limit: float, reach: float) -> Any:
     """Points where the sum of squares reaches the limit, or shares their bounds, in all directions."""
     import numpy as np
 
     q = len(best)
-    slopes = _slopes(ranks, weights, best)
+    slopes = _slopes(losses, weights, best)
     if q == 1:
         directions = np.array([[-1.0], [1.0]]) / np.linalg.norm(slopes)
     else:

@@ -17,7 +17,9 @@ from assay.analyse.exchange.communication import Communication
 from assay.analyse.expectations.shares import Flops, Usage, of_group
 from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
+from assay.analyse.scaling.borders import Border, border
 from assay.analyse.scaling.curve import Curve
+from assay.analyse.scaling.extrapolation import extrapolate
 from assay.analyse.scaling.laws import Fit, HoldoutSize, Size
 from assay.analyse.scaling.steps import ScalingStep, steps
 from assay.analyse.spending import Prices, Spending, spending
@@ -28,7 +30,7 @@ from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
 Fitted = tuple[Fit, tuple[HoldoutSize, ...]]
 FAR = 4  # times the largest size: predictions beyond say more about the law than about the machine
-Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
+Limit = Literal["serial-share", "contention", "coherence", "border", "none-seen", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,11 @@ class Law:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The law's mean at a size, with its 95 % interval as long as the law holds.
+    """The mean at a size, with the 95 % interval over all laws that fit the measured sizes.
 
     extrapolation  the size is outside those measured; far: more than four times the largest
+    laws           that the interval covers; empty if there is none
+    why_none       why there is no interval; "" if there is one
     """
 
     ranks: int
@@ -64,6 +68,8 @@ class Prediction:
     efficiency: Estimate
     extrapolation: bool
     far: bool
+    laws: tuple[str, ...] = ()
+    why_none: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,9 @@ def study(
     fitted = _fitted(sizes, blocked=blocked, confidence=level)
     found = tuple(_law(fit, held_out) for fit, held_out in fitted)
     chosen = fitted[0][0] if fitted else None
+    candidates = _candidates(sizes, blocked=blocked, confidence=level)
+    nodes = [Shape.parse(g.point.shape).workers for g in together]
+    crossed = border(sizes, nodes, blocked=blocked)
     gained = steps(packed, curve.better)
     superlinear = tuple(scaling_doubts.superlinear(gained, scaling.metric))
     none = (
@@ -142,7 +151,9 @@ def study(
         else "one size has no law"
     )
     unknown: tuple[Limit, str] = ("unknown", none)
-    limit, reason = unknown if chosen is None else _limit(chosen, law_kind)
+    off = _off_the_curve(fitted[0], candidates, crossed, impossible=bool(superlinear)) if fitted else ()
+    suspects = (*superlinear, *off)
+    limit, reason = unknown if chosen is None else _limit(chosen, law_kind, candidates, crossed)
     return Study(
         curve=scaling,
         kind=kind,
@@ -150,13 +161,14 @@ def study(
         laws=found,
         limit=limit,
         limit_reason=reason,
-        predictions=() if chosen is None else _predictions(chosen, curve, at),
+        predictions=()
+        if chosen is None
+        else _predictions(chosen, candidates, curve, at, one_node=max(nodes) == 1, suspect=bool(suspects)),
         layouts=_layouts(curve),
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
         usage=tuple(_usage(curve, flops or _no_flops)),
         doubts=(
-            *superlinear,
-            *(scaling_doubts.off_the_curve(*fitted[0], impossible=bool(superlinear)) if fitted else ()),
+            *suspects,
             *scaling_doubts.batch_differs(scaling.metric, kind, kind_reason, curve.metrics_of_the_system()),
         ),
         steps=gained,
@@ -226,6 +238,30 @@ def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[
     return found[::-1] if better and (usl.share(1).low or 0) > 0 else found
 
 
+def _candidates(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fit]:
+    """Every law that the sizes allow, of which an interval beyond the sizes covers those that fit.
+
+    Half of the error that is allowed pays for choosing by the fit.
+    """
+    names = (*laws.ONE_SHARE, "usl") if len(sizes) >= laws.USL_SIZES else laws.ONE_SHARE
+    made = (laws.fit(sizes, name, blocked=blocked, confidence=(1 + confidence) / 2) for name in names)
+    return [fit for fit in made if fit is not None]
+
+
+def _off_the_curve(
+    preferred: Fitted, candidates: Sequence[Fit], crossed: Border | None, *, impossible: bool
+) -> Iterator[Doubt]:
+    """Nothing is off if a law whose losses flatten fits all sizes: it may simply be the true one."""
+    if _flattening(preferred[0], candidates) is None:
+        yield from scaling_doubts.off_the_curve(*preferred, impossible=impossible, border=crossed)
+
+
+def _flattening(preferred: Fit, candidates: Sequence[Fit]) -> Fit | None:
+    """The law with losses that flatten that fits the sizes best, where the preferred one does not fit."""
+    fitting = [fit for fit in candidates if fit.name in laws.FLATTENING and fit.fits]
+    return None if preferred.fits else max(fitting, key=lambda fit: fit.misfit or 0, default=None)
+
+
 def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
     return Law(
         name=fit.name,
@@ -238,9 +274,14 @@ def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
     )
 
 
-def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
+def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | None) -> tuple[Limit, str]:
     """What takes most of what the largest size loses, if the runs can distinguish it from zero."""
     if not fit.fits:
+        flattening = _flattening(fit, candidates)
+        if flattening is not None:
+            return "unknown", _FLATTENING[flattening.name]
+        if crossed is not None:
+            return "border", scaling_doubts.crossing(crossed)
         return "unknown", "the sizes' means deviate from the law by more than the runs' scatter explains"
     n = fit.sizes[-1].ranks
     serial, coherence = fit.share(0), fit.share(1) if fit.name == "usl" else None
@@ -267,6 +308,11 @@ def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
     return name, reason
 
 
+_FLATTENING: dict[laws.Name, str] = {
+    "ring": "the loss approaches a limit, as (n − 1)/n does: what exchanges in a ring cost is one cause",
+    "tree": "the loss grows with the logarithm of the ranks: what exchanges in a tree cost is one cause",
+    "root": "the loss grows with the square root of the ranks: no constant share explains it",
+}
 _MEANING: dict[Limit, str] = {
     "serial-share": "of one rank's work is not divided among the ranks",
     "contention": "of one rank's step is added by each further rank",
@@ -274,20 +320,30 @@ _MEANING: dict[Limit, str] = {
 }
 
 
-def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction, ...]:
+def _predictions(
+    fit: Fit, candidates: Sequence[Fit], curve: Curve, at: Sequence[int], *, one_node: bool, suspect: bool
+) -> tuple[Prediction, ...]:
     unit = curve.groups[0].point.unit
     least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
     runs = sum(len(s.logs) for s in fit.sizes)
     made = []
     for ranks in at or (2 * largest, 4 * largest):
-        value, low, high = fit.log_speed(ranks)
+        outside = not least <= ranks <= most
+        covered = candidates if outside or not fit.fits else (fit,)
+        found = extrapolate(
+            fit, covered, ranks, one_node=one_node and ranks > most, suspect=suspect and outside
+        )
+        value, low, high = found.log_speed
         ends: tuple[float | None, float | None] = (low, high)
         if curve.better == "lower":
             value, ends = -value, (None if high is None else -high, None if low is None else -low)
         low, high = (None if log is None else ratio_end(log) for log in ends)
         estimate = Estimate(math.exp(value), low, high, runs, unit, fit.confidence)
-        outside = not least <= ranks <= most
-        made.append(Prediction(ranks, estimate, fit.efficiency(ranks), outside, ranks > FAR * most))
+        made.append(
+            Prediction(
+                ranks, estimate, found.efficiency, outside, ranks > FAR * most, found.laws, found.why_none
+            )
+        )
     return tuple(made)
 
 

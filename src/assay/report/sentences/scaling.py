@@ -20,6 +20,7 @@ _LIMITS = {
     "serial-share": "serial share",
     "contention": "contention",
     "coherence": "coherence",
+    "border": "a border",
     "none-seen": "no limit seen",
     "unknown": "unknown",
 }
@@ -164,22 +165,22 @@ def _predictions(study: Study) -> list[str]:
         [end for of in ends for end in of if end is not None], study.curve.unit, halves
     )
     shown = iter(texts)
-    missed = any(_misses(found) for found in study.laws[:1])
     made = []
     for p, (_, low, high) in zip(study.predictions, ends, strict=True):
         text = f"{p.ranks} ranks: {next(shown)} {unit}".rstrip()
         if low is not None and high is not None:
             text += f" ({next(shown)} to {next(shown)})"
-        made.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p, missed=missed)}")
+        made.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p)}")
     return made
 
 
-def _worth(made: Prediction, *, missed: bool) -> str:
+def _worth(made: Prediction) -> str:
+    if made.why_none:
+        return f"; no interval: {made.why_none}"
     if made.far:
-        return "; far extrapolation: this says more about the law than about the machine"
+        return "; far extrapolation: this says more about the laws than about the machine"
     if made.extrapolation:
-        doubtful = "by a law that the measured sizes deviate from"
-        return f"; extrapolated {doubtful if missed else 'on the assumption that the law holds'}"
+        return f"; extrapolated: the interval covers {len(made.laws)} laws that fit the measured sizes"
     return ""
 
 
