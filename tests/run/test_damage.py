@@ -482,3 +482,10 @@ def test_an_error_without_a_file_is_told_by_its_reason() -> None:
         told("start the job"),
     ):
         raise OSError("can't start new thread")
+
+
+@pytest.mark.parametrize("value", [".inf", "!!binary aGVsbG8=", "9" * 5000])
+def test_a_value_that_can_t_be_read_has_one_problem(tmp_path: Path, value: str) -> None:
+    (tmp_path / "suite.yaml").write_text(f"suite: a\nworkload: membw\nrepeats: {value}\n")
+    done = typed(tmp_path, "plan", "suite.yaml")
+    assert (done.returncode, len(done.stderr.splitlines())) == (EXIT_INPUT, 1), done.stderr

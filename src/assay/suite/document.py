@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class Document:
     lines: Mapping[tuple[Key, ...], int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     text: str = field(default="", repr=False)
+
+    def others(self, found: Iterable[Problem]) -> list[Problem]:
+        """The problems of lines that had none as YAML: a value that could not be read has no second one."""
+        known = {problem.where for problem in self.problems}
+        return [problem for problem in found if problem.where not in known]
 
     def where(self, *path: Key) -> str:
         """`suite.yaml:12` for the value at `path`, or for the nearest enclosing value in the file."""

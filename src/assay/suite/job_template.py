@@ -163,7 +163,7 @@ def read_template(path: Path, params_models: Mapping[str, type[BaseModel]]) -> J
             ]
         raise InputError(problems)
     content, wrong = checked(TemplateFile, file.data, file.where)
-    problems += wrong
+    problems += file.others(wrong)
     if content is None:
         raise InputError(in_order(problems, file.file))
     labels = {composed(name): entry for name, entry in content.labels.items()}

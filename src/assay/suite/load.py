@@ -100,7 +100,7 @@ class _Reading:
             self._note((), f"found {shown(self.file.data)}; expected a mapping, such as suite: NAME")
             return None
         content, problems = checked(SuiteFile, self.file.data, self.file.where)
-        self.problems += problems
+        self.problems += self.file.others(problems)
         usable = content or SuiteFile(
             suite="unnamed"
         )  # to continue with what does not depend on the problems

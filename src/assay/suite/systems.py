@@ -43,7 +43,7 @@ def systems(
     found: dict[str, System] = {}
     for name in written_names(file):
         system, wrong = _system(name, file.data[name], file, launchers)
-        problems += wrong
+        problems += file.others(wrong)
         if system is not None:
             found[name] = system
     if THIS_MACHINE in launchers and THIS_MACHINE not in written_names(file):

@@ -236,7 +236,7 @@ def load(path: Path) -> Spec:
     if not isinstance(source.data, dict):
         raise InputError([Problem(source.where(), f"found {shown(source.data)}; expected a mapping")])
     content, found = checked(SpecFile, source.data, source.where)
-    problems += found
+    problems += source.others(found)
     if content is None:
         raise InputError(in_order(problems, source.file))
     directory = path.absolute().parent
