@@ -9,7 +9,7 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.launch.kubernetes import ending, leftovers
-from assay.launch.kubernetes.client import PODS, Listing, Resource
+from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Listing, Resource
 from assay.launch.kubernetes.ending import end
 from assay.launch.kubernetes.finalizers import what_stays
 from assay.launch.kubernetes.kinds import KINDS
@@ -33,10 +33,10 @@ class HeldCluster:
     namespace = "bench"
 
     def __init__(self, job: dict[str, Any] | None, *pods: dict[str, Any]) -> None:
-        self.job, self.pods = job, list(pods)
+        self.job, self.pods, self.config_maps = job, list(pods), list[dict[str, Any]]()
 
     def list(self, resource: Resource, **_: Any) -> Listing:
-        return Listing(self.pods if resource == PODS else [], "1")
+        return Listing({PODS: self.pods, CONFIG_MAPS: self.config_maps}.get(resource, []), "1")
 
     def watch(self, *_: Any, **__: Any) -> Any:
         raise ApiUnreachableError("the watch broke")
@@ -102,8 +102,14 @@ def test_what_stays_is_named_with_its_finalizers_and_the_clusters_own_are_none()
 def test_cleaning_names_what_finalizers_keep_at_once_and_no_node_is_blamed(tmp_path: Path) -> None:
     pod = thing("p-0", *HOLD, status={"phase": "Succeeded"})
     cluster = HeldCluster(None, pod)
+    cluster.config_maps = [thing("map", *HOLD)]
     [left] = leftovers.leftovers(cluster)  # type: ignore[arg-type]
-    assert left.what == ("pod p-0 (deleted, kept by example.com/hold)",)
+    assert left.what == tuple(
+        f"{it} (deleted, kept by example.com/hold)" for it in ("configmap map", "pod p-0")
+    )
     assert (left.runs, left.changed_at) == (False, None)
-    with pytest.raises(LaunchError, match=r"kept by finalizers: pod p-0 \(example.com/hold\)"):
+    with pytest.raises(
+        LaunchError,
+        match=r"kept by finalizers: configmap map \(example.com/hold\), pod p-0 \(example.com/hold\)",
+    ):
         leftovers.discard(cluster, [TOKEN], 0.1)  # type: ignore[arg-type]

@@ -90,17 +90,18 @@ def _leftover(
     objects: Iterable[tuple[Resource, Object]],
     endings: Mapping[Resource, Callable[[Mapping[str, Any]], Ending | None]],
 ) -> Leftover:
-    what, moments, runs = [], [], False
+    what, moments, runs, forgotten = [], list[float](), False, False
     for resource, obj in objects:
         deleted = "deletionTimestamp" in obj["metadata"]
         kept = f" (deleted, kept by {foreign(obj)})" if deleted and foreign(obj) else ""
         what.append(_called(resource, obj) + kept)
-        moments += [] if deleted else [at for at in map(moment, _stamps(obj)) if at is not None]
+        forgotten |= deleted and resource != PODS  # nobody collects it any more
+        moments += [at for at in map(moment, _stamps(obj)) if at is not None]
         if resource in endings:
             runs |= not deleted and endings[resource](obj) is None
         elif resource == PODS:
             runs |= not is_over(obj)
-    return Leftover(token, tuple(what), runs, max(moments, default=None))
+    return Leftover(token, tuple(what), runs, None if forgotten else max(moments, default=None))
 
 
 def _called(resource: Resource, obj: Object) -> str:
