@@ -180,7 +180,7 @@ def _worth(made: Prediction) -> str:
     if made.far:
         return "; far extrapolation: this says more about the laws than about the machine"
     if made.extrapolation:
-        return f"; extrapolated: the interval covers {len(made.laws)} laws that fit the measured sizes"
+        return "; extrapolated: the interval covers each law that fits the measured sizes"
     return ""
 
 
