@@ -1,7 +1,8 @@
 """Bytes that reach the disk completely or not at all, and locks that end with their process.
 
 An `OSError` of a write becomes a `HostError` that states where and what to do: no space, no permission, a
-disk that fails, a server of files that is gone. What is missing is a bug, or a race that the caller knows.
+disk that fails, a server of files that is gone. What is missing, and a name
+that is too long, are for the caller.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _SYNCED_AT_ONCE = 16
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ANOTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP})
 _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_OF_THE_CALLER = frozenset({errno.ENOENT, errno.ENAMETOOLONG})
 _OTHER_RUNS = "choose another directory with --runs"
 
 
@@ -44,7 +46,7 @@ def writing(path: Path, *, elsewhere: str = _OTHER_RUNS) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
+        if error.errno in _OF_THE_CALLER:
             raise
         if error.errno in _NO_SPACE:
             raise HostError(_no_space(path, error)) from error
