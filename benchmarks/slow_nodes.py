@@ -1,22 +1,23 @@
-"""The constants of `analyse/statistics/outliers.py`; how often it blames healthy nodes and finds slow ones.
+"""The constants of `outliers.py` and `populations.py`; how often nodes are blamed, and slow ones found.
 
 Rates of a multiple of the median absolute deviation and of SuperBench's similarity are for comparison.
 
-`python benchmarks/slow_nodes.py` takes about five minutes; the seed is fixed.
+`python benchmarks/slow_nodes.py` takes about half an hour; the seed is fixed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse.statistics import outliers
+from assay.analyse.statistics import outliers, populations
 from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, MOST
+from assay.analyse.sweeps.nodes import LEAST_LOSS, slow_nodes
 
 SEED = 20260301
 SIZES = (*range(FEWEST, 17), 20, 24, 26, 28, 32, 36, 40, 45, 64, 96, 128, 256, 500, 1_000, 2_000, MOST)
@@ -62,31 +63,64 @@ def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return -(random.gamma(16.0, 0.25, shape) - 4.0)
 
 
+def uniform(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """No tails at all, variance 1."""
+    return (random.random(shape) - 0.5) * 12**0.5
+
+
+def lognormal(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """A longer slow side, skewness −1.75, variance 1."""
+    values = np.exp(0.5 * random.standard_normal(shape))
+    return -(values - math.exp(0.125)) / math.sqrt(math.expm1(0.25) * math.exp(0.25))
+
+
 TWO_LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 LAWS: dict[str, Draw] = {"normal": normal, "Laplace": laplace, "t3": t3}
 CALIBRATED = (*LAWS.values(), heavy_nodes(1.0), heavy_nodes(0.5))
+SINGLE = (normal, uniform, t3, skewed, lognormal)
 
 
 def ratios(values: Floats) -> Floats:
-    """Largest slow deviation over the reach, for many crowds `values[crowd, member]` at once."""
-    deviations = values - np.median(values, axis=1, keepdims=True)
-    found: Floats = -deviations.min(axis=1) / outliers.reach(deviations)
+    """Largest distance from the rest over its reach, for many crowds `values[crowd, member]` at once."""
+    rest = outliers.rests(np.sort(values, axis=1))
+    found: Floats = (rest.below / rest.reach)[:, 1:].max(axis=1)
     return found
 
 
-def drawn(draw: Draw, members: int, crowds: int) -> Floats:
-    """The ratios of this many healthy crowds."""
+def separations(values: Floats) -> Floats:
+    """Largest separation of two sides of many crowds."""
+    found: Floats = populations.separations(np.sort(values, axis=1)).max(axis=1)
+    return found
+
+
+def drawn(draw: Draw, members: int, crowds: int, statistic: Callable[[Floats], Floats]) -> Floats:
+    """The statistic of this many healthy crowds."""
     random = np.random.default_rng([SEED, members])
     at_once = max(min(CHUNK // members, crowds), 1)
-    return np.concatenate([ratios(draw(random, (at_once, members))) for _ in range(crowds // at_once)])
+    return np.concatenate([statistic(draw(random, (at_once, members))) for _ in range(crowds // at_once)])
 
 
 def constants(members: int, draws: int) -> tuple[float, ...]:
     """The ratio that the worst law exceeds at each tabulated rate."""
-    upper = [1 - rate for rate in outliers.RATES]
+    return _critical(CALIBRATED, members, draws, ratios, outliers.RATES)
+
+
+def _critical(
+    laws: Sequence[Draw],
+    members: int,
+    draws: int,
+    statistic: Callable[[Floats], Floats],
+    rates: Sequence[float],
+) -> tuple[float, ...]:
+    upper = [1 - rate for rate in rates]
     crowds = max(min(draws // members, MOST_CROWDS), 1)
-    worst = np.max([np.quantile(drawn(law, members, crowds), upper) for law in CALIBRATED], axis=0)
+    worst = np.max([np.quantile(drawn(law, members, crowds, statistic), upper) for law in laws], axis=0)
     return tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
+
+
+def separation(members: int, draws: int) -> float:
+    """The separation that the worst single population exceeds at the tabulated rate."""
+    return _critical(SINGLE, members, draws, separations, [populations.BY_CHANCE])[0]
 
 
 Rule = Callable[[Floats], Floats]
@@ -94,12 +128,29 @@ Rule = Callable[[Floats], Floats]
 
 
 def assay_rule(speeds: Floats) -> Floats:
-    """Deviation of the median run, divided by the limit."""
+    """2 for nodes that are named or in a slower group, 0 for others."""
     values = np.median(speeds, axis=2)
-    deviations = values - np.median(values, axis=1, keepdims=True)
-    limit = outliers.constant(values.shape[1], FALSE_ALARM) * outliers.reach(deviations)
-    found: Floats = -deviations / limit[:, None]
+    order = np.argsort(values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    nodes = values.shape[1]
+    rest = outliers.rests(ordered)
+    limits = np.maximum(outliers.constant(nodes, FALSE_ALARM) * rest.reach, -math.log1p(-LEAST_LOSS))
+    apart = (rest.below > limits)[:, 1:]
+    counts = np.where(apart.any(axis=1), apart.shape[1] - apart[:, ::-1].argmax(axis=1), 0)
+    found = np.zeros_like(values)
+    np.put_along_axis(found, order, 2.0 * (np.arange(nodes) < counts[:, None]), axis=1)
+    if nodes >= populations.FEWEST:
+        for sweep in range(len(values)):
+            if populations.lower_population(values[sweep].tolist()) is not None:
+                found[sweep] = _by_library(values[sweep])
     return found
+
+
+def _by_library(values: Floats) -> Floats:
+    """The same of one sweep whose nodes are two populations."""
+    (crowd,) = slow_nodes({str(at): [math.exp(value)] for at, value in enumerate(values)}, "higher")
+    slow = {*crowd.slow, *(crowd.group.nodes if crowd.group is not None and crowd.group.slower else ())}
+    return np.array([2.0 * (str(at) in slow) for at in range(len(values))])
 
 
 def mad_rule(speeds: Floats) -> Floats:
@@ -232,6 +283,8 @@ def main() -> None:
     for members in SIZES:
         print(f"    {members}: {constants(members, options.draws)},", flush=True)
     print("}")
+    for members in (size for size in SIZES if size >= populations.FEWEST):
+        print(f"    {members}: {separation(members, options.draws)},", flush=True)
     if not options.table:
         report(options.sweeps)
 

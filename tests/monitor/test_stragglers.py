@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from assay.monitor.stragglers import SILENT_S, stop, stragglers
-from conftest import long_rows_but
+from assay.monitor.stragglers import SILENT_S, RankVerdict, judge_ranks, stop
+from conftest import long_rows_but, tries
 
 RUNS = 200
 
@@ -33,19 +33,26 @@ def job(
     return seconds
 
 
-def named(seconds: np.ndarray, at: int) -> list[int]:
+def verdict(seconds: np.ndarray, at: int, before: int = 0) -> RankVerdict:
+    """When so many steps were taken, after `before` others."""
+    kept = range(max(0, at - 4096), at)
+    return judge_ranks(
+        {rank: {before + step + 1: float(own[step]) for step in kept} for rank, own in enumerate(seconds)}
+    )
+
+
+def named(seconds: np.ndarray, at: int, before: int = 0) -> list[int]:
     """Ranks that are named when so many steps were taken."""
-    times = {
-        rank: {step + 1: float(own[step]) for step in range(max(0, at - 300), at)}
-        for rank, own in enumerate(seconds)
-    }
-    return [one.rank for one in stragglers(times)]
+    return [one.rank for one in verdict(seconds, at, before).slow]
 
 
 @pytest.mark.parametrize(
     ("ranks", "options"),
     [
         (2, {}),
+        (8, {"noise": 0.05, "memory": 0.98}),
+        pytest.param(2, {"noise": 0.05, "memory": 0.98}, marks=pytest.mark.long),
+        pytest.param(8, {"noise": 0.05, "memory": 0.9}, marks=pytest.mark.long),
         pytest.param(8, {"noise": 0.3}, marks=pytest.mark.long),
         pytest.param(8, {"tail": 3.0}, marks=pytest.mark.long),
         pytest.param(8, {"memory": 0.8}, marks=pytest.mark.long),
@@ -57,11 +64,50 @@ def test_a_healthy_job_has_a_rank_named_in_at_most_5_of_100_over_all_looks(
     ranks: int, options: dict[str, float]
 ) -> None:
     rng = np.random.default_rng(16)
-    wrong = 0
-    for _ in range(RUNS):
+    jobs, wrong = tries(RUNS), 0
+    for _ in range(jobs):
         seconds = job(rng, ranks, 512, **options)
         wrong += any(named(seconds, at) for at in range(64, 513, 64))
-    assert wrong <= 0.05 * RUNS + 2 * math.sqrt(0.05 * 0.95 * RUNS)
+    assert wrong <= 0.05 * jobs + 2 * math.sqrt(0.05 * 0.95 * jobs)
+
+
+@pytest.mark.parametrize("before", [0, 10**6 // 64 * 64])
+def test_a_slow_rank_is_found_within_640_steps_however_old_the_job_is(before: int) -> None:
+    rng = np.random.default_rng(78)
+    for _ in range(20):
+        seconds = job(rng, 8, 640, noise=0.05, slow=1.1)
+        assert any(named(seconds, at, before) == [0] for at in range(64, 641, 64))
+
+
+def test_a_rank_that_becomes_slow_after_thousands_of_steps_is_named_soon_and_stays_named() -> None:
+    rng = np.random.default_rng(79)
+    for ranks in (2, 8):
+        seconds = job(rng, ranks, 4096 + 640, noise=0.05)
+        seconds[0, 4096:] *= 1.15
+        assert [named(seconds, at) for at in range(4096 + 256, 4096 + 641, 64)] == [[0]] * 7
+
+
+def test_steps_that_resemble_each_other_too_long_are_said_to_be_too_few() -> None:
+    rng = np.random.default_rng(80)
+    seconds = job(rng, 4, 1024, noise=0.05, memory=0.995)
+    found = verdict(seconds, 1024)
+    assert found.slow == ()
+    assert found.named_from is None
+    assert found.correlated.keys() == {0, 1, 2, 3}
+    assert all(steps > 1024 / 24 for steps in found.correlated.values())
+    assert found.steps == 1024
+
+
+def test_the_ratio_from_which_a_rank_is_named_is_stated_and_true() -> None:
+    rng = np.random.default_rng(81)
+    found = 0
+    for _ in range(50):
+        seconds = job(rng, 8, 256)
+        named_from = verdict(seconds, 256).named_from
+        assert named_from is not None
+        seconds[0] *= named_from * 1.03
+        found += named(seconds, 256) == [0]
+    assert found >= 47
 
 
 @pytest.mark.parametrize(
@@ -78,25 +124,30 @@ def test_a_slow_rank_is_named_in_at_least_9_of_10_jobs(ranks: int, slow: float, 
 def test_its_ratio_is_in_its_interval_and_near_the_truth() -> None:
     seconds = job(np.random.default_rng(18), 8, 256, slow=1.4)
     times = {rank: dict(enumerate(map(float, own), 1)) for rank, own in enumerate(seconds)}
-    (found,) = stragglers(times)
+    (found,) = judge_ranks(times).slow
     assert found.low <= 1.4 <= found.high
     assert found.ratio == pytest.approx(1.4, rel=0.05)
     assert found.steps == 256
 
 
 def test_too_little_to_tell_names_nobody() -> None:
-    assert stragglers({}) == []
-    assert stragglers({0: dict.fromkeys(range(1, 100), 1.0)}) == []
-    assert stragglers({0: {1: 1.0}, 1: {1: 9.0}}) == []
-    assert stragglers({0: dict.fromkeys(range(1, 90), 1.0), 1: {}}) == []
-    assert stragglers({0: dict.fromkeys(range(1, 90), 1.0), 1: dict.fromkeys(range(1, 90), 0.0)}) == []
+    long = dict.fromkeys(range(1, 90), 1.0)
+    for times in (
+        {},
+        {0: long},
+        {0: {1: 1.0}, 1: {1: 9.0}},
+        {0: long, 1: {}},
+        {0: long, 1: dict.fromkeys(long, 0.0)},
+    ):
+        found = judge_ranks(times)
+        assert (found.slow, found.named_from) == ((), None)
 
 
 def test_ranks_that_wait_for_each_other_take_the_same_time_and_nobody_is_named() -> None:
     rng = np.random.default_rng(19)
     together = np.maximum.reduce(job(rng, 8, 256, slow=2.0))
     times = {rank: dict(enumerate(map(float, together), 1)) for rank in range(8)}
-    assert stragglers(times) == []
+    assert judge_ranks(times).slow == ()
 
 
 def taken(seconds: np.ndarray) -> dict[int, list[tuple[int, float]]]:

@@ -62,7 +62,7 @@ def test_the_slower_rank_is_named_by_the_times_of_its_own_and_none_of_equal_ones
             times = [250 * rng.lognormvariate(0, 0.03) * (slow if rank == 2 else 1) for _ in range(200)]
             path.write_text("".join(iteration(step, time) for step, time in enumerate(times, 1)))
         logs = looked(watched_logs(paths, PATTERN), NOW)
-        assert [one.rank for one in logs.stragglers] == expected
+        assert [one.rank for one in logs.ranks.slow] == expected
         assert [at for at, log in enumerate(logs.logs) if log.off] == expected
         assert logs.names_a_rank is bool(expected)
 

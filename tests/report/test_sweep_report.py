@@ -17,6 +17,7 @@ from assay.analyse.sweeps.figures import Pairs
 from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart
 from assay.analyse.sweeps.suspects import Suspect
+from assay.analyse.sweeps.verdicts import SweepVerdicts
 from assay.api.evidence import RunSet
 from assay.api.sweep_pages import sweep_of
 from assay.cluster import rounds
@@ -175,9 +176,8 @@ def test_every_kind_of_blame_is_told() -> None:
         "pair a – b: 0.60 of comparable ones; one of these is slow: a, or the link between a and b; "
         "a is slow with the only partner, b with 2 of 3",
     }
-    assert sweep_words.lead((), Blame(pairs=(open_pair,)), (), judged=True) == (
-        "The pair a – b is slow: 0.60 of comparable ones."
-    )
+    verdicts = SweepVerdicts([], Pairs({}, Blame(pairs=(open_pair,))), (), 0.05, {})
+    assert sweep_words.lead(verdicts, judged=True) == ("The pair a – b is slow: 0.60 of comparable ones.")
 
 
 def test_a_node_is_said_to_be_slow_with_as_many_partners_as_it_is() -> None:

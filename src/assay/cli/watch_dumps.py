@@ -33,6 +33,7 @@ def show(directory: Path, *, as_json: bool) -> None:
 
 
 def _lines(found: FlightRecord) -> Iterator[str]:
+    from assay.cli.watch_logs import limits
     from assay.units import counted
 
     yield f"Dumps of {counted(len(found.ranks), 'rank')}."
@@ -47,6 +48,8 @@ def _lines(found: FlightRecord) -> Iterator[str]:
             f"! rank {slow.rank} takes {slow.ratio:.2f} times as long from one collective to the next as the "
             f"others ({slow.low:.2f} to {slow.high:.2f}, {slow.steps} collectives)"
         )
+    for group, verdict in found.verdicts.items():
+        yield from (f"group {group}: {line}" for line in limits(verdict, "collective", "rank {}".format))
     if not found.timed:
         yield "Collectives were not timed, so nobody can be named as slow: set TORCH_NCCL_ENABLE_TIMING=1."
 

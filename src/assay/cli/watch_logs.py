@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -11,6 +11,7 @@ import click
 from assay.cli.options import echo_json_line
 
 if TYPE_CHECKING:
+    from assay.monitor.stragglers import RankVerdict
     from assay.monitor.watching_logs import WatchedLog, WatchedLogs
 
 Sample = TypeVar("Sample")
@@ -65,6 +66,8 @@ def _look(logs: WatchedLogs, *, as_json: bool, only_off: bool = False) -> None:
         return
     for log in () if only_off else logs.logs:
         click.echo(f"{log.path}  {_words(log)}")
+    for line in () if only_off or len(logs.logs) < 2 else _limits_of(logs):
+        click.echo(line)
     if logs.stop is not None:
         before = f"before at most {logs.stop.longest_gap_s:.3g} s"
         click.echo(
@@ -74,6 +77,34 @@ def _look(logs: WatchedLogs, *, as_json: bool, only_off: bool = False) -> None:
     for log in logs.logs:
         if log.off:
             click.echo(f"! {log.path}: {log.off}")
+
+
+def _limits_of(logs: WatchedLogs) -> Iterator[str]:
+    return limits(logs.ranks, "step", lambda rank: str(logs.logs[rank].path))
+
+
+def limits(verdict: RankVerdict, unit: str, name: Callable[[int], str]) -> Iterator[str]:
+    """What could have been seen of ranks, and what could not.
+
+    unit  what they take their times for: a step, a collective; name: of a rank
+    """
+    from assay.monitor.stragglers import FEWEST_INDEPENDENT, FEWEST_STEPS, WINDOWS
+    from assay.units import counted
+
+    if verdict.named_from is not None:
+        yield f"a rank that takes at least {verdict.named_from:.2f} times the others' time is named"
+    elif 0 < verdict.steps < FEWEST_STEPS:
+        few = f"there are {verdict.steps}"
+        yield f"ranks are judged from {FEWEST_STEPS} {unit}s on that all of them state; {few}"
+    if verdict.correlated:
+        ranks = ", ".join(map(name, verdict.correlated))
+        memory = max(verdict.correlated.values())
+        kept = f", and the newest {WINDOWS[-1]:,} are looked at" if verdict.steps == WINDOWS[-1] else ""
+        yield (
+            f"can't tell whether these are slower: {ranks}; their times resemble each other over about "
+            f"{counted(round(memory), unit)}, so {FEWEST_INDEPENDENT * memory:,.0f} are needed; there are "
+            f"{verdict.steps:,}{kept}"
+        )
 
 
 def _words(log: WatchedLog) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.monitor.flight_recorder import FlightRecord
 from assay.monitor.nccl_ras import RasWatch
+from assay.monitor.stragglers import RankVerdict
 from assay.monitor.watching import Watching
 from assay.monitor.watching_jobs import WatchedJob
 from assay.monitor.watching_logs import WatchedLogs
@@ -41,7 +42,22 @@ def job_summary(watched: WatchedJob | None) -> dict[str, Any]:
 
 def flight_document(found: FlightRecord) -> dict[str, Any]:
     """What dumps of the flight recorder say."""
-    return asdict(found)
+    return {
+        "ranks": found.ranks,
+        "stops": [asdict(stop) for stop in found.stops],
+        "stragglers": [asdict(one) for one in found.stragglers],
+        "timed": found.timed,
+        "judged": {group: _judged(verdict) for group, verdict in found.verdicts.items()},
+    }
+
+
+def _judged(verdict: RankVerdict) -> dict[str, Any]:
+    """What could have been seen of ranks."""
+    return {
+        "named_from": verdict.named_from,
+        "correlated_steps": {str(rank): steps for rank, steps in verdict.correlated.items()},
+        "steps": verdict.steps,
+    }
 
 
 def ras_document(watched: RasWatch) -> dict[str, Any]:
@@ -77,5 +93,6 @@ def logs_document(logs: WatchedLogs) -> dict[str, Any]:
             for log in logs.logs
         ],
         "stop": None if logs.stop is None else asdict(logs.stop),
-        "stragglers": [asdict(one) for one in logs.stragglers],
+        "stragglers": [asdict(one) for one in logs.ranks.slow],
+        "judged": _judged(logs.ranks),
     }

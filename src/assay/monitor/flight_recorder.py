@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from assay.errors import InputError, Problem
 from assay.inputs import open_plain
-from assay.monitor.stragglers import Straggler, stragglers
+from assay.monitor.stragglers import RankVerdict, Straggler, judge_ranks
 
 LARGEST_BYTES: Final = 256 << 20
 MOST_ENTRIES: Final = 1_000_000  # of a dump; torch keeps 2,000 unless it is told otherwise
@@ -79,14 +79,20 @@ class FlightRecord:
 
     ranks       of which there is a dump
     stops       the first collective of each group that has not completed everywhere
-    stragglers  ranks that take longer from one collective to the next, without the time that they wait
+    verdicts    by group of processes with times: which ranks take longer from one collective to the next,
+                without the time that they wait
     timed       whether collectives were timed: without that, nobody can be named as slow
     """
 
     ranks: tuple[int, ...]
     stops: tuple[CollectiveStop, ...]
-    stragglers: tuple[Straggler, ...]
+    verdicts: Mapping[str, RankVerdict]
     timed: bool
+
+    @property
+    def stragglers(self) -> tuple[Straggler, ...]:
+        """The ranks that are slower, in any group."""
+        return tuple(slow for verdict in self.verdicts.values() for slow in verdict.slow)
 
 
 def flight_record(directory: Path) -> FlightRecord:
@@ -215,13 +221,12 @@ def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
         for one in own:
             by_group.setdefault(one.group, {}).setdefault(rank, []).append(one)
     stops = [found for group, own in sorted(by_group.items()) if (found := _stop(group, own)) is not None]
-    slow: list[Straggler] = []
-    timed = False
-    for _, entered in sorted(by_group.items()):
+    verdicts: dict[str, RankVerdict] = {}
+    for group, entered in sorted(by_group.items()):
         times = {rank: dict(_own_times(collectives)) for rank, collectives in entered.items()}
-        timed |= any(times.values())
-        slow += stragglers(times)
-    return FlightRecord(tuple(sorted(dumps)), tuple(stops), tuple(slow), timed)
+        if any(times.values()):
+            verdicts[group] = judge_ranks(times)
+    return FlightRecord(tuple(sorted(dumps)), tuple(stops), verdicts, bool(verdicts))
 
 
 def _stop(group: str, own: Mapping[int, Sequence[Collective]]) -> CollectiveStop | None:

@@ -16,7 +16,7 @@ from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.mllog import EventScanner
 from assay.monitor.steps import Steps
-from assay.monitor.stragglers import stop, stragglers
+from assay.monitor.stragglers import judge_ranks, stop
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
 from assay.rundir.pace import Pace
@@ -299,7 +299,7 @@ def _judged_ranks(ranks: Sequence[tuple[LiveRank, Steps]], at: float) -> tuple[l
     off = {
         slow.rank: f"{slow.ratio:.2f} times the others' step time ({slow.low:.2f} to {slow.high:.2f}, "
         f"{slow.steps} steps)"
-        for slow in stragglers({one.rank: steps.seconds for one, steps in ranks if steps.seconds})
+        for slow in judge_ranks({one.rank: steps.seconds for one, steps in ranks if steps.seconds}).slow
     }
     found = stop({one.rank: sorted(steps.taken.items()) for one, steps in ranks if steps.taken}, at)
     stopped = ""

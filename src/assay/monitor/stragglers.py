@@ -1,31 +1,41 @@
 """Which rank of a running job is slower than the others, and whether the job has stopped. Pure.
 
-A job is looked at after every 64 steps. Over all looks together, a healthy job has a rank named with a
-probability of at most 5 %: look j gets 5 % · 6/(π² j²), each of R ranks an R-th of it. A rank's figure is the
-median over a stretch of steps of its time relative to the median rank's in the same step, so what slows all
-ranks alike plays no part, and a single long pause little. Its error comes from how eight stretches differ,
-which allows for steps that resemble their neighbors.
+A job is looked at after every 64 steps, whatever its age: in 100,000 steps, a healthy job has a rank named
+with a probability of at most 5 %, which all looks, windows and ranks share alike. A rank's figure is the mean
+over a window of the newest steps of its time relative to the median of the others' in the same step, so what
+slows all ranks alike plays no part; it is limited to where most of its steps are, so a long pause plays
+little. Steps resemble their neighbors: a window counts as the number of independent steps that it is worth,
+and is judged only if they are enough. Short windows show soon what has just begun; long ones show it in
+correlated steps.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
-LEVEL: Final = 0.05  # probability that a healthy job ever has a rank named
+LEVEL: Final = 0.05  # probability that a healthy job has a rank named in HORIZON steps
+HORIZON: Final = 100_000
 EVERY: Final = 64  # steps between looks
-WARM_UP: Final = 16  # steps before a silence can be a stop: the first ones compile and read data anew
-WINDOW: Final = 256  # steps that a look considers, the newest ones
-STRETCHES: Final = 8
+WINDOWS: Final = (64, 128, 256, 512, 1024, 2048, 4096)  # newest steps that a look considers
+FEWEST_STEPS: Final = 32
+FEWEST_INDEPENDENT: Final = (
+    24  # steps that a window is worth: with fewer, its own estimate of that is too high
+)
+SEGMENT: Final = 1024  # steps that show how long steps usually resemble each other
+CLIPPED: Final = 4.0  # standard deviations from a rank's median, beyond which a step counts no more
+TO_SIGMA: Final = 1.4826  # of a median absolute deviation, for normal values
+ALIKE: Final = 1.02  # ratio that healthy ranks may have for ever
 LEAST_RATIO: Final = 1.05  # a rank that is closer to the others is not worth a look
+WARM_UP: Final = 16  # steps before a silence can be a stop: the first ones compile and read data anew
 SILENT_S: Final = 60.0  # shorter silences are never a stop
 SILENT_GAPS: Final = 8.0  # longest gaps between two steps that a silence must exceed
 
@@ -46,6 +56,22 @@ class Straggler:
 
 
 @dataclass(frozen=True)
+class RankVerdict:
+    """Which ranks are slower than the others, and what could not be seen.
+
+    slow        the slowest first
+    named_from  ratio from which any rank that could be judged would be named; None if none could
+    correlated  rank that can't be judged → over how many steps its times resemble each other
+    steps       that all ranks state, the newest of them: on these the verdict rests
+    """
+
+    slow: tuple[Straggler, ...] = ()
+    named_from: float | None = None
+    correlated: Mapping[int, float] = field(default_factory=dict)
+    steps: int = 0
+
+
+@dataclass(frozen=True)
 class Stop:
     """No rank has taken a step for much longer than ever before.
 
@@ -58,45 +84,130 @@ class Stop:
     behind: tuple[int, ...]
 
 
-def stragglers(times: Mapping[int, Mapping[int, float]]) -> list[Straggler]:
-    """The ranks that are slower, the slowest first; [] if there are too few ranks or steps to tell.
+def judge_ranks(times: Mapping[int, Mapping[int, float]]) -> RankVerdict:
+    """The ranks that are slower, and from what ratio on one would be.
 
     times  rank → step → seconds that the step took this rank by itself. Ranks that wait for each other in
            each step take the same time, whoever is slow: then nobody is named.
     """
     if len(times) < 2:
-        return []
+        return RankVerdict()
     common = set.intersection(*(set(own) for own in times.values()))
-    newest = max(common, default=0)
-    number = newest // EVERY
-    steps = sorted(step for step in common if number * EVERY - WINDOW < step <= number * EVERY)
-    if number == 0 or len(steps) < EVERY // 2:
-        return []
+    end = max(common, default=0) // EVERY * EVERY
+    steps = sorted(step for step in common if step <= end)[-WINDOWS[-1] :]
     ranks = sorted(times)
     seconds = np.array([[times[rank][step] for step in steps] for rank in ranks])
-    if not (np.isfinite(seconds) & (seconds > 0)).all():
-        return []
-    from scipy.stats import t as student
+    if len(steps) < FEWEST_STEPS or not (np.isfinite(seconds) & (seconds > 0)).all():
+        return RankVerdict(steps=len(steps))
+    relative = _relative_to_others(np.log(seconds))
+    windows = [_window(relative[:, -length:]) for length in WINDOWS if length < 2 * len(steps)]
+    usual = _usual_memory(relative)
+    limits = np.array([window.limits(usual) for window in windows])
+    beyond = np.array([window.means for window in windows]) - limits
+    best = beyond.argmax(axis=0)  # by rank: the window that shows most clearly what it lost
+    slow = [
+        windows[best[at]].straggler(at, ranks[at], usual) for at in np.flatnonzero(beyond.max(axis=0) > 0)
+    ]
+    least = limits.min(axis=0)
+    judged = np.isfinite(least)
+    memory = np.maximum(windows[-1].memory, usual)
+    return RankVerdict(
+        slow=tuple(sorted(slow, key=lambda one: -one.ratio)),
+        named_from=math.exp(least[judged].max()) if judged.any() else None,
+        correlated={ranks[at]: float(memory[at]) for at in np.flatnonzero(~judged)},
+        steps=len(steps),
+    )
 
-    logs = np.log(seconds)
-    means, errors = _relative(logs, np.median(logs, axis=0))
-    errors = np.maximum(errors, np.median(errors))
-    limit = float(student.isf(LEVEL * 6 / math.pi**2 / number**2 / len(ranks), STRETCHES - 1))
-    slow = (means > limit * errors) & (means >= math.log(LEAST_RATIO))
-    half = float(student.isf(0.025, STRETCHES - 1))
-    found = []
-    for at in np.flatnonzero(slow):
-        ((mean,), (error,)) = _relative(logs[[at]], np.median(np.delete(logs, at, axis=0), axis=0))
-        low, high = math.exp(mean - half * error), math.exp(mean + half * error)
-        found.append(Straggler(ranks[at], math.exp(mean), low, high, len(steps)))
-    return sorted(found, key=lambda one: -one.ratio)
+
+def _relative_to_others(logs: Floats) -> Floats:
+    """Each rank's logarithm less the median of the others', by rank and step."""
+    count = len(logs)
+    ordered = np.sort(logs, axis=0)
+    place = np.argsort(np.argsort(logs, axis=0), axis=0)
+    # without a rank, those above it are one place lower
+    low, high = (count - 2) // 2, (count - 1) // 2
+    of_low, of_high = (np.where(place <= at, ordered[at + 1], ordered[at]) for at in (low, high))
+    relative: Floats = logs - (of_low + of_high) / 2
+    return relative
 
 
-def _relative(logs: Matrix, reference: Matrix) -> tuple[Matrix, Matrix]:
-    """Mean over the stretches of each rank's median relative to a reference, and its standard error."""
-    stretches = np.array_split(logs - reference, STRETCHES, axis=1)
-    medians = np.array([np.median(part, axis=1) for part in stretches])
-    return medians.mean(axis=0), medians.std(axis=0, ddof=1) / math.sqrt(STRETCHES)
+@dataclass(frozen=True)
+class _Window:
+    """The newest steps, by rank: logarithms relative to the median of the others.
+
+    means      limited to where most of the rank's steps are
+    variances  of a step
+    memory     number of steps that count as one independent step
+    steps      in the window
+    """
+
+    means: Floats
+    variances: Floats
+    memory: Floats
+    steps: int
+
+    def independent(self, usual: float) -> Floats:
+        """The number of independent steps that it is worth; usual: memory that steps have at least."""
+        return self.steps / np.maximum(self.memory, usual)
+
+    def errors(self, usual: float) -> Floats:
+        """Standard errors of the means."""
+        worth = np.maximum(self.independent(usual), 2.0)
+        errors: Floats = np.sqrt(self.variances / (worth - 1))
+        return errors
+
+    def limits(self, usual: float) -> Floats:
+        """Means from which ranks are named; infinite for a rank that the window can't judge."""
+        from scipy.stats import t as student
+
+        worth = self.independent(usual)
+        alpha = LEVEL * EVERY / HORIZON / len(WINDOWS) / len(self.means)
+        errors = self.errors(usual)
+        errors = np.maximum(errors, np.median(errors))
+        far = student.isf(alpha, np.maximum(worth - 1, 1))
+        limits = np.maximum(math.log(ALIKE) + far * errors, math.log(LEAST_RATIO))
+        found: Floats = np.where(worth >= FEWEST_INDEPENDENT, limits, np.inf)
+        return found
+
+    def straggler(self, at: int, rank: int, usual: float) -> Straggler:
+        """The rank of the row `at`, which is slow."""
+        from scipy.stats import t as student
+
+        mean, error = float(self.means[at]), float(self.errors(usual)[at])
+        half = float(student.isf(0.025, self.independent(usual)[at] - 1)) * error
+        return Straggler(rank, math.exp(mean), math.exp(mean - half), math.exp(mean + half), self.steps)
+
+
+def _window(relative: Floats) -> _Window:
+    middle = np.median(relative, axis=1, keepdims=True)
+    far = CLIPPED * TO_SIGMA * np.median(np.abs(relative - middle), axis=1, keepdims=True)
+    far = np.where(far > 0, far, np.inf)  # most steps are alike, as in coarse times: none is an outlier
+    values = np.clip(relative, middle - far, middle + far)
+    means = values.mean(axis=1)
+    off = values - means[:, None]
+    return _Window(means, (off**2).mean(axis=1), _memory(off), values.shape[1])
+
+
+def _memory(off: Floats) -> Floats:
+    """Integrated autocorrelation time of each row, in steps, at least 1; `off` has means of 0.
+
+    Sums of correlations up to five times what they sum to. Source: Sokal, Monte Carlo Methods in Statistical
+    Mechanics (1996), section 3.
+    """
+    steps = off.shape[1]
+    transformed = np.fft.rfft(off, 2 * steps, axis=1)
+    products = np.fft.irfft(np.abs(transformed) ** 2, axis=1)[:, :steps]
+    times = 2 * np.cumsum(products / np.where(products[:, :1] > 0, products[:, :1], np.inf), axis=1) - 1
+    enough = np.arange(steps) >= 5 * times
+    last = np.where(enough.any(axis=1), enough.argmax(axis=1), steps - 1)
+    return np.maximum(np.take_along_axis(times, last[:, None], axis=1)[:, 0], 1.0)
+
+
+def _usual_memory(relative: Floats) -> float:
+    """The median over ranks and stretches of the steps: one that has just become slow plays no part."""
+    count = max(relative.shape[1] // SEGMENT, 1)
+    stretches = np.array_split(relative, count, axis=1)
+    return float(np.median([_window(stretch).memory for stretch in stretches]))
 
 
 def stop(at: Mapping[int, Sequence[tuple[int, float]]], now: float) -> Stop | None:

@@ -16,7 +16,7 @@ from assay.logs.mllog import TOKEN, EventScanner
 from assay.logs.patterns import Pattern, compiled
 from assay.logs.tools import TOOLS, tools_of
 from assay.monitor.steps import Steps
-from assay.monitor.stragglers import Stop, Straggler, stop, stragglers
+from assay.monitor.stragglers import RankVerdict, Stop, judge_ranks, stop
 from assay.monitor.watching import LONGEST_S, SHORTEST_S
 
 MLPERF, BY_PATTERN = "mlperf", "the given pattern"
@@ -137,13 +137,13 @@ class WatchedLogs:
 
     at          of the newest look, seconds since 1970
     stop        set if no log mentions a new step for much longer than ever before
-    stragglers  ranks that state a longer step time of their own than the others; `rank` counts the logs
+    ranks       which state a longer step time of their own than the others; `rank` counts the logs
     """
 
     logs: tuple[WatchedLog, ...]
     at: float = 0.0
     stop: Stop | None = None
-    stragglers: tuple[Straggler, ...] = ()
+    ranks: RankVerdict = field(default_factory=RankVerdict)
 
     def look(self, at: float) -> None:
         """Read what has been added, and judge. Raises InputError with every log that can't be read."""
@@ -160,13 +160,13 @@ class WatchedLogs:
             rank: sorted(log.steps.taken.items()) for rank, log in enumerate(self.logs) if log.steps.taken
         }
         self.stop = stop(taken, at)
-        self.stragglers = tuple(
-            stragglers({rank: log.steps.seconds for rank, log in enumerate(self.logs) if log.steps.seconds})
+        self.ranks = judge_ranks(
+            {rank: log.steps.seconds for rank, log in enumerate(self.logs) if log.steps.seconds}
         )
         off = {
             slow.rank: f"{slow.ratio:.2f} times the others' step time ({slow.low:.2f} to {slow.high:.2f}, "
             f"{slow.steps} steps)"
-            for slow in self.stragglers
+            for slow in self.ranks.slow
         }
         if self.stop is not None:
             off |= dict.fromkeys(self.stop.behind, f"behind step {self.stop.step}, where the others wait")
@@ -176,7 +176,7 @@ class WatchedLogs:
     @property
     def names_a_rank(self) -> bool:
         """Whether the job, or one of its ranks, needs a look."""
-        return self.stop is not None or bool(self.stragglers)
+        return self.stop is not None or bool(self.ranks.slow)
 
 
 def watched_logs(paths: Sequence[Path], pattern: str | None = None) -> WatchedLogs:

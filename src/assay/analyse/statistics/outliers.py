@@ -1,11 +1,10 @@
 """Which of many similar members are too low, with a joint false-alarm rate over all of them.
 
-The slow side of a healthy crowd is expected to look like its fast side, which faults don't change: nothing is
-faster because it is broken. A member is named if it is further below the median than a constant times the
-crowd's reach. The reach is the spread of the members; the more of them there are, the more it follows the
-tail of their fast side. 8 members show little more than how widely they spread; 64 also show how heavy their
-tail is. No single fast member determines the reach, and no tail counts as heavier than Student's t with 3
-degrees of freedom.
+Some of the lowest are set aside, and the rest shows how far healthy members stray: its spread and, the more
+members there are, the tails on both of its sides. They are named if even the highest of them is further below
+the median of the rest than a constant times that reach. The most for which this holds are named, so that slow
+members don't hide each other. 8 members show little more than how widely they spread; 64 also show how heavy
+their tails are. No single fast member determines the reach.
 
 docs/explanation/statistics.md has rates and power next to those of other rules, and the limits of both.
 """
@@ -27,40 +26,41 @@ if TYPE_CHECKING:
 FALSE_ALARM = 0.05  # share of crowds without a low member in which one is named
 FEWEST = 8
 MOST = 4_000
-SMALLEST_ALARM = 0.0025  # the smallest tabulated rate
+SMALLEST_ALARM = 0.00125  # the smallest tabulated rate
 TO_SIGMA = 1.4826  # of a median absolute deviation, for normal values
 _POWER_80 = 0.8416  # standard normal quantile
 _HEAVIEST = 1.4  # times the cube root of the members: the tail of Student's t with 3 degrees, in spreads
+_HEAVIEST_OF_FEW = 8.0
 
-RATES = (0.05, 0.025, 0.01, 0.005, SMALLEST_ALARM)
-# Members → greatest slow deviation relative to the reach that is exceeded at each rate: the largest found for
-# the laws of benchmarks/slow_nodes.py, which generates it.
+RATES = (0.05, 0.025, 0.01, 0.005, 0.0025, SMALLEST_ALARM)
+# Members → the distance from the rest, relative to its reach, that is exceeded at each rate: the largest
+# found for the laws of benchmarks/slow_nodes.py, which generates it.
 _TABLE: dict[int, tuple[float, ...]] = {
-    8: (9.13, 12.26, 17.87, 23.32, 29.07),
-    9: (8.12, 10.76, 15.36, 20.0, 26.48),
-    10: (7.16, 9.38, 13.13, 17.05, 22.75),
-    11: (6.73, 8.72, 12.15, 15.44, 19.38),
-    12: (7.16, 9.28, 12.69, 15.9, 20.24),
-    13: (6.5, 8.38, 11.7, 14.96, 19.59),
-    14: (6.04, 7.77, 10.79, 13.95, 17.41),
-    15: (5.71, 7.31, 10.08, 12.81, 16.5),
-    16: (5.86, 7.52, 10.42, 13.02, 16.79),
-    20: (4.82, 6.17, 8.59, 10.87, 13.72),
-    24: (4.01, 5.17, 7.03, 8.81, 10.98),
-    26: (3.76, 4.88, 6.79, 8.46, 10.79),
-    28: (3.4, 4.38, 5.97, 7.61, 9.55),
-    32: (2.95, 3.78, 5.27, 6.66, 8.06),
-    36: (2.5, 3.22, 4.31, 5.43, 6.96),
-    40: (2.19, 2.82, 3.86, 4.91, 6.28),
-    45: (1.89, 2.45, 3.37, 4.36, 5.42),
-    64: (1.7, 2.17, 2.96, 3.77, 4.72),
-    96: (1.52, 1.95, 2.67, 3.41, 4.21),
-    128: (1.42, 1.81, 2.47, 3.11, 3.94),
-    256: (1.23, 1.57, 2.16, 2.75, 3.46),
-    500: (1.12, 1.42, 1.88, 2.4, 2.95),
-    1000: (1.06, 1.35, 1.81, 2.27, 2.82),
-    2000: (1.0, 1.24, 1.72, 2.14, 2.64),
-    4000: (0.94, 1.17, 1.6, 1.97, 2.76),
+    8: (5.89, 7.49, 10.16, 12.68, 15.85, 19.67),
+    9: (5.88, 7.44, 10.15, 12.66, 16.32, 21.31),
+    10: (5.22, 6.55, 8.97, 11.36, 14.64, 18.91),
+    11: (4.83, 6.07, 8.19, 10.32, 12.74, 15.87),
+    12: (4.44, 5.6, 7.57, 9.57, 11.86, 14.51),
+    13: (4.14, 5.2, 7.16, 9.04, 11.63, 14.76),
+    14: (3.9, 4.93, 6.73, 8.5, 10.87, 13.78),
+    15: (3.72, 4.68, 6.35, 7.91, 10.16, 12.79),
+    16: (3.57, 4.51, 6.14, 7.79, 9.78, 12.27),
+    20: (3.12, 3.98, 5.44, 6.84, 8.82, 11.48),
+    24: (2.74, 3.45, 4.68, 5.93, 7.3, 8.99),
+    26: (2.59, 3.27, 4.47, 5.62, 7.14, 9.02),
+    28: (2.42, 3.06, 4.15, 5.22, 6.56, 8.05),
+    32: (2.2, 2.78, 3.76, 4.79, 6.05, 7.4),
+    36: (1.99, 2.5, 3.35, 4.22, 5.2, 6.8),
+    40: (1.82, 2.3, 3.14, 3.96, 5.0, 6.28),
+    45: (1.65, 2.07, 2.82, 3.62, 4.64, 5.75),
+    64: (1.19, 1.47, 2.0, 2.49, 3.05, 3.8),
+    96: (1.09, 1.37, 1.87, 2.33, 2.97, 3.65),
+    128: (1.04, 1.3, 1.74, 2.17, 2.77, 3.4),
+    256: (1.0, 1.28, 1.73, 2.16, 2.71, 3.52),
+    500: (0.89, 1.13, 1.52, 1.88, 2.36, 2.97),
+    1000: (0.82, 1.02, 1.34, 1.76, 2.1, 2.74),
+    2000: (0.81, 1.01, 1.33, 1.62, 1.97, 2.32),
+    4000: (0.77, 0.91, 1.28, 1.59, 2.11, 2.57),
 }
 
 
@@ -68,11 +68,11 @@ _TABLE: dict[int, tuple[float, ...]] = {
 class Decision:
     """Who is too low, and the threshold.
 
-    centre     median of all
+    centre     median of those that are not
     deviations of each from it, in the given order
     limit      deviation below the center from which a member is named; None if none can be judged
     low        indices of those named, lowest first
-    scatter    standard deviation of the healthy, from the median absolute deviation
+    scatter    standard deviation of the others, from the median absolute deviation
     fastest    greatest deviation above the center
     reason     why none can be judged; "" if they were
     """
@@ -91,12 +91,13 @@ class Decision:
         return None if self.limit is None else self.limit + _POWER_80 * self.scatter
 
 
-def too_low(values: Sequence[float], false_alarm: float = FALSE_ALARM) -> Decision:
+def too_low(values: Sequence[float], false_alarm: float = FALSE_ALARM, least: float = 0.0) -> Decision:
     """Those that are further below the median than healthy ones are.
 
     values       one per member, greater is better, on a scale where members differ by sums (logarithms)
     false_alarm  share of crowds with only healthy members in which any is named: at most, with tails up to
                  Student's t with 3 degrees of freedom
+    least        deviation that is never named, however alike the others are
 
     Raises ValueError if there are no values, or for a rate outside the table.
 
@@ -107,75 +108,86 @@ def too_low(values: Sequence[float], false_alarm: float = FALSE_ALARM) -> Decisi
         raise ValueError(f"a false-alarm rate of {false_alarm:g} is not tabulated")
     import numpy as np
 
-    centre = median(values)
-    deviations = tuple(value - centre for value in values)
-    scatter = TO_SIGMA * median(map(abs, deviations))
-    fastest, reason = max(deviations), _why_not(np.array(deviations))
+    order = np.argsort(values, kind="stable")
+    ordered = np.array(values, dtype=float)[order]
+    reason = _why_not(ordered)
     if reason:
-        return Decision(centre, deviations, None, (), scatter, fastest, reason)
-    limit = constant(len(values), false_alarm) * float(reach(np.array(deviations)))
-    low = [at for at, deviation in enumerate(deviations) if deviation < -limit]
-    low.sort(key=deviations.__getitem__)
-    return Decision(centre, deviations, limit, tuple(low), scatter, fastest)
+        return _decision(values, 0, order, None, reason)
+    rest = rests(ordered)
+    limits = np.maximum(constant(len(values), false_alarm) * rest.reach, least)
+    apart = (rest.below[1:] > limits[1:]) & (rest.reach[1:] > ROUNDING)
+    count = int(np.flatnonzero(apart)[-1]) + 1 if apart.any() else 0
+    return _decision(values, count, order, float(limits[count]), "")
+
+
+def _decision(
+    values: Sequence[float], count: int, order: NDArray[np.intp], limit: float | None, reason: str
+) -> Decision:
+    """The lowest `count` members are named."""
+    others = [values[at] for at in order[count:]]
+    centre = median(others)
+    scatter = TO_SIGMA * median(abs(value - centre) for value in others)
+    deviations = tuple(value - centre for value in values)
+    low = tuple(order[:count].tolist())
+    return Decision(centre, deviations, limit, low, scatter, max(deviations), reason)
 
 
 def tail_weight(members: int) -> float:
-    """How much of the reach follows the fast tail: 0 for 8 members, 1 for 25, 1.5 from 45 on."""
-    return min(1.5, 2 * math.log10(members / FEWEST))
+    """How much of the reach follows the tails: half for 8 members, 1 for 23, 1.5 from 65 on."""
+    return min(1.5, 0.5 + 1.1 * math.log10(members / FEWEST))
 
 
-def reach(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far a crowd strays, in the unit of `deviations[..., member]` from its median.
+@dataclass(frozen=True)
+class Rests:
+    """What remains of crowds without their lowest members: `[..., k]` without the k lowest, up to half.
 
-    spread * (two fastest / spread) ** weight.
+    below  how far the k-th lowest is below the median of the rest; of the lowest for k = 0
+    reach  how far the rest strays from its median
+    """
+
+    below: NDArray[np.float64]
+    reach: NDArray[np.float64]
+
+
+def rests(ordered: NDArray[np.float64]) -> Rests:
+    """The rests of crowds `ordered[..., member]`, ascending.
+
+    The reach is spread · (tail / spread) ** weight. The spread is the root mean square of the rest without an
+    eighth at each end, and without its fastest; the tail is the geometric mean of its two greatest distances
+    from the median, on whichever side.
     """
     import numpy as np
 
-    members = deviations.shape[-1]
-    fast, width = _fast(deviations), spread(deviations)
-    tail = np.minimum(np.sqrt(fast[..., 0] * fast[..., 1]) / width, _HEAVIEST * np.cbrt(members))
-    result: NDArray[np.float64] = width * tail ** tail_weight(members)
-    return result
+    members = ordered.shape[-1]
+    aside = np.arange((members - 1) // 2 + 1)
+    size = members - aside
+    centre = (ordered[..., aside + (size - 1) // 2] + ordered[..., aside + size // 2]) / 2
+    first, last = aside + size // 8, members - np.maximum(size // 8, 1)
+    middle = ordered[..., members // 2, None]  # sums of squares about it keep their digits
+    start = np.zeros((*ordered.shape[:-1], 1))
+    sums = np.concatenate([start, np.cumsum(ordered - middle, axis=-1)], axis=-1)
+    squares = np.concatenate([start, np.cumsum((ordered - middle) ** 2, axis=-1)], axis=-1)
+    off, count = centre - middle, last - first
+    within = squares[..., last] - squares[..., first] - 2 * off * (sums[..., last] - sums[..., first])
+    spread = np.sqrt(np.maximum(within / count + off**2, ROUNDING**2))
+    slow = centre - ordered[..., aside], centre - ordered[..., aside + 1]
+    fast = ordered[..., -1:] - centre, ordered[..., -2:-1] - centre
+    greatest = np.sort(np.stack([*slow, *fast]), axis=0)
+    tail = np.sqrt(np.maximum(greatest[-1] * greatest[-2], ROUNDING**2)) / spread
+    heaviest = max(_HEAVIEST * members ** (1 / 3), _HEAVIEST_OF_FEW)
+    reach = spread * np.minimum(tail, heaviest) ** tail_weight(members)
+    return Rests(centre - ordered[..., np.maximum(aside - 1, 0)], reach)
 
 
-def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Root mean square of the crowd without its most distant quarter.
-
-    With few members, that of both sides, but at most twice that of the fast side: more than a quarter may be
-    slow. With more members, that of the fast side, which slow ones don't affect.
-    """
+def _why_not(ordered: NDArray[np.float64]) -> str:
     import numpy as np
 
-    members, fast = deviations.shape[-1], _fast(deviations)
-    of_fast = _root_mean_square(fast[..., fast.shape[-1] // 4 :])
-    if tail_weight(members) >= 1:
-        return of_fast
-    nearest = np.sort(np.abs(deviations), axis=-1)[..., : members - members // 4]
-    result: NDArray[np.float64] = np.minimum(_root_mean_square(nearest), 2 * of_fast)
-    return result
-
-
-def _fast(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Those above the median, fastest first."""
-    import numpy as np
-
-    return np.sort(deviations, axis=-1)[..., ::-1][..., : deviations.shape[-1] // 2]
-
-
-def _root_mean_square(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    result: NDArray[np.float64] = np.sqrt(np.mean(values**2, axis=-1))
-    return result
-
-
-def _why_not(deviations: NDArray[np.float64]) -> str:
-    n = deviations.size
+    n = ordered.size
     if n < FEWEST:
         return f"there are {n}; from {FEWEST} on, slow ones can be identified"
     if n > MOST:
         return f"there are {n}; false-alarm rates are tabulated up to {MOST}"
-    if spread(deviations) < ROUNDING:
+    if np.median(np.abs(ordered - np.median(ordered))) < ROUNDING:
         return "nearly all have the same value: how healthy ones differ is hidden by its resolution"
     return ""
 

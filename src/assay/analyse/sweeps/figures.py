@@ -8,7 +8,7 @@ from statistics import median
 
 from assay.analyse.comparison.groups import group
 from assay.analyse.sweeps.links import blame
-from assay.analyse.sweeps.nodes import BaselineChange, Crowd, slow_nodes, slower_than_before
+from assay.analyse.sweeps.nodes import BaselineChange, Crowd, NodeGroup, slow_nodes, slower_than_before
 from assay.analyse.sweeps.pair_baselines import pairs_before
 from assay.analyse.sweeps.rings import Ring, slow_rings
 from assay.analyse.sweeps.slow_parts import Blame, Pair, called
@@ -66,6 +66,12 @@ class Nodes:
     def slow(self) -> list[str]:
         """Nodes that are named."""
         return [*self.crowd.slow, *(change.node for change in self.changes if change.slower)]
+
+    @property
+    def slow_group(self) -> NodeGroup | None:
+        """The smaller of two populations if it is slower, else None: its nodes are not named one by one."""
+        group = self.crowd.group
+        return group if group is not None and group.slower else None
 
     @property
     def judged(self) -> bool:

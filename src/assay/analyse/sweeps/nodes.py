@@ -2,27 +2,30 @@
 
 A node counts once, with the median of its runs: with three runs or more, one disturbed run is outvoted.
 Nodes are compared only with nodes of similar hardware; if each has a stored baseline, the changes are
-compared, so that a permanent difference is not a fault. All measurements of a sweep (kinds, metrics) share
-one false-alarm rate: in at most 5 % of sweeps over healthy nodes any of them is named.
+compared, so that a permanent difference is not a fault. Nodes that form two populations are reported as such,
+and each is compared with its own. All measurements of a sweep (kinds, metrics) share one false-alarm rate: in
+at most 5 % of sweeps over healthy nodes any of them is named.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import welch
-from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, too_low
-from assay.records import Better, Estimate
+from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, Decision, too_low
+from assay.analyse.statistics.populations import lower_population
+from assay.records import DEFAULT_MARGIN, Better, Estimate
 
 Values = Mapping[str, Sequence[float]]
 """Each node's values of one metric, one per run, above 0, in one unit."""
 
 FEWEST_RUNS = 3  # per node; with fewer, one unlucky run determines the node's value
-MOST_QUESTIONS = round(FALSE_ALARM / SMALLEST_ALARM)
+MOST_QUESTIONS = round(FALSE_ALARM / SMALLEST_ALARM / 2)  # two populations share a question's rate
+LEAST_LOSS = DEFAULT_MARGIN  # share that healthy nodes may lack for ever: no node is named for less
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,28 @@ class NodeStanding:
     """One node among those of its kind.
 
     runs   of it; with a baseline, of the side that has fewer
-    ratio  of its value to the kind's median (with a baseline: of its change to the median change); below 1
-           is slower, for times too
+    ratio  of its value to the kind's median (with a baseline: of its change to the median change), which is
+           that of nodes that are not slow, and of the larger population if there are two; below 1 is slower,
+           for times too
     """
 
     node: str
     runs: int
     ratio: float
     slow: bool
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """The smaller of two populations of nodes: something that its nodes share makes them slower or faster.
+
+    ratio   of its median to that of the others
+    slower  it lost at least `LEAST_LOSS`
+    """
+
+    nodes: tuple[str, ...]
+    ratio: float
+    slower: bool
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,7 @@ class Crowd:
     fastest      gain of the fastest over the median, as a share: one far too fast hides small losses
     reason       why none was judged; "" if they were
     warnings     what weakens the verdict, as text
+    group        set if the nodes are two populations; of it, no node is named for what all of them lost
     """
 
     kind: str
@@ -63,6 +81,7 @@ class Crowd:
     fastest: float
     reason: str
     warnings: tuple[str, ...]
+    group: NodeGroup | None = None
 
     @property
     def slow(self) -> tuple[str, ...]:
@@ -120,7 +139,7 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
         }
     if not speeds:
         raise ValueError(f"no baseline for any of {', '.join(lacking)}")
-    found = too_low(list(speeds.values()), false_alarm)
+    found, group = _judged(speeds, false_alarm)
     standings = [
         NodeStanding(node, _runs(node, values, before), math.exp(deviation), at in found.low)
         for at, (node, deviation) in enumerate(zip(speeds, found.deviations, strict=True))
@@ -135,7 +154,29 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
         fastest=math.expm1(found.fastest),
         reason=found.reason,
         warnings=tuple(_warnings(standings, lacking)),
+        group=group,
     )
+
+
+def _judged(speeds: Mapping[str, float], false_alarm: float) -> tuple[Decision, NodeGroup | None]:
+    """The decision, relative to the larger population of nodes, and the smaller one if there are two."""
+    nodes, least = [*speeds], -math.log1p(-LEAST_LOSS)
+    lower = lower_population([*speeds.values()])
+    if lower is None:
+        return too_low([*speeds.values()], false_alarm, least), None
+    upper = [at for at in range(len(nodes)) if at not in {*lower}]
+    smaller, larger = (lower, upper) if len(lower) <= len(upper) else (upper, lower)
+    low: list[int] = []
+    for population in (smaller, larger):
+        decision = too_low([speeds[nodes[at]] for at in population], false_alarm / 2, least)
+        low += [population[at] for at in decision.low]
+        if population is smaller:
+            typical = decision.centre
+    off = typical - decision.centre
+    group = NodeGroup(tuple(sorted(nodes[at] for at in smaller)), math.exp(off), off <= -least)
+    deviations = tuple(speed - decision.centre for speed in speeds.values())
+    found = replace(decision, deviations=deviations, low=tuple(low), fastest=max(deviations))
+    return found, group
 
 
 def _speed(node: str, figures: Sequence[float], better: Better) -> float:

@@ -38,7 +38,8 @@ class SweepVerdicts:
         """Whether anything is reported as slow."""
         blame = None if self.pairs is None else self.pairs.blame
         blamed = blame is not None and blame.parts
-        return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
+        nodes = any(one.slow or one.slow_group for one in self.nodes)
+        return bool(blamed) or nodes or any(one.slower for one in self.rings)
 
     @property
     def judged(self) -> bool:

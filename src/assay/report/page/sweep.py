@@ -58,12 +58,11 @@ def html(swept: SweepReport) -> str:
 
 def values(swept: SweepReport) -> dict[str, Any]:
     """What the template shows."""
-    found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
     return {
         "kicker": "Assay sweep",
         "title": swept.title,
         "swept": swept,
-        "lead": sweep_words.lead(swept.verdicts.suspects, found, swept.verdicts.rings, judged=swept.judged),
+        "lead": sweep_words.lead(swept.verdicts, judged=swept.judged),
         "about": swept.about,
         "sections": _sections(swept),
         "answers": _answers(swept),

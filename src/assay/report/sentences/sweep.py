@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.analyse.sweeps.figures import Nodes, Pairs
-from assay.analyse.sweeps.nodes import Crowd
-from assay.analyse.sweeps.rings import Ring
+from assay.analyse.sweeps.nodes import Crowd, NodeGroup
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart, called, slow_with
 from assay.analyse.sweeps.suspects import Suspect, suspects
+from assay.analyse.sweeps.verdicts import SweepVerdicts
 from assay.report import figures
 from assay.units import all_of
 
@@ -33,6 +33,8 @@ def _counted(name: str) -> list[tuple[int, str]]:
 def about(found: Crowd) -> list[str]:
     """What loss a single measurement can detect given the nodes' spread, and what weakens that."""
     said = [f"the fastest is {figures.percent(found.fastest)} above the median"] if found.standings else []
+    if found.group is not None:
+        said.append(two_groups(found.group, len(found.standings)))
     if found.named_from is None or found.found_from is None:
         return [*said, f"no node is called slow or healthy: {found.reason}", *found.warnings]
     named, likely = figures.percent(found.named_from), figures.percent(found.found_from)
@@ -41,6 +43,16 @@ def about(found: Crowd) -> list[str]:
         "5 % of sweeps report a false one"
     )
     return [*said, *found.warnings]
+
+
+def two_groups(group: NodeGroup, nodes: int) -> str:
+    """The smaller of two populations among so many nodes, its ratio, and what that means."""
+    few = ", ".join(in_order(group.nodes))
+    return (
+        f"the nodes are two groups: {few} ({len(group.nodes)} of {nodes}) are at "
+        f"{group.ratio:.3f} of the others; firmware, settings, hardware or a rack that they share may be the "
+        "cause, and each node is compared with its own group"
+    )
 
 
 def slower_than_before(margin: float) -> str:
@@ -140,15 +152,22 @@ def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     return f"{said}, but not alone: its connection to the network" if alone else said
 
 
-def lead(slow_nodes: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring], *, judged: bool) -> str:
+def lead(verdicts: SweepVerdicts, *, judged: bool) -> str:
     """A summary in one or two sentences."""
     parts = []
-    if slow_nodes:
+    if slow_nodes := verdicts.suspects:
         nodes = ", ".join(suspect.node for suspect in slow_nodes)
         parts.append(f"Slow: {nodes}." if len(slow_nodes) > 1 else f"{nodes} is slow.")
-    others = [] if found is None else [at for at in blamed(found) if at[0] != "node"]
+    parts += [
+        f"In {one.point.benchmark}, a group of {len(group.nodes)} nodes is slow: "
+        f"{group.ratio:.2f} of the others."
+        for one in verdicts.nodes
+        if (group := one.slow_group) is not None
+    ]
+    blame = None if verdicts.pairs is None else verdicts.pairs.blame
+    others = [] if blame is None else [at for at in blamed(blame) if at[0] != "node"]
     parts += [f"The {kind} {name(kind, slow)} is slow: {_speed(slow)}." for kind, slow in others]
-    parts += [f"The ring of {ring.name} is slow." for ring in rings if ring.slower]
+    parts += [f"The ring of {ring.name} is slow." for ring in verdicts.rings if ring.slower]
     if parts:
         return " ".join(parts)
     return "Nothing is slow." if judged else "Too little was measured to call anything slow or healthy."
