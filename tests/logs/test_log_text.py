@@ -147,7 +147,7 @@ def _tar() -> bytes:
         (b"\x28\xb5\x2f\xfd\x04", "is compressed with zstd; unpack it first: unzstd one.log"),
         (b"PK\x03\x04", "is a zip archive; unpack it first: unzip one.log"),
         (_tar(), "is a tar archive; unpack it first: tar -xf one.log"),
-        (gzip.compress(_tar()), "is a tar archive; unpack it first: tar -xf one.log"),
+        (gzip.compress(_tar(), mtime=0), "is a tar archive; unpack it first: tar -xf one.log"),
     ],
 )
 @pytest.mark.parametrize("words_before", [(), ("--format", "perftest"), ("--format", "mlperf")])
