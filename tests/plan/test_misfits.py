@@ -176,3 +176,15 @@ def test_a_python_that_is_not_there_is_named_with_its_line() -> None:
         "systems.yaml:3: fine.python: found /no/such/python; this program does not exist on this machine"
     ]
     assert refusals("plan", suite("fine")) == expected == refusals("run", suite("fine"))
+
+
+def test_the_sites_program_of_a_workload_is_looked_for_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "systems.yaml").write_text("here: {launcher: local}\n")
+    file = tmp_path / "suite.yaml"
+    file.write_text(
+        "suite: x\nsystems: [here]\nbenchmarks:\n  heat: {workload: gpu-burn, params: {program: no-such}}\n"
+    )
+    told = CliRunner().invoke(cli.assay, ["plan", str(file)])
+    assert "program: found no-such; this program does not exist on this machine" in str(told.exception)
+    file.write_text(file.read_text().replace("no-such", "python3"))
+    assert CliRunner().invoke(cli.assay, ["plan", str(file)]).exit_code == 0

@@ -53,15 +53,13 @@ class LocalLauncher:
             raise InputError([Problem("cwd", f"found {cwd}; this directory does not exist on this machine")])
         sent_along = {file.name for file in job.task.files}
         program, *words = job_spec.argv(job, python)
-        if os.sep in program:
-            found = _is_there(program, cwd, sent_along)
-        else:
-            path = job_spec.variables(job, self.system.env).get("PATH")
-            found = shutil.which(program, path=path) is not None
-        if not found:
-            raise InputError(
-                [Problem("argv", f"found {program}; this program does not exist on this machine")]
-            )
+        path = job_spec.variables(job, self.system.env).get("PATH")
+        for where, name in (("argv", program), ("program", _site_program(job.task.argv))):
+            there = _is_there(name, cwd, sent_along) if os.sep in name else shutil.which(name, path=path)
+            if name and not there:
+                raise InputError(
+                    [Problem(where, f"found {name}; this program does not exist on this machine")]
+                )
         script = words[0] if Path(program).name.startswith("python") and words else ""
         if script.endswith(".py") and not _is_there(script, cwd, sent_along):
             at = cwd or "the job's own directory: list it under files, or set cwd"
@@ -176,6 +174,12 @@ class LocalLauncher:
             grace_s=system.grace,
             pin=system.pin_cpus,
         )
+
+
+def _site_program(argv: Sequence[str]) -> str:
+    """The site's program that one of Assay's own starts, by its option `--program`; "" if it starts none."""
+    ours = argv[:2] == ("{python}", "-m") and "--program" in argv
+    return argv[argv.index("--program") + 1] if ours else ""
 
 
 def _is_there(name: str, cwd: str | None, sent_along: Collection[str]) -> bool:
