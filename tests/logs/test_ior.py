@@ -53,5 +53,10 @@ class TestIor(ReaderContract):
         assert {figure.unit for figure in found.figures if figure.metric == "write_bandwidth"} == {"MiB/s"}
         assert found.facts["ior_tasks"] == "64"
 
+    def test_results_in_one_list_are_those_of_the_repetitions(self, read: Read) -> None:
+        flat = read(summary(tests=[{"Results": [result(), result("read"), result(bwMiB=900.0)]}]))
+        assert values(flat, "write_bandwidth") == [1042.25, 900.0]
+        assert values(flat, "read_bandwidth", repetition=0) == [1042.25]
+
     def test_reads_and_writes_are_told_apart(self, read: Read) -> None:
         assert values(read(summary()), "read_bandwidth") == [2000.5]

@@ -91,6 +91,11 @@ class TestIperf3(ReaderContract):
         cores = {f.labels["end"]: (f.value, f.unit) for f in found.figures if f.metric == "cores"}
         assert cores == {"client": (client, "%"), "server": (server, "%")}
 
+    def test_a_server_does_not_know_the_times_of_its_client(self, read: Read) -> None:
+        cpu = {"cpu_utilization_percent": {"host_total": 49.8, "remote_total": 0}}
+        found = read(report(TCP | cpu, start=START | {"accepted_connection": {"host": "a"}}))
+        assert {f.labels["end"]: f.value for f in found.figures if f.metric == "cores"} == {"server": 49.8}
+
     def test_segments_sent_again_are_a_share_where_their_size_is_known(self, read: Read) -> None:
         sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000}}
         found = read(report(TCP | sent, start=START | {"tcp_mss_default": 1448}))

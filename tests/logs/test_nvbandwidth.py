@@ -63,9 +63,15 @@ def cells(found: LogFigures, metric: str = "bandwidth") -> dict[tuple[object, ob
     return {(f.labels["row"], f.labels["column"]): f.value for f in found.figures if f.metric == metric}
 
 
+V0_10 = V0_2.replace("CUDA Driver Version: 12030", "CUDA Driver Version (API): 13.2 (13020)").replace(
+    "SUM host_to_device_memcpy_ce 49.76\n",
+    "SUM host_to_device_memcpy_ce 49.76\nCOEFFICIENT_OF_VARIATION host_to_device_memcpy_ce 0.02\n",
+)
+
+
 class TestNvbandwidth(ReaderContract):
     tool = "nvbandwidth"
-    whole = (V0_2, V0_8, json.dumps(report()), json.dumps(report(), indent=2))
+    whole = (V0_2, V0_8, V0_10, json.dumps(report()), json.dumps(report(), indent=2))
     torn = tuple(
         (V0_8.replace(ROW, row), V0_8.replace(ROW, ""))
         for row in (
@@ -85,6 +91,12 @@ class TestNvbandwidth(ReaderContract):
             V0_2 + "Running all_to_one.\nERROR: CUDA_ERROR_LAUNCH_FAILED\n",
             "all_to_one: ERROR: CUDA_ERROR",
         ),
+        (
+            V0_2
+            + "Running all_to_one.\n[CUDA_ERROR_NO_DEVICE] no device in expression cuInit(0) in main()\n",
+            "all_to_one: [CUDA_ERROR_NO_DEVICE]",
+        ),
+        (V0_2 + "Running all_to_one.\n[Unknown Error] in expression nvmlInit() in main()\n", "all_to_one: ["),
     )
 
     def test_a_matrix_has_a_figure_for_each_pair_with_its_line_and_unit(self, read: Read) -> None:
@@ -105,6 +117,18 @@ class TestNvbandwidth(ReaderContract):
         assert [f.value for f in found.figures if f.metric == "bandwidth_sum"] == [52.69]
         assert found.facts["waived_tests"] == 1
         assert (found.problems, found.skipped) == ([], 0)
+
+    def test_the_driver_s_api_version_in_the_head_is_no_error(self, read: Read) -> None:
+        found = read(V0_10)
+        assert cells(found) == cells(read(V0_2))
+        assert (found.facts["cuda_driver_version"], found.facts["driver_version"]) == ("13.2", "545.29.06")
+
+    def test_a_sum_after_the_matrix_of_another_test_is_not_that_tests(self, read: Read) -> None:
+        log = V0_8.replace("device_to_device_memcpy_read_ce 52.69", "device_to_device_latency_sm 1301.25")
+        for cut in (log, log[log.index("memcpy CE") :]):
+            found = read(cut)
+            assert "the sum of device_to_device_latency_sm after a matrix of " in found.problems[0]
+            assert not [f for f in found.figures if f.metric == "bandwidth_sum"]
 
     def test_the_json_is_read_as_the_matrix_is(self, read: Read) -> None:
         found = read(json.dumps(report(), indent=2))

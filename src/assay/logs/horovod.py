@@ -63,6 +63,7 @@ def horovod(path: Path) -> LogFigures:
             if totals > 1:
                 found.again(line, "a second total")
             found.figures.append(_figure("throughput", said[2], line))
+            found.facts.setdefault("workers", int(said[1]))
         elif (said := _WORKER.search(text)) and _positive(said[1]) and number(said[2]) is not None:
             worker = said[1]
             found.figures.append(_figure("worker_throughput", said[1], line))

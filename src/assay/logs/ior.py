@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ def ior(path: Path) -> LogFigures:
             found.facts |= {f"ior_{key}": str(settings[key]) for key in _FACTS if key in settings}
             counted.add((_count(settings.get("tasks")), _count(settings.get("nodes"))))
             seen = Counter[str]()
-            for result in (one for repetition in of_test["Results"] for one in repetition):
+            for result in _results(of_test["Results"]):
                 access = str(result["access"])
                 at = text.find('"access"', at + 1)
                 line = text.count("\n", 0, max(at, 0)) + 1
@@ -61,6 +61,12 @@ def ior(path: Path) -> LogFigures:
     if found.problems:
         found.figures.clear()
     return found.missing("no test of IOR read or wrote anything")
+
+
+def _results(told: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    """Each result: in lists, one per repetition, or in one list."""
+    for part in told:
+        yield from part if isinstance(part, list) else (part,)
 
 
 def _count(told: object) -> int | None:

@@ -61,7 +61,8 @@ def report(text: str) -> LogFigures:
         figures = list(_figures(told["end"], number(mss), text, begin))
         ends = ("client", "server") if "connecting_to" in start else ("server", "client")
         if figures:
-            figures += _cores(told["end"].get("cpu_utilization_percent", {}), ends, text, begin)
+            used = told["end"].get("cpu_utilization_percent", {})
+            figures += _cores(used if "connecting_to" in start else _of_server(used), ends, text, begin)
         if figures and not any(figure.metric.startswith("bandwidth") for figure in figures):
             found.problems.append(f"line {figures[0].line}: its sum is of 0 bytes: the test moved no data")
         found.figures += [] if found.problems else figures
@@ -124,6 +125,11 @@ def _retransmits(
         share = number(count * mss_bytes / sent_bytes)
         if share is not None:
             yield LogFigure("retransmit_share", share, labels, {}, line)
+
+
+def _of_server(used: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a server reports, without the 0 that it writes for a client whose times it was not sent."""
+    return {key: told for key, told in used.items() if not (key == "remote_total" and told == 0)}
 
 
 def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[LogFigure]:

@@ -12,7 +12,7 @@ A cell without a figure (`N/A`: a device with itself, or pairs that can't reach 
 waived test is reported; a failed test is a problem. A test ends with its sum, a newer program with a note on
 the platform.
 
-Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp, common.h (PeerValueMatrix), 0.2 to 0.8.
+Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp, common.h (PeerValueMatrix), 0.2 to 0.10.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ _RUNNING: Final = re.compile(r"Running (\w+)\.?\s*$")
 _TITLE: Final = re.compile(r"(\S.*\(row\).*\(column\).*) \((GB/s|ns)\)\s*$")
 _HEADER: Final = re.compile(r"\s*0(?:\s+\d+)*\s*$")
 _SUM: Final = re.compile(r"SUM (\w+)\s+(\S+)\s*$")
-_FAILED: Final = re.compile(r"((?:ERROR|Error|Invalid |CUDA_ERROR|\[?CUDA|Assertion).*)")
+_FAILED: Final = re.compile(
+    r"((?:ERROR|Error|Invalid |\[?CUDA_ERROR|CUDA error|\[[^\]]+\].* in expression |Assertion).*)"
+)
 _END: Final = "NOTE: The reported results"
-_VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+)")
+_VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|CUDA Driver|Driver) Version(?: \(\w+\))?: v?(\S+)")
 
 
 def nvbandwidth(path: Path) -> LogFigures:
@@ -87,9 +89,12 @@ def _of_text(log: str, found: LogFigures) -> None:
             value = number(said[2]) if alike([*printed, said[2]]) else None
             found.skipped += value is None
             running = "" if value is not None else running
-            if value is not None and unit == "GB/s":
+            if unit and said[1] != test:
+                what = f"the sum of {said[1]} after a matrix of {test or 'an unnamed test'}"
+                found.problems.append(f"line {line}: {what}: lines between them are missing")
+            elif value is not None and unit == "GB/s":
                 found.figures.append(LogFigure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
-            columns = 0
+            unit, columns = "", 0
         elif said := _VERSION.search(text):
             found.facts[f"{said[1].lower().replace(' ', '_')}_version"] = said[2]
         elif text.startswith("Waived"):
@@ -123,7 +128,7 @@ def _of_json(text: str, found: LogFigures) -> None:
         told = document(text)["nvbandwidth"]
         tests = told.get("testcases", [])
         found.problems += [str(told["error"])] if "error" in told else []
-        for key in ("version", "CUDA Runtime Version", "Driver Version"):
+        for key in ("version", "CUDA Runtime Version", "CUDA Driver Version", "Driver Version"):
             if key in told:
                 found.facts[f"nvbandwidth_{key}" if key == "version" else key.lower().replace(" ", "_")] = (
                     str(told[key])
