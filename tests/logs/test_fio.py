@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from assay.logs.fio import fio
 from conftest import require
 from reader_contract import Read, ReaderContract, values
@@ -53,7 +55,7 @@ class TestFio(ReaderContract):
         assert values(found, "run_time", direction="read") == [1001]
         assert not any(figure.metric.startswith("write") for figure in found.figures)
         assert found.facts["fio_version"] == "3.33"
-        assert found.facts["fio_bs"] == "64k"
+        assert found.facts["fio_bs"] == "65536"
 
     def test_warnings_before_the_document_and_words_after_it_are_no_part_of_it(self, read: Read) -> None:
         found = read(f"fio: this platform does not support process shared mutexes\n{report()}\n\n")
@@ -114,3 +116,55 @@ def test_a_report_of_the_real_program_is_read(tmp_path: Path) -> None:
     measured = {figure.metric for figure in found.figures}
     assert {"read_bandwidth", "write_bandwidth", "read_latency", "write_latency", "run_time"} <= measured
     assert {figure.labels["job"] for figure in found.figures} == {"mixed"}
+
+
+def facts(*options: dict[str, str], of_all: dict[str, str] | None = None) -> dict[str, object]:
+    """The facts of a report with these options of each job, and those of all jobs."""
+    jobs = [job("reads", **{"job options": own}) for own in options]
+    Path("settings.json").write_text(report(*jobs, **({"global options": of_all} if of_all else {})))
+    return fio(Path("settings.json")).facts
+
+
+@pytest.mark.parametrize(
+    ("stated", "meant"),
+    [
+        ({"direct": "0", "iodepth": "1", "numjobs": "1"}, {"invalidate": "1", "sync": "0", "loops": "1"}),
+        ({"bs": "1m"}, {"bs": "1024k"}),
+        ({"bs": "1M"}, {"bs": "1048576"}),
+        ({"bs": "1kib", "kb_base": "1000"}, {"bs": "1024"}),
+        ({"direct": ""}, {"direct": "1"}),
+        ({"buffered": "0"}, {"direct": "1"}),
+        ({"size": "1g"}, {"size": "1024m", "filesize": "1g"}),
+        ({"rw": "readwrite"}, {"rw": "rw"}),
+    ],
+)
+def test_settings_that_mean_the_same_are_equal_facts(
+    stated: dict[str, str], meant: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert facts({"name": "x", **stated}) == facts({"name": "x", **meant})
+    assert facts({"name": "x"}, of_all=stated) == facts({"name": "x", **meant})
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"direct": "1"}, {"iodepth": "64"}, {"fsync": "1"}, {"end_fsync": "1"}, {"sync": "1"}, {"rate": "9m"},
+        {"numjobs": "4"}, {"invalidate": "0"}, {"thinktime": "100"}, {"verify": "crc32c"}, {"loops": "5"},
+        {"bs": "1k"}, {"rw": "randread"}, {"gtod_reduce": "1"}, {"filesize": "1g"},
+    ],
+)  # fmt: skip
+def test_a_setting_that_only_one_report_states_differs_from_fios_default(
+    stated: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    usual = {"name": "x", "size": "16m"}
+    [name] = stated
+    assert facts(usual)[f"fio_{name}"] != facts({**usual, **stated})[f"fio_{name}"]
+    assert facts(usual)[f"fio_{name}"] != facts(usual, of_all=stated)[f"fio_{name}"]
+    assert facts(usual, usual)[f"fio_{name}"] != facts(usual, {**usual, **stated})[f"fio_{name}"]
+
+
+def test_a_report_without_options_states_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "fio_direct" not in facts({})

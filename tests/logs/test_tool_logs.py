@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import test_deeplearningexamples
+import test_fio
 import test_gpu_burn
 import test_horovod
 import test_ior
@@ -107,6 +108,27 @@ def test_storage_is_not_judged_by_another_access_pattern() -> None:
     ]
     [doubt] = [one for one in comparison["doubts"] if one["code"] == "different-work"]
     assert doubt["evidence"] == "ior_transferSize 4096 and 1048576"
+
+
+def doubts(a: str, b: str) -> dict[str, str]:
+    """The doubts of all comparisons of two sets, with their evidence."""
+    compared = json.loads(run("compare", a, b, "--json").stdout)["comparisons"]
+    return {doubt["code"]: doubt["evidence"] for one in compared for doubt in one["doubts"]}
+
+
+def test_a_setting_of_fio_that_one_side_leaves_at_its_default_is_other_work() -> None:
+    for name, options in {
+        "plain": {},
+        "direct": {"direct": "1"},
+        "same": {"direct": "0", "bs": "4096"},
+    }.items():
+        for number in range(2):
+            side = test_fio.side()
+            job = test_fio.job(read=side, **{"job options": {"name": "x", **options}})
+            Path(f"{name}{number}.json").write_text(test_fio.report(job, time=f"{name}{number}"))
+        take(f"{name}0.json", f"{name}1.json", "--name", name)
+    assert doubts("plain", "direct")["different-work"] == "fio_direct 0 and 1"
+    assert "different-work" not in doubts("plain", "same")
 
 
 @pytest.mark.parametrize("nodes", [0, -2, True, 3])

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
+from assay.logs.fio_settings import settings
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
@@ -35,7 +36,6 @@ METRICS: Final = (
     Metric("run_time", "s", None, "time in which a job read or wrote", scales=False),
 )
 _ALL_CLIENTS: Final = "All clients"
-_FACTS: Final = ("rw", "bs", "ioengine", "iodepth", "numjobs", "direct", "size")
 
 
 def fio(path: Path) -> LogFigures:
@@ -52,8 +52,9 @@ def report(text: str) -> LogFigures:
         found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
         _refuse_old(str(found.facts["fio_version"]))
         jobs = told["client_stats"] if "client_stats" in told else told["jobs"]
-        options = {**told.get("global options", {}), **(jobs[0].get("job options", {}) if jobs else {})}
-        found.facts |= {f"fio_{key}": str(options[key]) for key in _FACTS if key in options}
+        of_all = told.get("global options", {})
+        options = [{**of_all, **job.get("job options", {})} for job in jobs if job["jobname"] != _ALL_CLIENTS]
+        found.facts |= {f"fio_{name}": value for name, value in settings(options).items()}
         alike = Counter(_named(job) for job in jobs)
         at = max(start, 0)
         for index, job in enumerate(jobs):

@@ -14,6 +14,7 @@ from assay.analyse.doubts.case import (
     probed,
     steady_facts,
 )
+from assay.logs.fio_settings import SETTINGS
 from assay.logs.nccl_operation import OPERATION_UNKNOWN
 
 SOFTWARE = (
@@ -35,7 +36,7 @@ WORK = (
     "tokens_counted_by", "data_format", "dataset", "manifest_digest",
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
-    "fio_rw", "fio_bs", "fio_ioengine", "fio_iodepth", "fio_numjobs", "fio_direct", "fio_size",
+    *(f"fio_{name}" for name in SETTINGS),
     "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
     "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io",
     "elbencho_io_depth", "protocol", "num_streams", "blksize", "reverse", "bidir",
