@@ -137,7 +137,10 @@ def test_versions_devices_and_the_operation_are_told(tmp_path: Path) -> None:
         (1, "node-b", "NVIDIA H100 80GB HBM3"),
     ]
     versions = {"nccl_tests_version": "2.17.6", "nccl_version": "2.28.9"}
-    assert found.facts == versions | {"ranks": 8}, "its bus bandwidth is that of 8, of whom 2 are listed"
+    kinds = {"nccl_datatype": "float", "nccl_redop": "sum"}
+    assert found.facts == versions | kinds | {"ranks": 8}, (
+        "its bus bandwidth is that of 8, of whom 2 are listed"
+    )
     assert found.average == pytest.approx(300.515e9)
 
 
@@ -275,6 +278,34 @@ def report(**changed: Any) -> dict[str, Any]:
         "average_bus_bandwidth": {"bandwidth": 300.5},
     }
     return whole | changed
+
+
+FIRST = (
+    "# nThread 1 nGpus 8 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 3 "
+    "validation: 1 graph: 7 unalign: 2\n"
+)
+SET = {"nccl_warmup_iters": 5, "nccl_iters": 20, "nccl_agg_iters": 3, "nccl_validation": 1, "nccl_graph": 7}
+
+
+def test_what_the_first_line_states_is_a_fact(tmp_path: Path) -> None:
+    facts = read(tmp_path, FIRST + V2_13).facts
+    assert SET | {"nccl_unalign": 2, "nccl_blocking": 0} | read(tmp_path, V2_13).facts == facts
+    blocking = "# Blocking Enabled: wait for completion and barrier after each collective \n"
+    assert read(tmp_path, FIRST + blocking + V2_13).facts["nccl_blocking"] == 1
+
+
+def test_the_configuration_of_a_json_report_is_a_fact(tmp_path: Path) -> None:
+    config = {"nthreads": 1, "warmup_iters": 5, "iterations": 20, "aggregated_iterations": 3, "validation": 1}
+    told = report(config={**config, "graph": 7, "blocking_collectives": "false"})
+    facts = read(tmp_path, json.dumps(told)).facts
+    assert (SET | {"nccl_blocking": 0}).items() <= facts.items()
+    assert (facts["nccl_datatype"], facts["nccl_redop"]) == ("float", "sum")
+
+
+def test_several_data_types_of_one_log_are_named_together(tmp_path: Path) -> None:
+    rows = ROW_13 + ROW_13.replace("float", " half").replace("sum", "max")
+    facts = read(tmp_path, HEAD_13 + rows + END_13).facts
+    assert (facts["nccl_datatype"], facts["nccl_redop"]) == ("float/half", "max/sum")
 
 
 def test_a_json_report_is_read_as_its_table_is(tmp_path: Path) -> None:

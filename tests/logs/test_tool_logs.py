@@ -131,6 +131,27 @@ def test_a_setting_of_fio_that_one_side_leaves_at_its_default_is_other_work() ->
     assert "different-work" not in doubts("plain", "same")
 
 
+@pytest.mark.parametrize(
+    ("stated", "other", "evidence"),
+    [
+        ("graph: 7", "graph: 0", "nccl_graph 7 and 0"),
+        ("agg iters: 3", "agg iters: 100", "nccl_agg_iters 3 and 100"),
+        (" iters: 20", " iters: 1", "nccl_iters 20 and 1"),
+        ("warmup iters: 5", "warmup iters: 0", "nccl_warmup_iters 5 and 0"),
+        ("validation: 1", "validation: 0", "nccl_validation 1 and 0"),
+        ("float", " half", "nccl_datatype float and half"),
+        ("sum", "max", "nccl_redop sum and max"),
+    ],
+)
+def test_nccl_tests_that_were_set_otherwise_did_other_work(stated: str, other: str, evidence: str) -> None:
+    text = test_nccl_tests.FIRST + test_nccl_tests.V2_13
+    Path("a.log").write_text(text)
+    Path("b.log").write_text(text.replace(stated, other))
+    take("a.log", "--name", "a")
+    take("b.log", "--name", "b")
+    assert doubts("a", "b")["different-work"] == evidence
+
+
 @pytest.mark.parametrize("nodes", [0, -2, True, 3])
 def test_a_size_that_can_not_be_is_none(nodes: object) -> None:
     summary = {"num_accelerators": 3 * 10**8 if nodes == 3 else 8, "num_hosts": nodes, "metric": DLIO}

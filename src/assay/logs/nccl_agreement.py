@@ -53,17 +53,25 @@ def measured_test(
     allowed = (operation,) if operation else possible(agreed, common, ranks, amd) if common else ()
     taken = tuple(_measured(agreed, _bus(agreed, common, allowed, ranks) if common else 0.0))
     torn = torn_notes(rows, agreed)
+    facts = {**facts, **_kinds(agreed), **({"ranks": ranks} if ranks else {})}
     return NcclTest(
         allowed[0] if len(allowed) == 1 else "",
         taken,
         tuple(devices.values()),
         average,
-        {**facts, "ranks": ranks} if ranks else facts,
+        facts,
         problem(taken, skipped + len(torn), bounds, failures),
         skipped + len(torn),
         torn,
         allowed if len(allowed) > 1 else (),
     )
+
+
+def _kinds(rows: Iterable[PrintedRow]) -> dict[str, Scalar]:
+    """The data types and the reductions of rows; no reduction where they don't print it."""
+    types, reductions = ({row.dtype for row in rows}, {row.redop for row in rows} - {None, ""})
+    kinds = {"nccl_datatype": types, "nccl_redop": {str(one) for one in reductions}}
+    return {fact: "/".join(sorted(values)) for fact, values in kinds.items() if values}
 
 
 def agreeing(

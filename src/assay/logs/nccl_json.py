@@ -13,7 +13,9 @@ from assay.errors import InputError, Problem
 from assay.logs.figures import document, number, whole
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_rows import (
+    BLOCKING,
     GB,
+    SETTINGS,
     NcclDevice,
     NcclTest,
     PrintedNumber,
@@ -37,7 +39,7 @@ def of_json(path: Path) -> NcclTest:
         bounds = told.get("out_of_bounds")
         average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
         operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
-        facts: dict[str, Scalar] = {"nccl_version": version(told["nccl_version"])}
+        facts = {"nccl_version": version(told["nccl_version"]), **_settings(told.get("config", {}))}
         out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
         failures = [f"the test failed: {error}" for error in told.get("errors") or ()]
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -45,6 +47,16 @@ def of_json(path: Path) -> NcclTest:
             [Problem(str(path), f"is not a complete report of nccl-tests -J: {error}; was the test cut off?")]
         ) from error
     return measured_test(rows, operation, devices, facts, average=average, bounds=out, failures=failures)
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Scalar]:
+    """How the report's test was set."""
+    found: dict[str, Scalar] = {
+        fact: int(_number(config[key])) for fact, (_, key) in SETTINGS.items() if key in config
+    }
+    if "blocking_collectives" in config:
+        found[BLOCKING] = int(str(config["blocking_collectives"]).lower() == "true")
+    return found
 
 
 def _json_row(one: Mapping[str, Any], line: int) -> PrintedRow:

@@ -26,7 +26,9 @@ from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.nccl_rows import (
+    BLOCKING,
     GB,
+    SETTINGS,
     NcclDevice,
     NcclRow,
     NcclTest,
@@ -61,6 +63,8 @@ _OUT_OF_BOUNDS = re.compile(rf"\bOut of bounds values : ({DIGITS}) (OK|FAILED)")
 _AVERAGE = re.compile(r"\bAvg bus bandwidth\s+: (\S+)")
 _STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
 _VERSION = re.compile(rf"\bnccl-tests version (\S+) nccl-headers=({DIGITS}) nccl-library=({DIGITS})")
+_SETTINGS = re.compile(rf"\bnThread {DIGITS} nGpus {DIGITS} minBytes ")
+_BLOCKING = re.compile(r"#\s*Blocking Enabled: ")
 _AMD = re.compile(r"rccl|RCCL|\bAMD\b|\bgfx\d|HIP version")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.*")
 
@@ -149,8 +153,8 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
             average = bandwidth(found[1])
         elif found := _STARTING.search(line):
             operation = found[1]
-        elif found := _VERSION.search(line):
-            facts = {"nccl_tests_version": found[1], "nccl_version": version(int(found[3]))}
+        elif stated := _stated(line):
+            facts |= stated
         elif found := _FAILED.search(line):
             failures.append(f"the test failed: {found[0].strip(' :')}")
         elif table.columns and (found := _ROW.search(line)) and "#" not in line:
@@ -161,6 +165,22 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
         rows, operation, devices, facts,
         average=average, bounds=bounds, failures=failures, skipped=skipped, amd=amd,
     )  # fmt: skip
+
+
+def _stated(line: str) -> dict[str, Scalar]:
+    """Versions, or how the test was set, if the line states them."""
+    if versions := _VERSION.search(line):
+        return {"nccl_tests_version": versions[1], "nccl_version": version(int(versions[3]))}
+    if _BLOCKING.search(line):
+        return {BLOCKING: 1}
+    if not _SETTINGS.search(line):
+        return {}
+    found: dict[str, Scalar] = {BLOCKING: 0}  # else the next line states it
+    for fact, (name, _) in SETTINGS.items():
+        stated = re.search(rf"(?<!warmup )(?<!agg )\b{name}: ({DIGITS})", line)
+        if stated:
+            found[fact] = int(stated[1])
+    return found
 
 
 def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:

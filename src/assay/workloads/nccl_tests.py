@@ -58,7 +58,7 @@ NCCL_TESTS = Workload(
         NcclTestsParams,
         metrics=lambda params: exchange.metrics(params.operation),
         read=lambda logs, params: nccl_tests.read(logs, params.operation, params.mode),
-        version=4,
+        version=5,
     ),
     about="NVIDIA's nccl-tests: bus bandwidth and latency by size, and the transport that NCCL used",
     task=_task,

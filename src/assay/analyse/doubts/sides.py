@@ -14,8 +14,10 @@ from assay.analyse.doubts.case import (
     probed,
     steady_facts,
 )
-from assay.logs.fio_settings import SETTINGS
+from assay.logs.fio_settings import SETTINGS as FIO_SETTINGS
 from assay.logs.nccl_operation import OPERATION_UNKNOWN
+from assay.logs.nccl_rows import BLOCKING
+from assay.logs.nccl_rows import SETTINGS as NCCL_SETTINGS
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
@@ -36,7 +38,8 @@ WORK = (
     "tokens_counted_by", "data_format", "dataset", "manifest_digest",
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
-    *(f"fio_{name}" for name in SETTINGS),
+    *(f"fio_{name}" for name in FIO_SETTINGS),
+    *NCCL_SETTINGS, BLOCKING, "nccl_datatype", "nccl_redop",
     "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
     "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io",
     "elbencho_io_depth", "protocol", "num_streams", "blksize", "reverse", "bidir",
