@@ -78,6 +78,33 @@ def test_what_was_found_stays_found_with_every_further_session() -> None:
     assert seen[-1]
 
 
+def test_a_step_next_to_a_drift_that_took_the_values_between_has_its_own_place() -> None:
+    """Quiet sessions, then noisy ones: the drift ends right before the step."""
+    luck = np.random.default_rng(28)
+    split([*luck.normal(0, 0.005, 30), *luck.normal(0, 0.02, 28)])
+
+
+def wild(luck: np.random.Generator) -> Series:
+    """A short history of any kind: noise, jumps, drifts, a changed spread, coarse or huge values."""
+    n = int(luck.integers(1, 25))
+    noises = (luck.standard_normal, lambda n: luck.standard_t(1, n), lambda n: dependent(luck, n), np.zeros)
+    x = noises[luck.integers(len(noises))](n)
+    x = x * np.where(np.arange(n) < luck.integers(25), 1, 10 ** luck.uniform(-3, 3))
+    for _ in range(luck.integers(4)):
+        x[luck.integers(n) :] += luck.normal(0, 10)
+    x = x + luck.choice([0, 0, 1]) * np.arange(n)
+    x = np.round(x) if luck.random() < 0.2 else x
+    return x * 10 ** luck.uniform(-14, 2.5)
+
+
+def test_no_history_of_5000_of_any_kind_raises() -> None:
+    luck = np.random.default_rng(37)
+    for _ in range(5000):
+        for step in split(wild(luck).tolist()).steps:
+            assert 0 < step.earliest <= step.before <= step.latest
+            assert math.isfinite(step.ratio.value)
+
+
 def independent(luck: np.random.Generator, n: int) -> Series:
     return luck.standard_normal(n)
 

@@ -37,6 +37,7 @@ _ALREADY = 25  # values: the first test, of several places at once, is worth tha
 PRICE = 15.0  # of a change, in units of n·ln(residual sum of squares)
 _CLEAR = 3.0  # in the same unit: how much better a drift or a step must fit to be named as what it is
 _FAR = 4.0  # robust spreads from the median, to which a value that is far off alone is brought back
+_FARTHEST = 299.0  # logarithm of 1e130 or of its inverse: of larger ones, a ratio may be no finite number
 _CORRELATIONS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)  # of a value with the one before
 _PLACE = 7.35  # in the unit of the price: 95 % for the place of a step (Hansen 2000, table 1)
 # Nominal confidence of a change's size: stretches chosen for being far apart look quieter than they are.
@@ -100,6 +101,8 @@ def split(logs: Sequence[float]) -> Split:
         return Split((), (float(np.mean(x)),) if len(x) else (), None, reason)
     if np.ptp(x) < ROUNDING:
         return Split((), (float(x[0]),), None, "all sessions have the same value")
+    if np.abs(x).max() > _FARTHEST:
+        return Split((), (), None, "values above 1e130 or below 1e-130 are not compared")
     changes = _with_drifts(x, _placed(x, _found(x)))
     model = _Model(x, changes)
     steps = tuple(_shift(model, at) for at in range(len(changes)))
@@ -257,13 +260,16 @@ def _placed(x: NDArray[np.float64], changes: Sequence[_Change]) -> list[_Change]
 
 
 def _places(n: int, changes: Sequence[_Change], at: int) -> list[_Change]:
-    """Where a step may be between its neighbors; of a drift, where one of its ends may be."""
+    """Where a step may be between its neighbors, as it is included; of a drift, where one of its ends may be.
+
+    A step can be nearer to a neighbor than `SHORTEST_STRETCH`: a drift may have taken the values between.
+    """
     first, last = changes[at]
     left = changes[at - 1].last if at else 0
     right = changes[at + 1].first if at + 1 < len(changes) else n
     if first == last:
-        steps = range(left + SHORTEST_STRETCH, right - SHORTEST_STRETCH + 1)
-        return [_Change(place, place) for place in steps] or [changes[at]]
+        earliest, latest = min(first, left + SHORTEST_STRETCH), max(first, right - SHORTEST_STRETCH)
+        return [_Change(place, place) for place in range(earliest, latest + 1)]
     begun = [_Change(begin, last) for begin in range(left + 1, last - SHORTEST_DRIFT + 2)]
     return begun + [_Change(first, end) for end in range(first + SHORTEST_DRIFT - 1, right)]
 
