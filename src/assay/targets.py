@@ -6,6 +6,7 @@ targets bind the open division, from mlperf-logging's compliance rules (`open_BE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -32,6 +33,13 @@ class QualityTarget:
         if self.relation == "<=":
             return value <= self.value
         return value > self.value if self.relation == ">" else value >= self.value
+
+    @property
+    def largest(self) -> float:
+        """The largest value that an evaluation can have: of a share 1, of a score in percent 100."""
+        if self.relation == "<=":  # a loss, an error rate, or a distance
+            return math.inf
+        return 1.0 if self.value <= 1 else 100.0
 
     def of(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
         """The value of this target's metric; if the log has only one metric, that one."""

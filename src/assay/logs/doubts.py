@@ -15,7 +15,8 @@ EVENTS_OUT_OF_ORDER = DoubtKind(
     subject="training",
     severity="biased",
     means=(
-        "Epochs or blocks in the log go back in time; only evaluations are printed later than they happen."
+        "Epochs or blocks in the log go back in time, or end after run_stop; only evaluations are printed "
+        "later than they happen."
     ),
     effect=(
         "Either the log merges the logs of several ranks, which is harmless, or the clock was set during the "

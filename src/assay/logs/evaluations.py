@@ -21,12 +21,14 @@ _NESTED: Final = 2  # {"accuracy": {"BBOX": …}} is the deepest form
 class Evaluation:
     """One `eval_accuracy` line.
 
+    time_ms     as the line states it; None if it doesn't
     at          epochs, samples, or tokens trained; None if the line doesn't say
     in_samples  whether `at` is in samples, according to its key
     values      by metric; "" is the metric of a number without a name; empty if it is not a finite number
     """
 
     line: int
+    time_ms: float | None
     at: float | None
     in_samples: bool
     values: tuple[tuple[str, float], ...]
@@ -42,6 +44,7 @@ def evaluation(event: Event) -> Evaluation:
     metric = event.metadata.get("metric")
     return Evaluation(
         line=event.line,
+        time_ms=event.time_ms,
         at=None if position is None else float(where[position]),
         in_samples=position == "samples_count",
         values=tuple(_numbers(metric if isinstance(metric, str) else "", stated, _NESTED)),

@@ -14,7 +14,8 @@ the target of its round. What a file lacks or contradicts is reported as text in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ from assay.logs.benchmark_names import benchmark_name
 from assay.logs.cache_clearing import cache_doubt
 from assay.logs.counts import throughput_in_samples
 from assay.logs.doubts import events_out_of_order, throughput_contradicts
-from assay.logs.evaluations import final_values
+from assay.logs.evaluations import Evaluation, final_values
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.result_sets import ResultSet, round_of
 from assay.logs.stated_system import logged_system, platform_size
@@ -74,18 +75,19 @@ def training_run(
     status, problem = _status(log)
     reached: bool | None = None
     notes = _notes(log)
+    evaluations = log.before_stop(named)
     system, unread = logged_system(log.reader.head)
     system = {**platform_size(log.word("submission_platform") or ""), **system}
     notes += [unread] * bool(unread)
     if status == "success":
-        reached, why = _reached(log, named, of_round)
+        reached, why = _reached(log, evaluations, named, of_round)
         if reached is False:
             status, problem = "invalid", why
         elif why:
             notes.append(why)
     succeeded = status == "success"
     length = training_length(
-        log.before_stop(),
+        evaluations,
         log.size,
         benchmark=named,
         round_=of_round,
@@ -105,7 +107,7 @@ def training_run(
     not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
     doubts = (
         not_cleared,
-        events_out_of_order(log.backwards) if succeeded else None,
+        events_out_of_order(log.backwards or log.bounds.after_stop(named)) if succeeded else None,
         length.doubt,
         contradicted,
     )
@@ -187,8 +189,12 @@ def _contradiction(log: TrainingLog) -> str:
         return f"run_stop is {-log.minutes * 60:.1f} s before run_start"
     if log.minutes > LONGEST_MINUTES:
         return f"run_stop is {log.minutes:,.0f} minutes after run_start: one of these times is wrong"
+    if log.bounds.several:
+        return f"contains more than one run: {log.bounds.several}; put each run in its own file"
     if log.starts[-1].line > log.stops[0].line:
         return f"contains more than one run: run_start again at line {log.starts[-1].line}, after run_stop"
+    if early := log.bounds.before_start():
+        return f"{early}: one of these times is wrong"
     if log.timeline.impossible:
         return log.timeline.impossible
     if (step := log.number("resumed_from_step")) is not None:
@@ -227,6 +233,8 @@ def _notes(log: TrainingLog) -> list[str]:
             " …" if reader.skipped > len(reader.skipped_at) else ""
         )
         notes.append(f"{reader.skipped} token lines could not be parsed (line {lines})")
+    if log.bounds.several:
+        return notes
     if len(log.starts) > 1 or len(log.stops) > 1:
         notes.append(
             f"{len(log.starts)} run_start and {len(log.stops)} run_stop lines: the first and the last are "
@@ -237,7 +245,9 @@ def _notes(log: TrainingLog) -> list[str]:
     return notes
 
 
-def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tuple[bool | None, str]:
+def _reached(
+    log: TrainingLog, evaluations: Sequence[Evaluation], benchmark: str | None, round_: str | None
+) -> tuple[bool | None, str]:
     """Whether the last evaluation reached the round's target, and why not, or why that is unknown."""
     of = f"{benchmark or 'an unknown benchmark'} in {round_ or 'an unknown round'}"
     era = era_of(benchmark, round_)
@@ -251,10 +261,12 @@ def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tup
         targets, stated = (replace(targets[0], value=float(own[0])),), " that the log states"
     elif log.word("submission_division") == "open" and not binds_open_division(benchmark, round_):
         return None, f"the open division has no target for {of}: a run may stop anywhere"
-    final = final_values(log.before_stop())
+    final = final_values(evaluations)
     missed = [text for target in targets if (text := _missed(target, final))]
     if not missed:
         return True, ""
+    if late := [e.line for e in log.evaluations if e not in evaluations]:
+        missed.append(f"line {late[0]} has an evaluation after run_stop, which doesn't count")
     whose = stated or f" of {of}"
     return False, f"run_stop says success, but the target{whose} was not reached: {'; '.join(missed)}"
 
@@ -265,4 +277,11 @@ def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> st
     if found is None:
         return f"no evaluation of {target} before run_stop"
     value, line = found
+    if not 0 <= value <= target.largest:
+        return f"the last evaluation is {value:.6g} (line {line}), but it can't be {_outside(target)}"
     return "" if target.reached(value) else f"the last evaluation is {value:.6g} (line {line}), not {target}"
+
+
+def _outside(target: QualityTarget) -> str:
+    most = "" if math.isinf(target.largest) else f" or above {target.largest:g}"
+    return f"below 0{most}"

@@ -9,6 +9,7 @@ from assay.logs.evaluations import Evaluation, evaluation
 from assay.logs.intervals import CLOCK_TOLERANCE_MS, TIMELINE_KEYS, Timeline
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.rounds import number
+from assay.logs.run_bounds import RunBounds
 from assay.logs.training_length import LoggedSize
 from assay.records import LATEST_TIME, Scalar
 
@@ -39,6 +40,7 @@ class TrainingLog:
     starts: list[Event] = field(default_factory=list)
     stops: list[Event] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
+    bounds: RunBounds = field(default_factory=RunBounds)
     timeline: Timeline = field(default_factory=Timeline)
     tracked: list[float] = field(default_factory=list)  # the log's own throughput
     throughputs: list[float] = field(default_factory=list)  # the same under its own key
@@ -57,6 +59,7 @@ class TrainingLog:
         self.last = event
         if key == "weights_initialization":  # half of all lines
             return
+        self.bounds.add(event)
         if key in TIMELINE_KEYS:
             self.timeline.add(event)
         if key in _PRINTED_AT_ONCE:
@@ -178,11 +181,15 @@ class TrainingLog:
         rates = self.tracked or self.throughputs
         return len(rates) / sum(1 / rate for rate in rates) if rates else None
 
-    def before_stop(self) -> list[Evaluation]:
+    def before_stop(self, benchmark: str | None) -> list[Evaluation]:
         """Evaluations at which the run could stop."""
         if not self.stops:
             return self.evaluations
-        return [e for e in self.evaluations if e.line < self.stops[-1].line]
+        return [
+            e
+            for e in self.evaluations
+            if e.line < self.stops[-1].line and not self.bounds.is_after_stop(e.time_ms, benchmark)
+        ]
 
     def number(self, key: str) -> int | None:
         """A key's positive integer, if the log states exactly one."""

@@ -86,5 +86,5 @@ MLPERF = Reader(
     metrics=lambda _params: (TIME_PER_EPOCH, THROUGHPUT, TIME_TO_TRAIN, EPOCHS),
     flops=_flops,
     read=_read,
-    version=6,
+    version=7,
 )

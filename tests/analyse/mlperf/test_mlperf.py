@@ -36,14 +36,21 @@ def line(key: str, at_s: float = 0, value: Any = None, **metadata: Any) -> str:
     return f":::MLLOG {json.dumps(entry)}\n"
 
 
-def whole_run(epochs: int = 3, samples: int = 1000, status: str = "success", **facts: Any) -> list[str]:
-    """A run of 60 s an epoch."""
-    lines = [line("submission_benchmark", -20, facts.get("benchmark", "resnet")), line("init_start", -12)]
-    lines += [line("seed", -11, facts.get("seed", 7)), line("global_batch_size", -10, 50)]
-    lines += [line("run_start"), line("train_samples", 0, samples)]
+def whole_run(
+    epochs: int = 3, samples: int = 1000, status: str = "success", start: float = 0, **facts: Any
+) -> list[str]:
+    """A run of 60 s an epoch that starts at a time, in seconds."""
+    named = facts.get("benchmark", "resnet")
+    lines = [line("submission_benchmark", start - 20, named), line("init_start", start - 12)]
+    lines += [line("seed", start - 11, facts.get("seed", 7)), line("global_batch_size", start - 10, 50)]
+    lines += [line("run_start", start), line("train_samples", start, samples)]
     for epoch in range(1, epochs + 1):
-        lines.append(line("eval_accuracy", 60 * epoch, 0.1 * epoch, epoch_num=epoch))
-    return [*lines, line("run_stop", 60 * epochs, status=status)]
+        lines.append(line("eval_accuracy", start + 60 * epoch, 0.1 * epoch, epoch_num=epoch))
+    return [*lines, line("run_stop", start + 60 * epochs, status=status)]
+
+
+def interleaved(*logs: list[str]) -> list[str]:
+    return [text for texts in zip(*logs, strict=True) for text in texts]
 
 
 def read(tmp_path: Path, lines: list[str] | bytes, name: str = "result_0.txt") -> TrainingRun:
@@ -96,6 +103,19 @@ def cut(text: list[str]) -> bytes:
         (lambda: [*whole_run(), line("run_stop", 180, status="aborted")], "invalid",
          "run_stop lines disagree: aborted (line 11), success (line 10)"),
         (lambda: whole_run() * 2, "invalid", "contains more than one run: run_start again at line 15"),
+        (lambda: [*whole_run()[:-1], "Traceback (most recent call last):\n", *whole_run(start=250)],
+         "invalid",
+         "more than one run: run_start again at line 15, 4.17 minutes apart from line 5"),
+        (lambda: interleaved(whole_run(), whole_run(start=250)), "invalid",
+         "more than one run: run_start again at line 10, 4.17 minutes apart from line 9"),
+        (lambda: [*whole_run()[:6], *whole_run(start=30)], "invalid",  # before the first epoch ended
+         "run_start again at line 11, after init_start (line 8); put each run in its own file"),
+        (lambda: [*whole_run()[:7], line("run_start", 61), *whole_run()[7:]], "invalid",
+         "run_start again at line 8, 1.02 minutes apart from line 5"),
+        (lambda: [*whole_run(), line("run_stop", 300, status="success")], "invalid",
+         "run_stop again at line 11, 2.00 minutes apart from line 10"),
+        (lambda: [*whole_run()[:5], line("epoch_start", -3), *whole_run()[5:]], "invalid",
+         "epoch_start (line 6) is 3.0 s before run_start: one of these times is wrong"),
         (lambda: [*whole_run(), line("run_start", 300)], "invalid", "contains more than one run: run_start"),
         (lambda: [line("run_start"), line("run_stop", 0, status="success")], "invalid", "0.0 s before"),
         (lambda: [*whole_run()[:7], line("epoch_start", 90), line("epoch_stop", 30), *whole_run()[7:]],
@@ -130,6 +150,72 @@ def test_ranks_that_repeat_each_other_change_nothing_but_a_note(tmp_path: Path) 
     )
     assert many.hyperparameters == alone.hyperparameters
     assert many.notes == ("8 run_start and 8 run_stop lines: the first and the last are used", *alone.notes)
+
+
+def test_ranks_that_start_and_stop_some_seconds_apart_are_one_run(tmp_path: Path) -> None:
+    ranks = [whole_run(start=delay) for delay in (0, 0.5, 20)]
+    run = read(tmp_path, interleaved(*ranks))
+    assert (run.status, run.minutes) == ("success", pytest.approx(3 + 20 / 60))
+
+
+def test_two_runs_in_a_file_are_not_taken_for_ranks(tmp_path: Path) -> None:
+    run = read(tmp_path, [*whole_run(seed=1)[:-1], *whole_run(seed=2, start=250)])
+    assert not any("seeds, one per rank" in note or "first and the last" in note for note in run.notes)
+
+
+def stopped_early(benchmark: str) -> list[str]:
+    """The second of two evaluations reaches any target of a share, one minute after run_stop by its time."""
+    return [
+        line("submission_benchmark", -20, benchmark),
+        line("run_start"),
+        line("epoch_start", 0, epoch_num=1),
+        line("eval_accuracy", 60, 0.01, epoch_num=1),
+        line("epoch_stop", 190, epoch_num=1),
+        line("eval_accuracy", 190, REACHED, epoch_num=2),
+        line("run_stop", 120, status="success"),
+    ]
+
+
+def test_an_evaluation_stamped_after_run_stop_does_not_end_the_run(tmp_path: Path) -> None:
+    run = read(folder_of(tmp_path, "v2.1"), stopped_early("ssd"))
+    assert (run.status, run.minutes) == ("invalid", None)
+    assert "the last evaluation is 0.01 (line 4), not >= 0.34; line 6 has an evaluation after" in run.problem
+    beside = read(folder_of(tmp_path, "v2.1"), stopped_early("minigo"))
+    assert (beside.status, beside.doubts) == ("success", ()), "its evaluations run next to the training"
+
+
+def test_an_epoch_stamped_after_run_stop_is_doubted(tmp_path: Path) -> None:
+    run = read(tmp_path, stopped_early("a benchmark without a target"))
+    assert run.status == "success"
+    [doubt] = run.doubts
+    assert doubt.code == "events-out-of-order"
+    assert doubt.evidence == "epoch_stop (line 5) is 70.0 s after run_stop"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "value", "why"),
+    [
+        ("ssd", 34.28, "it can't be below 0 or above 1"),
+        ("resnet", 76.0, "it can't be below 0 or above 1"),
+        ("rnnt", -0.05, "it can't be below 0"),
+        ("rnnt", 0.05, ""),
+        ("ssd", 1.0, ""),
+    ],
+)
+def test_a_quality_that_its_metric_can_not_have_reaches_no_target(
+    tmp_path: Path, benchmark: str, value: float, why: str
+) -> None:
+    lines = whole_run(benchmark=benchmark)
+    lines[-2] = line("eval_accuracy", 180, value, epoch_num=3)
+    run = read(folder_of(tmp_path, "v2.1"), lines)
+    assert (run.status == "success") is not bool(why)
+    assert why in run.problem
+
+
+def folder_of(tmp_path: Path, round_: str) -> Path:
+    folder = tmp_path / round_
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def test_of_seeds_that_differ_by_rank_the_smallest_stands_for_the_run(tmp_path: Path) -> None:
