@@ -31,12 +31,21 @@ def in_dockers_json(text: str) -> bytes:
     return "\n".join(records).encode() + b"\n"
 
 
+def _numbered(text: str, number: str) -> bytes:
+    return "\n".join(
+        number.format(at) + line if line or at < text.count("\n") else line
+        for at, line in enumerate(text.split("\n"), 1)
+    ).encode()
+
+
 SURE: Mapping[str, Callable[[str], bytes]] = {
     "mpirun": behind("[1,0]<stdout>:", "[1,0]<stderr>:"),
     "mpirun-timestamps": behind("Fri Jan  2 03:04:05 2026[1,3]<stdout>:"),
     "prterun": behind("[prterun-node-a-71@1,0]<stdout>: "),
     "torchrun": behind("[default0]:"),
     "kubectl-timestamps": behind(TIME + " ", TIME.replace("Z", "+02:00") + " "),
+    "gitlab": behind(TIME[:-4] + "Z 01O ", TIME[:-4] + "Z 01E "),
+    "ts": behind("Jan  2 03:04:05 ", "Jan  3 03:04:06 "),
     "kubectl-prefix": behind("[pod/bench-0/main] "),
     "kubectl-both": behind(f"[pod/bench-0/main] {TIME} "),
     "containerd": behind(TIME + " stdout F ", TIME + " stderr F "),
@@ -54,6 +63,17 @@ SURE: Mapping[str, Callable[[str], bytes]] = {
     "gzip-utf-16": lambda text: gzip.compress(text.encode("utf-16")),
     "colors": lambda text: text.replace("\n", "\x1b[0m\n\x1b[1;32m").encode(),
     "no-break-spaces": lambda text: text.replace(" ", "\u00a0").encode(),
+}
+UNKNOWN: Mapping[str, Callable[[str], bytes]] = {  # by which no launcher is recognized
+    "python-logging": behind("2026-01-02 03:04:05,123 INFO bench - run: "),
+    "a-launcher": behind("INFO|2026-01-02T03:04:05|/opt/launcher.py|27| "),
+    "grep-n": lambda text: _numbered(text, "{}:"),
+    "cat-n": lambda text: _numbered(text, "{:6}\t"),
+    "grep": behind("out.log:"),
+    "a-quote": behind("> "),
+    "pytest": behind("E   "),
+    "ts-seconds": behind("00:00:01 ", "00:00:02 "),
+    "ts-epoch": behind("1700000000.123456 "),
 }
 OF_SEVERAL_LINES: Mapping[str, Callable[[str], bytes]] = {  # recognized by labels that repeat
     "srun": behind("12: "),

@@ -26,7 +26,7 @@ from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Reading
 from assay.units import factor
 from conftest import long_but
-from dressed_logs import OF_SEVERAL_LINES, SURE
+from dressed_logs import OF_SEVERAL_LINES, SURE, UNKNOWN
 
 Read = Callable[[str], LogFigures]
 NO_FIGURES = ("9" * 400, "1e999", "1e308", "nan", "inf", "-0")
@@ -110,6 +110,24 @@ class ReaderContract:
         file = tmp_path / "log.txt"
         file.write_text(log)
         assert [tool.name for tool in tools_of(file)] == [self.tool]
+
+    @pytest.mark.parametrize("dress", UNKNOWN)
+    def test_what_nobody_knows_before_each_line_changes_no_figure_or_is_named(
+        self, tmp_path: Path, dress: str
+    ) -> None:
+        plain, dressed = tmp_path / "plain", tmp_path / "dressed"
+        for text in self.whole:
+            if text.count("\n") < 3:
+                continue
+            plain.write_text(text)
+            dressed.write_bytes(UNKNOWN[dress](text))
+            expected, found = self.found_in(plain), self.found_in(dressed)
+            if found.problems:
+                assert "its lines begin with `" in found.problems[0]
+                assert "take it off and import the rest: sed -E 's/" in found.problems[0]
+            else:
+                assert figures(found) == figures(expected)
+                assert found.facts == expected.facts
 
     @pytest.mark.parametrize("dress", [*SURE, *OF_SEVERAL_LINES])
     def test_what_others_put_around_a_log_changes_no_figure_line_or_problem(

@@ -162,13 +162,21 @@ def document(text: str) -> dict[str, Any]:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, json.JSONDecodeError) and text[error.pos : error.pos + 1] == "{":
+        if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
             where = f"the second begins in line {error.lineno}"
             raise ValueError(f"it has several JSON documents, {where}: put each in its own file") from None
-        raise ValueError(f"not a complete JSON report ({error}); was it cut off?") from None
+        cut = "; was it cut off?" if _is_cut(text, error) else ""
+        raise ValueError(f"not a complete JSON report ({error}){cut}") from None
     if isinstance(told, dict):
         return told
     raise ValueError("its JSON is not an object")
+
+
+def _is_cut(text: str, error: ValueError | RecursionError) -> bool:
+    """Whether JSON is sound up to its end, in the last word of which it stops."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.msg.startswith("Unterminated string") or not re.search(r"[\s,:]", text[error.pos :].rstrip())
 
 
 def line_of(text: str, words: str, start: int = 0) -> int:

@@ -2,12 +2,14 @@
 
 A prefix that no measured program prints itself is taken off where half of the lines have it. One that a
 program might print, such as `12: `, is taken off only where nearly all lines have it and its labels repeat.
-So the number of a table's row, which differs in each line, is no prefix.
+So the number of a table's row, which differs in each line, is no prefix. What else all lines begin with is
+never taken off: `shared_beginning` finds it, so that a reader can name it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +19,14 @@ _HALF: Final = 0.5  # of the lines
 _NEARLY_ALL: Final = 0.9
 _MANY: Final = 10  # lines that are enough after a batch script's own output, however long that is
 _REPEATS: Final = 2  # lines that each label has on average
+_MOST_LINES: Final = 400  # in which a shared beginning is searched
+_LONGEST_PREFIX: Final = 120  # bytes
+_FEWEST_LINES: Final = 3  # fewer share a beginning by chance
+_OF_JSON: Final = (r"\{", '"')
+_BLANK: Final = r"[ \t]"
+_BLANKS: Final = rf"{_BLANK}+"
+_PART: Final = re.compile(r"[0-9]+|[ \t]+|.")
+_SPECIAL: Final = re.compile(r"[].\\/*+?^$|(){}[]")
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,8 @@ def _prefix(by: str, pattern: bytes, *, is_sure: bool = True) -> Prefix:
 
 
 _TIME: Final = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[-+]\d\d:?\d\d)"
-_DATE: Final = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|" + _TIME + rb")"
+_SYSLOG_TIME: Final = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+_DATE: Final = rb"(?:" + _SYSLOG_TIME + rb"|" + _TIME + rb")"
 PREFIXES: Final = (
     _prefix(
         "mpirun", rb"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?\[\d+,(?P<label>\d+)\]<std(?:out|err|diag)>:"
@@ -47,7 +58,9 @@ PREFIXES: Final = (
     _prefix("torchrun", rb"\[(?P<label>[A-Za-z_]\w*?\d+)\]:"),
     _prefix("journald", _DATE + rb" (?P<label>[\w.-]+ [\w@.\\:/-]+\[\d+\]): ?"),
     _prefix("a container runtime", _TIME + rb" std(?:out|err) [FP] "),
+    _prefix("GitLab", _TIME + rb" \d\d[OE][ +]"),
     _prefix("a timestamp", rb"\[?" + _TIME + rb"\]?(?:[ \t]|$)"),
+    _prefix("ts", _SYSLOG_TIME + rb"(?:[ ]|$)"),
     _prefix("kubectl --prefix", rb"\[(?P<label>pod/[\w.-]+/[\w.-]+)\](?:[ ]|$)"),
     _prefix("docker compose", rb"(?P<label>[\w.-]*[_-]\d+)[ ]+\|(?:[ ]|$)", is_sure=False),
     _prefix("Ray", rb"\((?P<label>[\w .:,=-]*\bpid=\d+[ -(*-~]{0,80})\)(?:[ ]|$)"),
@@ -90,6 +103,39 @@ def example(prefix: Prefix, sample: bytes) -> str:
     """The first of them in some lines."""
     match = prefix.pattern.search(sample)
     return match[0].decode(errors="replace").strip() if match else ""
+
+
+def shared_beginning(sample: bytes) -> str:
+    """A regular expression of what nearly all lines begin with, whatever its digits; "" if nothing is shared.
+
+    Lines of one form count once, so that a long table has no more weight than a title.
+    """
+    lines = [line for line in sample.split(b"\n") if line.strip()][:_MOST_LINES]
+    forms = list(dict.fromkeys(map(_form, lines)))
+    shared: list[str] = []
+    while len(lines) >= _FEWEST_LINES:
+        longer = [form for form in forms if len(form) > len(shared)]
+        if not longer or len(longer) < _HALF * len(forms):
+            break
+        part, count = Counter(form[len(shared)] for form in longer).most_common(1)[0]
+        if count < _NEARLY_ALL * len(longer) or part in _OF_JSON:
+            break
+        forms = [form for form in forms if form[len(shared) : len(shared) + 1] in ((), (part,))]
+        shared.append(part)
+    if shared[:1] == [_BLANKS]:
+        shared[0] = _BLANKS.replace("+", "*")
+    while shared and shared[-1].startswith(_BLANK):  # may be the program's indentation
+        shared.pop()
+    return "".join(shared)
+
+
+def _form(line: bytes) -> tuple[str, ...]:
+    """The parts of a line, as regular expressions that sed reads too: digits, blanks, other characters."""
+    parts = _PART.findall(line[:_LONGEST_PREFIX].decode(errors="replace"))
+    return tuple(
+        "[0-9]+" if part.isdigit() else _BLANKS if part.isspace() else _SPECIAL.sub(r"\\\g<0>", part)
+        for part in parts
+    )
 
 
 def _fits(prefix: Prefix, sample: bytes) -> bool:

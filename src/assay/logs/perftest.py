@@ -42,7 +42,10 @@ _RESULTS: Final = re.compile(r'"?\bresults"?\s*:\s*\{')
 _COLUMN: Final = re.compile(r"#(\w+)|(tps average)|(?!\s)([\w.% ]*[\w.%])\[([^\]]*)\]")
 _PORT: Final = re.compile(r"(.+) Port(\d)$")
 _SIDE: Final = re.compile(r"^\s*(Local|Remote) results:")
-_TITLE: Final = re.compile(r"^\s*(\S.* (?:BW|Latency) Test)\s*$")
+_TITLE: Final = re.compile(
+    r"^\s*(.*?)\s*\b((?:Send|RDMA_\w+|Atomic(?: [A-Z_]+)?) (?:Bidirectional )?(?:Post List )?(?:BW|Latency) "
+    r"(?:forwarding )?(?:Multicast )?Test)\s*$"
+)
 _FACT: Final = re.compile(
     r"(Device|Transport type|Connection type|Link type|Mtu|Number of qps)\s*: (\S+?)(?:\[B\])?(?=\s|$)"
 )
@@ -135,7 +138,7 @@ def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
         elif said := _FAILED.match(text):
             found.problems.append(f"line {line}: {said[1].strip()}")
         elif said := _TITLE.match(text):
-            found.facts["test"] = said[1]
+            _name_test(said[1], said[2], line, found)
         elif _CLOCK.search(text):
             found.facts[CLOCK_WARNING] = True
         elif columns and (cells := _cells(text, len(columns))):
@@ -151,6 +154,12 @@ def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
                 found.facts.setdefault(name.lower().replace(" ", "_"), value)
     if is_open:
         found.notes += ("no line of dashes after the last row: rows after it may be missing",)
+
+
+def _name_test(before: str, test: str, line: int, found: LogFigures) -> None:
+    found.facts["test"] = test
+    if before:
+        found.problems.append(f"line {line}: `{before}` is before the name of the test, {test!r}")
 
 
 def _columns(header: str) -> list[_Column]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from assay.by_name import ByName
 from assay.logs import TOOL_NAMES
-from assay.logs.figures import LogFigures
-from assay.logs.log_text import LogText, surroundings
+from assay.logs.figures import LARGEST_REPORT_BYTES, LogFigures
+from assay.logs.launcher_prefixes import shared_beginning
+from assay.logs.log_text import LogText, sample_of, surroundings
 from assay.logs.mllog import TOKEN
 from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
@@ -46,7 +49,9 @@ def read_log(name: str, path: Path) -> LogFigures:
         shown = ", ".join(around.printing[:4]) + (", …" if len(around.printing) > 4 else "")
         what = f"{len(around.printing)} processes print a result of their own ({shown})"
         found.problems.insert(0, f"{what}: put the lines of each in its own file")
-    if found.problems and (reason := _true_reason(tool, path, found)):
+    if reason := _unknown_prefix(tool, path, found):
+        found.problems = [reason]
+    elif found.problems and (reason := _true_reason(tool, path, found)):
         found.problems.insert(0, reason)
     return found
 
@@ -57,6 +62,30 @@ def unread_output(path: Path) -> str:
     Raises InputError if it can't be read.
     """
     return next((reason for tool in TOOLS.values() if (reason := _unread(tool, path))), "")
+
+
+def _unknown_prefix(tool: Tool, path: Path, found: LogFigures) -> str:
+    """What nearly all lines begin with and how to take it off, if that hides figures of a log; else ""."""
+    log = LogText(path, LARGEST_REPORT_BYTES)
+    blocks = list(islice(log.blocks(), 1))
+    pattern = shared_beginning(sample_of(blocks[0])) if blocks else ""
+    if not pattern:
+        return ""
+    with TemporaryDirectory() as directory:
+        without = Path(directory) / path.name
+        with without.open("wb") as copy:
+            for block in LogText(path, LARGEST_REPORT_BYTES).blocks():
+                copy.write(re.sub(rb"(?m)^" + pattern.encode(), b"", block))
+        alone = tool.read(without)
+    is_found_amiss = bool(found.problems) and set(alone.problems) != set(found.problems)
+    if len(alone.figures) < max(len(found.figures) + (not is_found_amiss), 1):
+        return ""
+    shown = re.search(pattern, blocks[0].decode(errors="replace"), re.MULTILINE)
+    sed = pattern.replace(r"[ \t]", "[[:blank:]]").replace("'", ".")
+    return (
+        f"its lines begin with `{shown[0].strip() if shown else pattern}`, which {tool.name} does not print; "
+        f"take it off and import the rest: sed -E 's/{'' if log.prefixes else '^'}{sed}//' {path.name}"
+    )
 
 
 def _true_reason(tool: Tool, path: Path, found: LogFigures) -> str:
