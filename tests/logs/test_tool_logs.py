@@ -152,6 +152,31 @@ def test_nccl_tests_that_were_set_otherwise_did_other_work(stated: str, other: s
     assert doubts("a", "b")["different-work"] == evidence
 
 
+def test_a_copy_of_a_log_counts_once() -> None:
+    Path("a.log").write_text(test_nccl_tests.V2_13)
+    Path("b.log").write_text(test_nccl_tests.V2_13)
+    assert (
+        "b.log: a copy of a.log, with the same bytes: it counts once"
+        in take("a.log", "b.log", "--name", "a")["notes"]
+    )
+    assert len({row["run"] for row in rows("a")}) == 1
+    assert take("b.log", "--name", "a")["added"] is False
+    assert "a.log: named twice: it counts once" in take("a.log", "a.log", "--name", "twice")["notes"]
+
+
+def test_copies_in_two_imports_are_no_comparison() -> None:
+    for name in ("a", "b"):
+        Path(f"{name}.log").write_text(test_nccl_tests.V2_13)
+        take(f"{name}.log", "--name", name)
+    assert doubts("a", "b")["copied-values"] == (
+        "logs with the same bytes: nccl-tests-all_reduce-1x8-unknown-r01 of b is "
+        "nccl-tests-all_reduce-1x8-unknown-r01 of a"
+    )
+    Path("b.log").write_text(test_nccl_tests.V2_13 + "another run\n")
+    take("b.log", "--name", "c")
+    assert "copied-values" not in doubts("a", "c")
+
+
 @pytest.mark.parametrize("nodes", [0, -2, True, 3])
 def test_a_size_that_can_not_be_is_none(nodes: object) -> None:
     summary = {"num_accelerators": 3 * 10**8 if nodes == 3 else 8, "num_hosts": nodes, "metric": DLIO}

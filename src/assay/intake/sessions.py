@@ -13,6 +13,7 @@ from typing import Any
 
 from assay import __version__
 from assay.errors import InputError
+from assay.intake.content import digest_of_logs
 from assay.records import DEFAULT_MARGIN, Plan, Run, RunState, Shape, Trial, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, safe_name
@@ -128,7 +129,8 @@ def keep_logs(
         for run, logs in runs:
             if not session.attempts_at(run.trial.id):  # exists if an import was killed halfway
                 run_id = f"{session.id}/{run.trial.id}"
-                session.add(replace(run, id=run_id, session=session.name), logs=logs)
+                named = replace(run, id=run_id, session=session.name, log_digest=digest_of_logs(logs))
+                session.add(named, logs=logs)
         rundir.mark_finished(session, time.time())
     return ImportResult(
         session, tuple(a.run() for a in session.last_attempts().values()), added=True, notes=notes

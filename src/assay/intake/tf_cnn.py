@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay import read
-from assay.intake.content import sha256
+from assay.intake.content import sha256, without_copies
 from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.log_text import surroundings
@@ -18,10 +18,11 @@ from assay.rundir.files import word
 
 
 def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
-    """Store each log as a run of one session; the same bytes under a name are stored once.
+    """Store each log as a run of one session; the same bytes are stored once.
 
     Raises InputError if the name is a suite's.
     """
+    paths, copies = without_copies(paths)
     said = [asked.system, str(asked.shape), asked.benchmark]
     content = digest_of(["tf-cnn-benchmarks", said, sorted(sha256(path) for path in paths)])
     runs = numbered([(_run(path, asked), (path,)) for path in paths], content)
@@ -31,7 +32,7 @@ def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> Import
         content=content,
         primary_metric={run.trial.benchmark: THROUGHPUT.name for run, _ in runs},
         command_line=asked.command_line,
-        notes=_notes(paths, asked),
+        notes=(*copies, *_notes(paths, asked)),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay import read
-from assay.intake.content import sha256
+from assay.intake.content import sha256, without_copies
 from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.figures import LogFigures
@@ -35,10 +35,11 @@ class _Log:
 
 
 def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> ImportResult:
-    """Store each log of one tool as a run of one session; the same bytes under a name are stored once.
+    """Store each log of one tool as a run of one session; the same bytes are stored once.
 
     Raises InputError if the name is a suite's.
     """
+    paths, copies = without_copies(paths)
     said = [tool, asked.system, str(asked.shape), asked.benchmark]
     content = digest_of(["tool-log", said, sorted(sha256(path) for path in paths)])
     logs = [_log(path, tool, asked) for path in paths]
@@ -48,7 +49,7 @@ def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsReques
         content=content,
         primary_metric={log.run.trial.benchmark: _primary(log) for log in reversed(logs)},
         command_line=asked.command_line,
-        notes=_notes(logs, tool, asked),
+        notes=(*copies, *_notes(logs, tool, asked)),
     )
 
 

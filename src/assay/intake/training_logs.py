@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from assay import read
 from assay.errors import InputError
-from assay.intake.content import sha256
+from assay.intake.content import digest_of_logs, sha256
 from assay.intake.sessions import UNKNOWN, ImportResult, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
 from assay.logs.stated_system import flat, platform_nodes
@@ -75,6 +75,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
             if not session.attempts_at(log.run.trial.id):  # exists if an import was killed halfway
                 run_id = f"{session.id}/{log.run.trial.id}"
                 run = replace(log.run, id=run_id, session=session.name, plan_digest=content)
+                run = replace(run, log_digest=digest_of_logs([log.file]))
                 session.add(run, logs=[log.file], provenance=log.provenance)
         rundir.mark_finished(session, time.time())
     runs = tuple(a.run() for a in session.last_attempts().values())

@@ -52,6 +52,7 @@ class Run:
     extent      of a failure: which trials would fail for the same cause, by what was known then
     adopted     an Assay process other than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
+    log_digest  for an imported log: digest of its bytes, equal for copies; "" if not recorded
     looks       of its plan: intervals from such runs have to allow for the looks
     nodes       what their kernels counted while the ranks ran; () if nothing was counted
     outside_block  it started after a later block had started, or repeats a failure: it has no pair in its
@@ -83,6 +84,7 @@ class Run:
     cause: str = ""
     adopted: bool = False
     source: str | None = None
+    log_digest: str = ""
     looks: tuple[int, ...] = ()
     nodes: tuple[NodeCounts, ...] = ()
     collected_at: Time | None = None

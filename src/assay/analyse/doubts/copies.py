@@ -8,11 +8,11 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import fmean
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, percent
 from assay.analyse.statistics.intervals import ROUNDING
 from assay.analyse.statistics.ratio import mean
 from assay.analyse.statistics.rounding import step
-from assay.records import Shape
+from assay.records import Run, Shape
 from assay.units import factor, significant
 
 BY_CHANCE = 1e-5  # values measured independently agree this often by chance; rarer agreement is doubted
@@ -25,7 +25,9 @@ _DIGITS = 12  # a unit conversion leaves its rounding error beyond these digits
 
 
 def copied_values(case: Case) -> str | None:
-    """Times or rates with so many identical values that they can't all have been measured."""
+    """Runs of one log, or so many identical times or rates that they can't all have been measured."""
+    if copies := _copies(case):
+        return copies
     if not _is_time_or_rate(case.sides[0].group.point.unit):
         return None
     for side in case.sides:
@@ -45,8 +47,9 @@ COPIED_VALUES = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "At most half of the times or rates of one side, or of both sides together, are distinct: so few "
-        "that independent measurements would agree like that in fewer than 1 of 100,000 cases."
+        "Imported logs have the same bytes; or at most half of the times or rates of one side, or of both "
+        "sides together, are distinct: so few that independent measurements would agree like that in fewer "
+        "than 1 of 100,000 cases."
     ),
     effect=(
         "A side compared with itself is as fast, whatever the systems are, and a run counted twice "
@@ -60,6 +63,21 @@ COPIED_VALUES = CaseDoubtKind(
     ),
     evidence=copied_values,
 )
+
+
+def _copies(case: Case) -> str | None:
+    """Imported runs whose logs have the same bytes, with their sides."""
+    runs = {s.result.run.id: (side.name, s.result.run) for side in case.sides for s in side.group.samples}
+    first: dict[str, tuple[str, Run]] = {}
+    copies = []
+    for side, run in runs.values():
+        of, original = first.setdefault(run.log_digest or run.id, (side, run))
+        if original is not run:
+            copies.append(f"{run.trial.id} of {side} is {original.trial.id} of {of}")
+    if not copies:
+        return None
+    more = f" and {len(copies) - MOST_SHOWN} more" if len(copies) > MOST_SHOWN else ""
+    return f"logs with the same bytes: {', '.join(copies[:MOST_SHOWN])}{more}"
 
 
 def _agreeing(runs: str, distinct: int) -> str:
