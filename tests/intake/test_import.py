@@ -545,3 +545,31 @@ def test_notes_that_differ_in_their_file_and_figures_are_said_once(
         f"  note: {notes[2]}",
         f"  note: {notes[3]}",
     ]
+
+
+_TAILS = {
+    "perftest": (
+        " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+        " 65536      5000             11030.78            11030.45             0.176487\n" + "-" * 87 + "\n"
+    ),
+    "horovod": "Img/sec per GPU: 108.2 +-1.2\nTotal img/sec on 4 GPU(s): 432.8 +-4.9\n",
+    "timm": (
+        "Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  "
+        "Time: 0.161s, 6350.47/s  (0.245s, 4182.58/s)  LR: 1.0e-05\n*** Best metric: 1\n"
+    ),
+    "tf-cnn": "10\timages/sec: 71.3 +/- 4.2 (jitter = 12.9)\t7.812\ntotal images/sec: 71.12\n",
+}
+
+
+@pytest.mark.parametrize("tool", _TAILS)
+def test_logs_that_do_not_say_what_they_measured_are_not_compared(tmp_path: Path, tool: str) -> None:
+    def compared(*words: str) -> str:
+        sides = [f"{side}{len(words)}" for side in "ab"]
+        for side, digit in zip(sides, "56", strict=True):
+            log = tmp_path / f"{side}.log"
+            log.write_text(_TAILS[tool].replace("Train: 9", f"Train: {digit}"))
+            command(log, "--name", side, "--runs", tmp_path / "runs", *words)
+        return CliRunner().invoke(assay, ["compare", *sides, "--runs", str(tmp_path / "runs")]).output
+
+    assert "unknown-operation" in compared()
+    assert "unknown-operation" not in compared("--benchmark", "mine")

@@ -55,6 +55,12 @@ class TestTimm(ReaderContract):
         }
         assert (found.problems, found.skipped) == ([], 0)
 
+    def test_the_model_is_read_from_the_log_and_a_log_without_it_fits_any(self, read: Read) -> None:
+        log = self.whole[0]
+        named = "Model vit_large_patch16_224 created, param count:304326632\n" + log
+        assert read(named).facts == {"model": "vit_large_patch16_224"}
+        assert read(log).facts == {"operation_unknown": "any model"}
+
     def test_an_epoch_that_has_just_begun_is_not_the_trainings_rate(self, read: Read) -> None:
         next_epoch = NEW.replace("Train: 0 [   0/312 (  0%)]", "Train: 10 [   0/1299 (  0%)]")
         found = read(OLD + next_epoch)

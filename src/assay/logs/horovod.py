@@ -116,4 +116,5 @@ TOOL: Final = Tool(
     read=horovod,
     metrics=METRICS,
     picks={"iteration_throughput": median},
+    subject="model",
 )

@@ -281,4 +281,5 @@ TOOL: Final = Tool(
     read=perftest,
     metrics=METRICS,
     ends=2,  # server and client
+    subject="test",
 )

@@ -53,6 +53,7 @@ _DONE: Final = re.compile(
 _BEGUN: Final = re.compile(
     r"(?:Train: \d+ \[|Test(?: \(EMA\))?: \[|(?:Inference|Train) benchmark of \S+ done)"
 )
+_MODEL: Final = re.compile(r"(?:^|\s)Model (\S+) created, param count")
 _FAILED: Final = re.compile(r'^\s*"error": "(.*)"')
 _BEST: Final = "*** Best metric"
 _BENCHMARK: Final = re.compile(r"Running (?:train|inference|profile) benchmark on ")
@@ -65,9 +66,7 @@ def timm(path: Path) -> LogFigures:
     begun, benchmarks, ended, step = False, 0, False, -1.0
     reached: dict[float, int] = {}  # epoch → its last step, counted from the epoch's first
     for line, text in lines(path, found):
-        if said := _FAILED.match(text):
-            found.problems.append(f"line {line}: {said[1]}")
-        elif why := crash(text):
+        if why := _failure(text):
             found.problems.append(f"line {line}: {why}")
         elif _BEGUN.search(text):
             figures = list(_figures(text, line, found))
@@ -80,16 +79,26 @@ def timm(path: Path) -> LogFigures:
                     found.again(line, f"step {step:.0f} after step {before:.0f}")
         elif _PROGRESS.search(text):
             begun = True  # a benchmark; its last line has the figures
+        elif said := _MODEL.search(text):
+            found.facts.setdefault("model", said[1])
         ended = ended or _BEST in text
         benchmarks += (_BENCHMARK.search(text) is not None) - (_DONE.search(text) is not None)
     if benchmarks > 0:
         found.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
     elif not ended and any(figure.at for figure in found.figures):
         found.notes += (f"no line `{_BEST}`: the training was stopped, or the log was cut",)
+    if any("model" in figure.labels for figure in found.figures):
+        found.facts.pop("model", None)  # of a benchmark, which may measure several
     _leave_out_begun_epoch(found, reached)
     if begun:
         return found.missing("no line `benchmark of … done`", "it did not finish")
     return found.missing("no line has a figure")
+
+
+def _failure(text: str) -> str:
+    """Why a line says that the program failed; "" if it does not."""
+    said = _FAILED.match(text)
+    return said[1] if said else crash(text)
 
 
 def _leave_out_begun_epoch(found: LogFigures, reached: Mapping[float, int]) -> None:
@@ -154,4 +163,5 @@ TOOL: Final = Tool(
     read=timm,
     metrics=METRICS,
     picks={"top_1_accuracy": last, "top_5_accuracy": last},
+    subject="model",
 )

@@ -30,6 +30,7 @@ class Tool:
     metrics  the primary one first; () if the program names its own
     picks    for metrics that one run prints several times: which of their figures counts
     ends     processes that each print the one measurement that they make together
+    subject  the fact or label that says what was measured: its model or test; "" if figures need none
     unread   occurs in output of it that is not read; `instead` says how to get output that is
     """
 
@@ -41,6 +42,7 @@ class Tool:
     metrics: tuple[Metric, ...]
     picks: Mapping[str, Pick] = field(default_factory=dict)
     ends: int = 1
+    subject: str = ""
     unread: re.Pattern[bytes] | None = None
     instead: str = ""
 

@@ -15,6 +15,7 @@ from assay.logs.figures import LARGEST_REPORT_BYTES, LogFigures
 from assay.logs.launcher_prefixes import shared_beginning
 from assay.logs.log_text import LogText, sample_of, surroundings
 from assay.logs.mllog import TOKEN
+from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
 
@@ -49,6 +50,8 @@ def read_log(name: str, path: Path) -> LogFigures:
         shown = ", ".join(around.printing[:4]) + (", …" if len(around.printing) > 4 else "")
         what = f"{len(around.printing)} processes print a result of their own ({shown})"
         found.problems.insert(0, f"{what}: put the lines of each in its own file")
+    if tool.subject not in found.facts and any(tool.subject not in f.labels for f in found.figures):
+        found.facts |= {OPERATION_UNKNOWN: f"any {tool.subject}"} if tool.subject else {}
     if reason := _unknown_prefix(tool, path, found):
         found.problems = [reason]
     elif found.problems and (reason := _true_reason(tool, path, found)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series
@@ -35,10 +36,11 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
     found = cnn_run(path)
+    facts = found.facts if "model" in found.facts else {**found.facts, OPERATION_UNKNOWN: "any model"}
     problem = found.problem or _several_runs(found)
     if problem:
         return Reading(
-            facts=found.facts,
+            facts=facts,
             problems=(f"{name}: {problem}",),
             skipped_lines=found.skipped,
             cut_lines=found.cut,
@@ -46,7 +48,7 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     return Reading(
         measurements=tuple(_measurements(found, name)),
         series=tuple(_series(found)),
-        facts=found.facts,
+        facts=facts,
         skipped_lines=found.skipped,
         cut_lines=found.cut,
     )
@@ -93,5 +95,5 @@ TF_CNN = Reader(
     params=TfCnnLogParams,
     metrics=lambda _params: (THROUGHPUT, WORKER, JITTER, LOSS),
     read=_read,
-    version=3,
+    version=4,
 )

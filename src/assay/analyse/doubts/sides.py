@@ -196,7 +196,7 @@ DIFFERENT_WORK = CaseDoubtKind(
 
 
 def unknown_operation(case: Case) -> str | None:
-    """The operations that a side's logs allow, where they neither state nor show which one was measured."""
+    """The operations, tests or models that a side's logs allow, where they don't show which was measured."""
     if len(case.sides) < 2:
         return None
     parts = []
@@ -217,11 +217,11 @@ UNKNOWN_OPERATION = CaseDoubtKind(
     subject="sides",
     severity="invalid",
     means=(
-        "A log of nccl-tests does not state its operation, and bus bandwidth, reduction, root and checks fit "
-        "several ones."
+        "A log does not state what it measured: its operation (nccl-tests, where bus bandwidth, reduction, "
+        "root and checks fit several), its test (perftest) or its model (timm, Horovod, tf_cnn_benchmarks)."
     ),
-    effect="The sides may have measured different operations, whose bandwidths are not comparable.",
-    remedy="Import the logs with `--benchmark` and the operation's name, or print the whole log of the test.",
+    effect="The sides may have measured different operations, tests or models, which are not comparable.",
+    remedy="Import the logs with `--benchmark` and the name of what they measured, or import whole logs.",
     evidence=unknown_operation,
     looks_at="runs",
 )
