@@ -42,6 +42,21 @@ def arguments(items: Sequence[str]) -> Iterator[Argument]:
         yield _argument(item, before, earlier, runs)
 
 
+def program_arguments(items: Sequence[str]) -> Iterator[Argument]:
+    """The same for the options of known programs alone: what only a name reveals stays."""
+    runs = UNKNOWN
+    for before, item in zip(["", *items], items, strict=False):
+        runs = _program(runs, before, item)
+        if runs is UNKNOWN:
+            yield Argument(item)
+        elif attached := _attached(item, runs):
+            yield attached
+        elif before in runs.password and not _elsewhere(item):
+            yield Argument("", item)
+        else:
+            yield _within(item, before, runs)
+
+
 def _program(runs: SecretOptions, before: str, item: str) -> SecretOptions:
     """The program whose options come next."""
     if before in _END_OF_COMMAND or before.endswith(";"):

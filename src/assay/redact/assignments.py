@@ -14,10 +14,11 @@ _NAME_CHARACTERS = f"{string.ascii_letters}{string.digits}_.-"
 _QUOTE = r"(?P<quote>\\{0,3}[\"'])"
 _BARE = r"[^\s\"'`&,;<>\\|]{1,500}"
 _VALUE = rf"(?:{_QUOTE}(?P<quoted>[^\"'\n\\]{{1,500}})|(?P<bare>{_BARE}))"
-# what may be between a name and its value: `=`, ` = `, `: `, the end of a quoted name, `, value: `
+# what may be between a name and its value: `=`, ` = `, `: `, the end of a quoted name, `, value: `, and after
+# `--name` a space
 _BETWEEN = re.compile(
     rf"(?P<name_quote>\\{{0,3}}[\"'])?(?:(?P<pair>,?(?:\s|\\n){{1,40}}\\{{0,3}}[\"']?value\\{{0,3}}[\"']?:\s{{1,9}})"
-    rf"|\s{{0,3}}(?P<sign>[=:])(?P<space>\s{{0,3}})){_VALUE}"
+    rf"|(?P<argument>,?[ \t]{{1,3}})(?=[^-=:])|\s{{0,3}}(?P<sign>[=:])(?P<space>\s{{0,3}})){_VALUE}"
 )
 _PAIRED = re.compile(r"(?i:\b(?:name|key)\\{0,3}[\"']?:\s{1,9}\\{0,3}[\"']?)\Z")
 _SIGNATURES = frozenset({"sig", "signature", "x-amz-signature", "x-goog-signature"})
@@ -64,6 +65,8 @@ def _value(text: str, begin: int, name: str, match: re.Match[str]) -> tuple[int,
         return None
     if not is_secret_name(name) and not (in_query and name.lower() in _SIGNATURES):
         return None
+    if match["argument"] and not name.startswith("-"):
+        return None
     if match["pair"] and _PAIRED.search(text[max(begin - 20, 0) : begin]) is None:
         return None
     group = "quoted" if match["quoted"] else "bare"
@@ -79,6 +82,8 @@ def _is_secret(name: str, value: str, match: re.Match[str]) -> bool:
         return False
     if match["sign"] == ":" and "\n" in match["space"] and value.endswith(":"):
         return False  # YAML's next key: `pushSecret:` and below it `name: …`
+    if match["argument"]:  # usage names the value: `--password PASSWORD`
+        return not _WORD.fullmatch(value) and not _NUMBER.fullmatch(value)
     if match["pair"] or (match["sign"] == "=" and not match["space"] and name.isupper()):
         return True
     if match["name_quote"] and match["quoted"]:

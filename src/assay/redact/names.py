@@ -7,17 +7,42 @@ from functools import lru_cache
 from itertools import pairwise
 
 # Words of a name, split at case and punctuation: `max_tokens` and `tokenizer` aren't secrets, `HF_TOKEN` is.
-WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+WORD = re.compile(r"[sS]3|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     {"token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "cookie", "sshpass"}
-    | {"bearer", "creds", "userpass", "pw", "otp"}
+    | {
+        "bearer",
+        "creds",
+        "userpass",
+        "pw",
+        "otp",
+        "bindpw",
+        "storepass",
+        "keypass",
+        "requirepass",
+        "masterauth",
+    }
     | {"credential", "credentials", "auth", "authorization"}
 )
-_SECRET_ENDS = ("password", "passwd", "apikey")  # PGPASSWORD is one word
+# PGPASSWORD and s3sessiontoken are one word each
+_SECRET_ENDS = (
+    "password",
+    "passwd",
+    "apikey",
+    "secretkey",
+    "accesskey",
+    "sessiontoken",
+    "authtoken",
+    "accesstoken",
+)
 _SECRET_PAIRS = frozenset(
     {("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("account", "key")}
-    | {(of, "key") for of in ("license", "licence", "encryption", "signing")}
+    | {(of, "key") for of in ("license", "licence", "encryption", "signing", "s3", "customer", "storage")}
     | {(of, "pass") for of in ("db", "user", "smtp", "mysql", "pg", "redis", "proxy", "root", "admin")}
+    | {
+        (of, "pass")
+        for of in ("http", "https", "ftp", "ssh", "ldap", "bind", "kafka", "mqtt", "ipmi", "bmc", "s3")
+    }
 )
 # `token` in a language model, and Assay's ID of a job
 _PLAIN_TOKENS = frozenset(

@@ -29,7 +29,7 @@ NO_PASSWORD = SecretOptions()
 UNKNOWN = SecretOptions(user={"-u": ":", "--user": ":"})  # a program of the user's own
 # The first matching name counts; * matches any letters. Programs without a password keep their -p and -u.
 _PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
-    ("mysql* mariadb* mongo* sshpass login cqlsh", SecretOptions(frozenset({"-p"}))),
+    ("mysql* mariadb* mongo* sshpass login cqlsh racadm 7z", SecretOptions(frozenset({"-p"}))),
     ("redis-cli redis-benchmark", SecretOptions(frozenset({"-a"}))),
     ("ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare", SecretOptions(frozenset({"-w"}))),
     ("ldappasswd", SecretOptions(frozenset({"-w", "-a", "-s"}))),
@@ -41,6 +41,7 @@ _PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
         ),
     ),
     ("curl", SecretOptions(user=dict.fromkeys(("-u", "-U", "--user", "--proxy-user"), ":"))),
+    ("snmpget snmpwalk snmpset snmpbulkwalk", SecretOptions(frozenset({"-A", "-X"}))),
     ("http https xh hey", SecretOptions(user={"-a": ":"})),
     ("ab", SecretOptions(user={"-A": ":", "-P": ":"})),
     ("lftp", SecretOptions(user={"-u": ","})),
@@ -48,6 +49,19 @@ _PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
     ("wandb", SecretOptions(login=r"[a-f0-9]{40}|wandb_v\d_\w{20,}")),
     ("docker podman nerdctl kubectl chown su sudo mkdir cp mv install perf sort ssh scp rsync", NO_PASSWORD),
     ("aws git npm skopeo srun sbatch mpirun mpiexec ps tar gcc make nice time taskset numactl", NO_PASSWORD),
+)
+
+
+# What every name of a program whose options take a secret begins with, in lowercase
+LITERALS = tuple(
+    sorted(
+        {
+            name.rstrip("*").encode()
+            for names, known in _PROGRAMS
+            if known is not NO_PASSWORD
+            for name in names.split()
+        }
+    )
 )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from assay.redact.assignments import assigned
+from assay.redact.commands import in_commands
 from assay.redact.marks import Mark, Span, plain, replaced
 
 # What can't be next to a token: otherwise part of a digest, of base64, or of a longer word would match.
@@ -102,7 +103,7 @@ def hidden(text: str, mark: Mark = plain) -> str:
 def spans(text: str) -> list[Span]:
     """Where the secrets of a known shape or name are; some may overlap."""
     lower = _lower(text)
-    return [*_found(_SHAPES, text, lower), *assigned(text, lower)]
+    return [*_found(_SHAPES, text, lower), *assigned(text, lower), *in_commands(text, lower)]
 
 
 def named_in(text: str) -> Iterator[str]:
