@@ -13,6 +13,7 @@ import test_fio
 import test_gpu_burn
 import test_horovod
 import test_ior
+import test_iperf3
 import test_nccl_tests
 import test_param_comms
 import test_perftest
@@ -175,6 +176,47 @@ def test_copies_in_two_imports_are_no_comparison() -> None:
     Path("b.log").write_text(test_nccl_tests.V2_13 + "another run\n")
     take("b.log", "--name", "c")
     assert "copied-values" not in doubts("a", "c")
+
+
+def test_an_imported_test_between_two_ends_of_one_host_is_named() -> None:
+    for name, remote in (("one", "10.0.0.1"), ("two", "10.0.0.2"), ("loopback", "127.0.0.2")):
+        ends = {"local_host": "127.0.0.1" if name == "loopback" else "10.0.0.1", "remote_host": remote}
+        told = json.loads(test_iperf3.report(test_iperf3.TCP))
+        Path(f"{name}.json").write_text(json.dumps({**told, "start": {**told["start"], "connected": [ends]}}))
+        take(f"{name}.json", "--name", name)
+    evidence = "one: both ends ran on 10.0.0.1, so no network was between them"
+    assert doubts("one", "two")["one-host"] == evidence
+    assert doubts("two", "loopback")["one-host"].startswith("loopback: both ends ran on 127.0.0.1")
+
+
+def test_a_part_of_a_log_that_took_milliseconds_is_too_short() -> None:
+    short = test_fio.side(runtime=18, bw_bytes=14385152000, iops=219500.0)
+    for name, side in (("long", test_fio.side()), ("short", short)):
+        Path(f"{name}.json").write_text(test_fio.report(test_fio.job(), test_fio.job("other", read=side)))
+        take(f"{name}.json", "--name", name)
+    compared = json.loads(run("compare", "long", "short", "--json").stdout)["comparisons"]
+    found = {
+        one["points"]["labels"]["job"]: {doubt["code"]: doubt["evidence"] for doubt in one["doubts"]}
+        for one in compared
+        if one["metric"] == "read_bandwidth"
+    }
+    assert found["other"]["too-short"] == "short: fio-1x1-unknown-r01 timed 18 ms"
+    assert "too-short" not in found["reads"]
+
+
+def test_runs_whose_logs_state_their_time_are_in_its_order() -> None:
+    for number in range(3):
+        told = json.loads(test_iperf3.report(test_iperf3.TCP))
+        start = {**told["start"], "timestamp": {"timesecs": 1795829821 - number}}
+        Path(f"i{number}.json").write_text(json.dumps({**told, "start": start}))
+        Path(f"f{number}.json").write_text(test_fio.report(timestamp=1795829823 - number))
+    for name in ("i", "f"):
+        take(*(f"{name}{number}.json" for number in range(3)), "--name", name)
+        stated = {row["started_at"] for row in rows(name)}
+        assert stated == {f"2026-11-28T01:37:0{second}.000000Z" for second in (1, 0)} | {
+            "2026-11-28T01:36:59.000000Z"
+        }
+        assert "order-unknown" not in run("show", name).output
 
 
 @pytest.mark.parametrize("nodes", [0, -2, True, 3])

@@ -64,7 +64,8 @@ def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     run = imported_run(trial, str(path))
     reading = read.read({path.name: path}, run)
     state = RunState.FAILED if reading.problems else RunState.FINISHED
-    run = replace(run, state=state, cause="; ".join(reading.problems))
+    cause = "; ".join(reading.problems)
+    run = replace(run, state=state, cause=cause, started_at=found.started_at)
     return _Log(path, run, tuple(figure.metric for figure in found.figures), found)
 
 

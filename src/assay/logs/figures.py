@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from assay.errors import InputError, Problem
 from assay.inputs import LONGEST_LINE, Log
 from assay.logs.log_text import LogText
-from assay.records import Scalar
+from assay.records import LATEST_TIME, Scalar
 from assay.units import counted, human
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
@@ -55,6 +55,7 @@ class LogFigures:
     cut       lines that are longer than the part that is read
     facts     what the program states about itself
     notes     what a person must know about data that was not used
+    started_at  when the program started, seconds since the epoch; None if the file doesn't say
     """
 
     figures: list[LogFigure] = field(default_factory=list)
@@ -63,6 +64,7 @@ class LogFigures:
     cut: int = 0
     facts: dict[str, Scalar] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    started_at: float | None = None
 
     def more(self, where: str) -> None:
         """Call before storing another figure or problem; raises InputError if there are too many."""
@@ -137,6 +139,20 @@ def number(text: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return value if abs(value) <= LARGEST_FIGURE else None
+
+
+def time_of_day(seconds: object) -> float | None:
+    """A time that a program states, seconds since the epoch; None if it states none, or one that can't be."""
+    value = number(seconds)
+    return value if value is not None and 0 < value <= LATEST_TIME else None
+
+
+def contradicts(value: float, computed: float, tolerance: float) -> bool:
+    """Whether a printed figure is not what the file's other figures make of it.
+
+    tolerance  relative, for what the program rounds
+    """
+    return abs(value - computed) > tolerance * max(abs(value), abs(computed))
 
 
 def rounding(text: str) -> float:

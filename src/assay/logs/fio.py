@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, time_of_day, whole
 from assay.logs.fio_settings import settings
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
@@ -51,6 +51,7 @@ def report(text: str) -> LogFigures:
         told = document(text[max(start, 0) : text.rfind("}") + 1])
         found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
         _refuse_old(str(found.facts["fio_version"]))
+        found.started_at = _started_at(told)
         jobs = told["client_stats"] if "client_stats" in told else told["jobs"]
         of_all = told.get("global options", {})
         options = [{**of_all, **job.get("job options", {})} for job in jobs if job["jobname"] != _ALL_CLIENTS]
@@ -84,6 +85,15 @@ def _refuse_old(version: str) -> None:
     """Raise ValueError for a report from before 2.99, the first of 3.0: its latencies are in µs."""
     if re.match(r"[12]\.(?!99)", version):
         raise ValueError(f"written by fio {version}, whose JSON has other keys and units; {_NEWER}")
+
+
+def _started_at(told: Mapping[str, Any]) -> float | None:
+    """When the jobs started: a report states when it was written, and how many seconds each job took."""
+    written_at = time_of_day(told.get("timestamp"))
+    took_s = [number(job.get("elapsed")) for job in told.get("jobs", ())]
+    if written_at is None or not took_s or None in took_s:
+        return written_at
+    return time_of_day(written_at - max(filter(None, took_s), default=0.0))
 
 
 def _named(job: Mapping[str, Any]) -> tuple[str, str]:

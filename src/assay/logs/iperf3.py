@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, time_of_day, whole
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
@@ -36,6 +36,7 @@ _SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
     "sum_received_bidir_reverse": ("bandwidth", {"direction": "reverse"}),
     "sum_sent_bidir_reverse": ("bandwidth_sent", {"direction": "reverse"}),
 }
+ONLY_HOST: Final = "only_host"  # a fact: the address of both ends
 _FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "bidir")
 
 
@@ -54,6 +55,9 @@ def report(text: str) -> LogFigures:
             return found
         start = told["start"]
         found.facts |= {"iperf3_version": str(start["version"]).removeprefix("iperf ")}
+        found.started_at = time_of_day(start.get("timestamp", {}).get("timesecs"))
+        if host := _only_host(start):
+            found.facts[ONLY_HOST] = host
         asked = start.get("test_start", {})
         found.facts |= {key: asked[key] for key in _FACTS if isinstance(asked.get(key), str | int | float)}
         begin = max(text.find('"end"'), 0)
@@ -71,6 +75,14 @@ def report(text: str) -> LogFigures:
     except (KeyError, TypeError, AttributeError) as error:
         found.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
     return found.missing("no sum of received data", "the test did not finish")
+
+
+def _only_host(start: Mapping[str, Any]) -> str:
+    """The address on which both ends of the first connection were; "" if they were on two, or unknown."""
+    ends: Mapping[str, Any] = next(iter(start.get("connected") or ()), {})
+    local, remote = (str(ends.get(key, "")).removeprefix("::ffff:") for key in ("local_host", "remote_host"))
+    loopback = all(address == "::1" or address.startswith("127.") for address in (local, remote))
+    return local if local == remote or loopback else ""
 
 
 def _events(text: str, found: LogFigures) -> dict[str, Any]:

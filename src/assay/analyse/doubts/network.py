@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, listed, percent, probed
 from assay.analyse.exchange.fabrics import port_bytes_per_s
 from assay.analyse.statistics.ratio import mean
+from assay.logs.iperf3 import ONLY_HOST
 from assay.records import Result, Scalar, Shape
 from assay.units import human, significant
 
@@ -234,6 +235,8 @@ def _nodes(result: Result) -> set[str]:
 
 def _only_host(result: Result) -> str | None:
     """The host that both ends ran on; None if there are two, or if some participants are unknown."""
+    if stated := result.reading.facts.get(ONLY_HOST):
+        return str(stated)
     hosts = _nodes(result) if result.run.trial.workload in _TWO_ENDS else set()
     return hosts.pop() if len(hosts) == 1 else None
 

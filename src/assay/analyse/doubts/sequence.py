@@ -246,8 +246,8 @@ ORDER_UNKNOWN = CaseDoubtKind(
         "they are."
     ),
     remedy=(
-        "Import logs that state their time, as MLPerf's do, or give each row of the spreadsheet a "
-        "`started_at`, such as 2026-11-22T09:30:00."
+        "Import logs that state their time, as those of MLPerf, fio and iperf3 do, or give each row of the "
+        "spreadsheet a `started_at`, such as 2026-11-22T09:30:00."
     ),
     evidence=order_unknown,
 )

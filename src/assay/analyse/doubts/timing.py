@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, percent
-from assay.records import DEFAULT_MARGIN, Result
+from assay.records import DEFAULT_MARGIN, Measurement, Point, Result
 from assay.units import human
 
 SHORTEST_S = 0.1  # below, one time slice of another process (a few ms) is several percent
@@ -14,8 +14,11 @@ def too_short(case: Case) -> str | None:
     """Runs that timed less than a tenth of a second, or so little that their clock's step matters."""
     margin = case.margin or DEFAULT_MARGIN
     for side in case.sides:
+        point = side.group.point
         timed = [
-            (seconds, s.result) for s in side.group.samples if (seconds := timed_s(s.result)) is not None
+            (seconds, s.result)
+            for s in side.group.samples
+            if (seconds := timed_s(s.result, point)) is not None
         ]
         if not timed:
             continue
@@ -45,20 +48,30 @@ TOO_SHORT = CaseDoubtKind(
         "timer's step are then small shares."
     ),
     evidence=too_short,
-    looks_at="runs",
 )
 
 
-def timed_s(result: Result) -> float | None:
-    """Duration of a run's measurement, seconds; None if neither parameters nor log state it."""
+def timed_s(result: Result, point: Point) -> float | None:
+    """Duration of a run's measurement of a point, seconds; None if neither parameters nor log state it."""
     reading, params = result.reading, result.run.trial.params
     if reading.training is not None and reading.training.minutes is not None:
         return reading.training.minutes * 60
     least = params.get("min_time_s")
     if isinstance(least, int | float):
         return float(least)
+    part = next((m.value for m in reading.measurements if _is_time_of(m, point)), None)
+    if part is not None:
+        return part
     steps = params.get("steps")
     each = next((m.value for m in reading.measurements if m.metric == "step_time" and m.unit == "s"), None)
     if isinstance(steps, int) and each is not None:
         return steps * each
     return None
+
+
+def _is_time_of(measured: Measurement, point: Point) -> bool:
+    """Whether it is the time in which a log's part with the labels of the point ran."""
+    labels = {name: value for name, value in measured.labels.items() if name != "direction"}
+    direction = measured.labels.get("direction")
+    same_way = direction in (None, point.labels.get("direction")) or str(direction) in point.metric
+    return measured.metric == "run_time" and same_way and labels.items() <= point.labels.items()
