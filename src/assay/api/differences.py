@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assay.api.evidence import ready, runs_directory
+from assay.api.evidence import ready, runs_directory, updated
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -88,11 +88,10 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
     Raises InputError if a name matches nothing.
     """
     from assay.run.answered import answered
-    from assay.run.index import update_index
 
     directory = runs_directory(runs)
     ready(directory)
-    update_index(directory)
+    updated(directory)
     return answered(directory, lambda: Differences(_machines(directory, a), _machines(directory, b)))
 
 

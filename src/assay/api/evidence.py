@@ -73,19 +73,28 @@ def ready(runs_dir: Path) -> None:
             f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names another "
             "directory"
         )
+    _log.info("%s: %s; reading the run directories again", store.index_path(runs_dir), why)
+    for problem in updated(runs_dir):
+        _warn(str(problem))
+
+
+def updated(runs_dir: Path, sessions: Collection[str] | None = None) -> tuple[Problem, ...]:
+    """Bring the index up to date, and return what can't be read, as `update_index` does.
+
+    Where the index can't be written, as on a full disk or if only another user may replace it, this process
+    goes on with a copy of it. Raises HostError if that can't be written either, BusyError.
+    """
+    from assay import store
     from assay.run.index import update_index
 
-    _log.info("%s: %s; reading the run directories again", store.index_path(runs_dir), why)
     try:
-        problems = update_index(runs_dir)
+        return update_index(runs_dir, sessions)
     except HostError as error:
         if not store.use_own_index(runs_dir):
             raise
         _log.warning("%s", error)
-        _log.warning("until then, this process reads the runs into its own index, which takes longer")
-        problems = update_index(runs_dir)
-    for problem in problems:
-        _warn(str(problem))
+        _log.warning("until then, this process uses its own copy of the index, which takes longer")
+        return update_index(runs_dir, sessions)
 
 
 _warned: set[str] = set()  # what this process has said of files that can't be read
@@ -168,15 +177,13 @@ def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
 
 
 def _taken_in(runs_dir: Path, changed: Sequence[str], level: int = logging.INFO) -> Sequence[Problem] | None:
-    """What can't be read of changed runs; None if none changed, or the index can't be written."""
+    """What can't be read of changed runs; None if none changed, or no index can be written."""
     if not changed:
         return None
-    from assay.run.index import update_index
-
     what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
     _log.log(level, "%s changed since the index was made; reading what changed", what)
     try:
-        return update_index(runs_dir, {run.rpartition("/")[0] for run in changed})
+        return updated(runs_dir, {run.rpartition("/")[0] for run in changed})
     except (HostError, BusyError) as error:
         _log.warning("%s; using the index as it is", error)
         return None

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.api.evidence import Names, each, runs_directory
+from assay.api.evidence import Names, each, runs_directory, updated
 from assay.errors import InputError, Problem
 from assay.logs import TOOL_NAMES
 from assay.units import counted
@@ -73,7 +73,6 @@ def import_(
     from assay.intake.run_directories import is_run_directory
     from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Shape
-    from assay.run.index import update_index
 
     if format not in FORMATS:
         raise InputError(f"format: found {format!r}; expected {', '.join(FORMATS)}")
@@ -96,7 +95,7 @@ def import_(
     if logs and name is not None:
         asked = TrainingLogsRequest(directory, name, system, of_shape, round, benchmark, command_line)
         sessions += _logs(logs, asked, format)
-    return Import(tuple(sessions), tuple(update_index(directory)))
+    return Import(tuple(sessions), updated(directory))
 
 
 def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from assay.api.evidence import runs_directory
+from assay.api.evidence import runs_directory, updated
 from assay.errors import AssayError, BusyError, HostError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -117,10 +117,9 @@ def receive_push(name: str, offset: int, part: bytes, *, runs: str | PathLike[st
 def complete_push(name: str, *, runs: str | PathLike[str] | None = None) -> MergeResult:
     """Check a session that was received, and merge it as `assay import` does."""
     from assay.intake.pushed import complete
-    from assay.run.index import update_index
 
     merged = complete(name, runs_directory(runs))
-    update_index(runs_directory(runs))
+    updated(runs_directory(runs))
     return merged
 
 

@@ -221,7 +221,12 @@ class Session:
 
     @property
     def loss(self) -> Problem | None:
-        """What missing files or a damaged header mean, and what to do; None if it has all of them."""
+        """What a missing right or file, or a damaged header, means and what to do; None if all is there."""
+        if not _may_be_read(self.path):
+            return Problem(
+                str(self.path),
+                "this user may not read it, so its runs are left out; ask its owner for the right to read it",
+            )
         lost = self.lost_files
         if not lost:
             try:
@@ -258,6 +263,8 @@ class Session:
             yield from self.attempts_at(trial)
 
     def _trials(self) -> list[str]:
+        if not _may_be_read(self.path):
+            return []
         return [name for name in _directories(self.path) if name != "jobs"]
 
     def attempts_at(self, trial_id: str) -> list[Attempt]:
@@ -478,6 +485,9 @@ def sessions(root: Path, concerned: Callable[[str], bool] = lambda _session: Tru
     """Every session below the runs directory, by suite, oldest first; including those with missing files.
 
     concerned  whether a session is wanted, by `suite/session`; the others are not looked at
+
+    One that this user may not read has no trials, and `loss` says why. The sessions of a suite that this user
+    may not list are one, `suite/*`.
     """
     for suite in _directories(root):
         yield from _sessions_at(root / suite, concerned)
@@ -489,6 +499,10 @@ def all_of(root: Path, suite: str) -> list[Session]:
 
 
 def _sessions_at(suite: Path, concerned: Callable[[str], bool]) -> Iterator[Session]:
+    if suite.is_dir() and not _may_be_read(suite):
+        if concerned(f"{suite.name}/*"):
+            yield Session(suite / "*")
+        return
     for name in _directories(suite):
         if concerned(f"{suite.name}/{name}") and _is_session(suite / name):
             yield Session(suite / name)
@@ -513,7 +527,12 @@ def sessions_of(root: Path, suite: str) -> list[Session]:
 def _is_session(path: Path) -> bool:
     files = (path / name for name in _OWN_FILES)
     named = _NAME.fullmatch(path.name) is not None
-    return named or any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
+    kept = named or any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
+    return kept or not _may_be_read(path)
+
+
+def _may_be_read(directory: Path) -> bool:
+    return os.access(directory, os.R_OK | os.X_OK, effective_ids=True)
 
 
 def _free_name(suite: Path, stem: str) -> Path:

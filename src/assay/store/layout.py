@@ -67,11 +67,18 @@ def index_directory(root: Path) -> Path:
 def use_own_index(root: Path) -> bool:
     """Keep an index for this process only, because none can be written in the runs directory.
 
-    Returns False if the process has its own index already.
+    It begins as a copy of the one there, if that can be read. Returns False if the process has its own index
+    already.
     """
+    import shutil
+
     if root.absolute() in _with_own_index:
         return False
-    own_directory(root)
+    shared, own = index_path(root), own_directory(root)
+    try:
+        shutil.copyfile(shared, own / shared.name)
+    except OSError:  # then the runs are read again
+        (own / shared.name).unlink(missing_ok=True)
     _with_own_index.add(root.absolute())
     return True
 

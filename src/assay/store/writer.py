@@ -121,7 +121,11 @@ def update(
             )
         with writing(path):
             sync(made)
-            made.replace(path)
+            try:
+                made.replace(path)
+            except OSError:
+                _remove_files(made)  # in a shared directory, only its owner can
+                raise
     return Update(written, removed, rebuilt)
 
 

@@ -120,9 +120,7 @@ class Watchers:
             async with watched.changed:
                 watched.changed.notify_all()
 
-    async def follow(
-        self, session: str, may_read_on: Callable[[], bool]
-    ) -> AsyncIterator[ServerSentEventMessage]:
+    def follow(self, session: str, may_read_on: Callable[[], bool]) -> AsyncIterator[ServerSentEventMessage]:
         """The part of the page at once, then whenever it changed; a silent stream says that it is there.
 
         It ends when who asked may no longer read.
@@ -131,6 +129,13 @@ class Watchers:
         """
         if self._streams >= MOST_STREAMS:
             raise BusyError(f"{MOST_STREAMS} browsers follow already; close one, or reload the page instead")
+        return self._stream(session, may_read_on)
+
+    async def _stream(
+        self, session: str, may_read_on: Callable[[], bool]
+    ) -> AsyncIterator[ServerSentEventMessage]:
+        if self._streams >= MOST_STREAMS:  # they asked at the same time; a browser asks again
+            return
         self._streams += 1
         watched = self._watched.setdefault(session, _Watched())
         watched.followers += 1
