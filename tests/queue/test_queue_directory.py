@@ -6,7 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from assay.cli import assay
 from assay.errors import InputError
 from assay.queue import directory
 from assay.queue.directory import QueueDirectory
@@ -51,3 +53,11 @@ def test_a_request_that_goes_while_the_queue_is_read_is_left_out_and_a_damaged_o
     (queue.path / second / "request.json").write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         queue.all()
+
+
+def test_a_name_with_a_line_end_makes_no_second_row(tmp_path: Path) -> None:
+    forged = "a\n19700101T000000Z-00000000  ended  b/suite.yaml"
+    QueueDirectory(tmp_path).add(QueueRequest(forged, "alice", 1.0))
+    listed = CliRunner().invoke(assay, ["queue", "list", "--runs", str(tmp_path)])
+    assert listed.exit_code == 0, listed.exception
+    assert len(listed.output.splitlines()) == 1

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from test_report_browser import CONTRASTS, axe_finds
 
 from assay.cli import assay
+from assay.web.live import MOST_STREAMS
 from open_site import Answer, Served, serving
 
 if TYPE_CHECKING:
@@ -211,6 +212,25 @@ def test_a_stream_of_what_runs_begins_at_once(served: HostileSite) -> None:
     lines = iter(got.readline, b"")
     assert b"Nothing is running" in next(line for line in lines if line.startswith(b"data:"))
     connection.close()
+
+
+def test_one_more_browser_than_may_follow_is_told_so(
+    served: HostileSite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def followed() -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+        connection.request("GET", "/live/events")
+        return connection, connection.getresponse()
+
+    following = [followed() for _ in range(MOST_STREAMS)]
+    for _, stream in following:
+        assert stream.readline()
+    connection, refused = followed()
+    assert refused.status == 503
+    assert b"100 browsers follow already" in refused.read()
+    assert "Traceback" not in capfd.readouterr().err
+    for connection in (connection, *(open_ for open_, _ in following)):
+        connection.close()
 
 
 PAGES = (

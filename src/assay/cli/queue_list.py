@@ -27,4 +27,5 @@ def command(runs_dir: Path, as_json: bool) -> None:
     for one in found.runs:
         words = "" if one.outcome is None else f"{one.outcome.answer}: {one.outcome.words}"
         place = one.session or one.request.file
-        click.echo(f"{one.id}  {one.state:<11}  {place}  by {one.request.by}  {words}".rstrip())
+        row = f"{one.id}  {one.state:<11}  {place}  by {one.request.by}  {words}".rstrip()
+        click.echo("".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in row))  # one row a request
