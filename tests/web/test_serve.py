@@ -229,7 +229,8 @@ def test_one_more_browser_than_may_follow_is_told_so(
     assert refused.status == 503
     assert b"100 browsers follow already" in refused.read()
     assert "Traceback" not in capfd.readouterr().err
-    for connection in (connection, *(open_ for open_, _ in following)):
+    connection.close()
+    for connection, _ in following:
         connection.close()
 
 
