@@ -161,6 +161,8 @@ def rows_of(bus: float, redop: str, root: int, in_place: str, devices: str = "")
         (rows_of(0.875, "none", -1, "N/A").replace(" 0  ", " N/A  "), ["all_gather", "alltoall"]),
         (rows_of(0.875, "none", -1, "N/A", "# RCCL version 2.20.5\n"), ["alltoall", "alltoallv"]),
         (rows_of(0.875, "sum", -1, "0"), ["reduce_scatter"]),
+        (rows_of(1.75, "sum", -1, "N/A"), ["all_reduce"]),
+        (rows_of(0.875, "sum", -1, "N/A"), ["reduce_scatter"]),
         (rows_of(0.875, "none", 0, "0"), ["gather", "scatter"]),
         (rows_of(1.0, "none", 0, "0", DEVICES), ["broadcast"]),
         (rows_of(1.0, "sum", 3, "0"), ["reduce"]),

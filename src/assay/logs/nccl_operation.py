@@ -87,24 +87,30 @@ def possible(rows: Sequence[PrintedRow], share: Share, ranks: int | None, amd: b
 
     ranks  how many took part; None if unknown. A split communicator has a factor of fewer
     amd    whether RCCL's tests may have printed them
+
+    Checks count least: where none of the operations that fit them has the factor, a part was not checked.
     """
     if not rows:
         return ()
-    alike = {
-        name: ranks_for(share, known.times)
+    fitting = {
+        name: known
         for name, known in OPERATIONS.items()
-        if (amd or not known.of_amd) and _fits(rows, known)
+        if (amd or not known.of_amd) and _has_columns(rows, known)
     }
-    exact = tuple(name for name, allowed in alike.items() if ranks is not None and ranks in allowed)
-    return exact or tuple(name for name, allowed in alike.items() if any(n > 1 for n in allowed[:2]))
+    checked = [name for name, known in fitting.items() if all(_checked_alike(row, known) for row in rows)]
+    return _with_factor(checked, share, ranks) or _with_factor(fitting, share, ranks)
 
 
-def _fits(rows: Iterable[PrintedRow], known: OperationForm) -> bool:
+def _with_factor(names: Iterable[str], share: Share, ranks: int | None) -> tuple[str, ...]:
+    """Those of some operations that may have this factor."""
+    allowed = {name: ranks_for(share, OPERATIONS[name].times) for name in names}
+    exact = tuple(name for name, counts in allowed.items() if ranks is not None and ranks in counts)
+    return exact or tuple(name for name, counts in allowed.items() if any(n > 1 for n in counts[:2]))
+
+
+def _has_columns(rows: Iterable[PrintedRow], known: OperationForm) -> bool:
     """Whether the columns of all rows are those of an operation."""
-    return all(
-        _reduces_alike(row, known) and _rooted_alike(row, known) and _checked_alike(row, known)
-        for row in rows
-    )
+    return all(_reduces_alike(row, known) and _rooted_alike(row, known) for row in rows)
 
 
 def _reduces_alike(row: PrintedRow, known: OperationForm) -> bool:

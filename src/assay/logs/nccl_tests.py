@@ -230,4 +230,5 @@ TOOL: Final = Tool(
     words=("algbw", "busbw", "out-of-place", "avg bus bandwidth", "out of bounds values", "nccl-tests"),
     read=nccl_tests,
     metrics=METRICS,
+    subject="operation",
 )

@@ -50,8 +50,9 @@ def read_log(name: str, path: Path) -> LogFigures:
         shown = ", ".join(around.printing[:4]) + (", …" if len(around.printing) > 4 else "")
         what = f"{len(around.printing)} processes print a result of their own ({shown})"
         found.problems.insert(0, f"{what}: put the lines of each in its own file")
-    if tool.subject not in found.facts and any(tool.subject not in f.labels for f in found.figures):
-        found.facts |= {OPERATION_UNKNOWN: f"any {tool.subject}"} if tool.subject else {}
+    known = not tool.subject or tool.subject in found.facts
+    if not known and any(tool.subject not in figure.labels for figure in found.figures):
+        found.facts.setdefault(OPERATION_UNKNOWN, f"any {tool.subject}")
     if reason := _unknown_prefix(tool, path, found):
         found.problems = [reason]
     elif found.problems and (reason := _true_reason(tool, path, found)):
