@@ -510,7 +510,8 @@ def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path)
         ("all-reduce busbw 72.9\n", "is not a log in a known format; known formats: mlperf"),
         ("throughput: 3\n", "figures of another program can be imported as a CSV file"),
         ("epoch 1\n", "is not a log in a known format; known formats: mlperf, tf-cnn-benchmarks, nccl-tests"),
-        ("", "is not a log in a known format; known formats:"),
+        ("", "is empty: the program printed nothing, or the copy failed"),
+        ("\n \n", "is empty"),
     ],
 )  # fmt: skip
 def test_a_file_that_nothing_recognises_is_refused_with_what_it_came_closest_to(
@@ -523,6 +524,29 @@ def test_a_file_that_nothing_recognises_is_refused_with_what_it_came_closest_to(
     assert str(done.exception).startswith(str(log))
     assert words in str(done.exception)
     assert not (tmp_path / "runs").exists()
+
+
+def test_every_file_that_is_no_log_is_named_and_how_to_import_the_others(tmp_path: Path) -> None:
+    names = ("a.log", "good.log", "b.log")
+    for name in names:
+        (tmp_path / name).write_text(_TAILS["horovod"] if name == "good.log" else f"{name}\n")
+    done = command(*(tmp_path / name for name in names), "--name", "x", "--runs", tmp_path / "runs")
+    assert isinstance(done.exception, InputError)
+    a, b, hint = str(done.exception).split("\n")
+    assert a.startswith(f"{tmp_path}/a.log: is not a log")
+    assert b.startswith(f"{tmp_path}/b.log: is not a log")
+    assert hint == "nothing was imported; leave out those above to import the rest, 1 path"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_of_logs_of_other_programs_is_refused_with_what_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "one.log").write_text(_TAILS["horovod"])
+    (folder / "two.log").write_text(_TAILS["tf-cnn"])
+    done = command(folder, "--name", "x", "--runs", tmp_path / "runs")
+    words = f"it has logs of horovod, tf-cnn-benchmarks; name the files, such as {folder}/*"
+    assert words in str(done.exception)
 
 
 def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:

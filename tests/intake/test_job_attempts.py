@@ -123,6 +123,18 @@ def test_whatever_is_given_ends_in_attempts_or_a_clear_error(
         assert all(one.duration_s >= 0 for one in from_sacct(path, 1e9)[0])
 
 
+def test_times_in_milliseconds_are_an_error(tmp_path: Path) -> None:
+    times = {"start": 1793000000000, "end": 1793036000000}
+    job = {"job_id": 1, "nodes": "n1", "state": {"current": ["COMPLETED"]}, "time": times}
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({"jobs": [job]}))
+    with pytest.raises(InputError, match=r"job 1: time\.start: found 1793000000000, in milliseconds"):
+        from_sacct(file, 1.8e9)
+    file.write_text("job,nodes,begin,end,outcome\n1,n1,1793000000000,1793036000000,completed\n")
+    with pytest.raises(InputError, match="begin: found 1793000000000, in milliseconds"):
+        from_table(file, 1.8e9)
+
+
 def test_a_final_state_without_an_end_ends_after_the_time_that_the_job_took(tmp_path: Path) -> None:
     path = sacct(
         tmp_path,

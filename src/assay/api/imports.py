@@ -120,11 +120,22 @@ def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> li
     from assay.logs.result_sets import find_sets, holds_results
 
     of: dict[str, list[Path]] = {}
+    problems: list[Problem] = []
     for path in paths:
-        if summaries := find_summaries(path):
-            of.setdefault(NAME, []).extend(summaries)
-        if not summaries or holds_results(path) or find_runs([path]):
-            of.setdefault(_format(path, format_), []).append(path)
+        try:
+            if summaries := find_summaries(path):
+                of.setdefault(NAME, []).extend(summaries)
+            if not summaries or holds_results(path) or find_runs([path]):
+                of.setdefault(_format(path, format_), []).append(path)
+        except InputError as error:
+            problems += error.problems
+    if problems and of:
+        others = counted(sum(map(len, of.values())), "path")
+        problems.append(
+            Problem("", f"nothing was imported; leave out those above to import the rest, {others}")
+        )
+    if problems:
+        raise InputError(problems)
     training, inference = told_apart(of.pop("mlperf", []))
     imported = [import_sets(find_sets(training), asked)] if training else []
     imported += [import_inference(inference, asked)] if inference else []

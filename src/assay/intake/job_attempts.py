@@ -113,6 +113,13 @@ def _time(text: str, name: str) -> float:
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name}: found {text!r}; expected seconds since 1970")
+    return _in_seconds(value, name)
+
+
+def _in_seconds(value: float, name: str) -> float:
+    """A time since 1970 in seconds. Raises ValueError for one that can only be in a shorter unit."""
+    if value > _LATEST_S:
+        raise ValueError(f"{name}: found {value:.0f}, in milliseconds or less; expected seconds since 1970")
     return value
 
 
@@ -175,7 +182,7 @@ def _of_slurm(job: Mapping[str, Any], until: float) -> Iterator[JobAttempt]:
         return
     if state not in _SLURM:
         raise ValueError(f"unknown state {state!r}")
-    begin = _number(job["time"]["start"])
+    begin = _in_seconds(_number(job["time"]["start"]), "time.start")
     if not begin or begin >= until:  # it never started
         return
     end = _slurm_end(job, state, begin, until)
@@ -197,7 +204,7 @@ def _slurm_end(job: Mapping[str, Any], state: str, begin: float, until: float) -
     """
     time = job["time"]
     if end := _number(time["end"]):
-        return end
+        return _in_seconds(end, "time.end")
     took_s = _number(time.get("elapsed") or 0) + _number(time.get("suspended") or 0)
     if took_s > 0:
         return begin + took_s
@@ -218,6 +225,7 @@ def _number(value: Any) -> float:
     return number
 
 
+_LATEST_S: Final = 1e11  # in the year 5138
 MOST_NODES: Final = 100_000  # of one job
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.logs.log_text import LogText
-from assay.logs.tools import TOOLS, unread_output
+from assay.logs.tools import EMPTY, TOOLS, is_empty, unread_output
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def unrecognised(path: Path, otherwise: str = _OTHERWISE) -> str:
 
     Raises InputError if it can't be read.
     """
+    if is_empty(path):
+        return EMPTY
     if reason := unread_output(path):
         return reason
     found = {name: words for name, words in words_in(path).items() if _point_to_it(words)}

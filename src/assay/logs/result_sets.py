@@ -18,8 +18,11 @@ from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.benchmark_names import benchmark_name, is_known_benchmark
 from assay.logs.mllog import is_number
+from assay.logs.tf_cnn_benchmarks import is_cnn_log
+from assay.logs.tools import tools_of
 
 LARGEST_JSON_BYTES: Final = 1 << 20
+_MOST_TRIED: Final = 100  # files of a folder, to name what they are
 _OWN_LOGS = "**/attempt-*/logs/rank-0.log"
 _RESULT_FILE = re.compile(r"result_(.*)\.txt(\.gz|\.xz)?")
 _ROUND_FOLDER = re.compile(r"(?:.*_)?v(\d+\.\d+)")
@@ -83,8 +86,19 @@ def _no_results(path: Path) -> str:
     if not path.exists():
         return "no such file or folder"
     what = "has no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
+    files = [file for file in sorted(path.iterdir())[:_MOST_TRIED] if file.is_file()]
+    if known := sorted({tool for file in files for tool in _tools_of(file)}):
+        return f"{what}: it has logs of {', '.join(known)}; name the files, such as {path}/*"
     own = min(path.glob(_OWN_LOGS), default=None)
     return what if own is None else f"{what}: it belongs to an Assay run, like {own}"
+
+
+def _tools_of(file: Path) -> list[str]:
+    """The programs whose logs a file may be; none if it can't be read, which is not what was asked."""
+    try:
+        return [tool.name for tool in tools_of(file)] or ["tf-cnn-benchmarks"] * is_cnn_log(file)
+    except InputError:
+        return []
 
 
 def holds_results(path: Path) -> bool:

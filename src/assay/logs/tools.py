@@ -20,6 +20,7 @@ from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
 
 _COMMA: Final = re.compile(rb"(?<![\d.,\w])\d+,(?:\d{1,2}|\d{4,})(?![\d.,\w])")
+EMPTY: Final = "is empty: the program printed nothing, or the copy failed"
 LONGEST_MARKED: Final = 1 << 16  # bytes of a line that may contain a mark: a JSON report may be one line
 
 
@@ -60,6 +61,11 @@ def read_log(name: str, path: Path) -> LogFigures:
     return found
 
 
+def is_empty(path: Path) -> bool:
+    """Whether a file has nothing but blanks. Raises InputError if it can't be read."""
+    return not any(block.strip() for block in LogText(path).blocks())
+
+
 def unread_output(path: Path) -> str:
     """Which program's output a file is, if it is one that is not read, and what to do; "" if it is none.
 
@@ -96,6 +102,8 @@ def _true_reason(tool: Tool, path: Path, found: LogFigures) -> str:
     """What explains that a log has no figures; "" if nothing here does."""
     if found.figures:
         return ""
+    if is_empty(path):
+        return EMPTY
     if reason := _unread(tool, path):
         return reason
     if len({number for block in LogText(path).blocks() for number in _COMMA.findall(block)}) > 1:
