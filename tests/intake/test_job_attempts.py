@@ -168,6 +168,18 @@ def test_the_answer_of_ended_jobs_does_not_change_with_the_time_of_asking(tmp_pa
     assert (first.share, first.by_size, first.of_nodes) == (later.share, later.by_size, later.of_nodes)
 
 
+def test_a_job_that_is_listed_again_counts_once(tmp_path: Path) -> None:
+    jobs = [job(1, "COMPLETED", 100, 200), job(2, "NODE_FAIL", 200, 250), job(2, "NODE_FAIL", 300, 350)]
+    once, again = (
+        api.goodput(sacct=sacct(tmp_path, *jobs, *more), until=500.0) for more in ((), (jobs[0], jobs[1]))
+    )
+    assert (once.attempts, once.by_size) == (again.attempts, again.by_size)
+    assert once.unreadable == []
+    assert [str(problem) for problem in again.unreadable] == [
+        f"job {number}: 1 of 2 records, which repeat its nodes and times" for number in (1, 2)
+    ]
+
+
 def test_the_command_answers_for_runs_and_files(tmp_path: Path) -> None:
     path = sacct(tmp_path, *[job(n, "NODE_FAIL", n * 3600 + 1, n * 3600 + 3601) for n in range(4)])
     said = typed(tmp_path, "goodput", "--sacct", str(path), "--checkpoint-cost", "60s")

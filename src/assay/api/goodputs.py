@@ -102,6 +102,8 @@ def goodput(
         unreadable += damaged
         if reference and not of_runs and not damaged:
             raise InputError(f"{reference}: no runs with this name; `assay list` shows what is available")
+    attempts, repeated = job_attempts.without_repeats(attempts)
+    unreadable += repeated
     if not any(attempt.duration_s > 0 for attempt in attempts):
         none = f"{reference or 'there'}: no job ran before the end of the observation"
         raise InputError(unreadable or none)

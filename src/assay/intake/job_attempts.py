@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast, get_args
@@ -133,6 +133,22 @@ def _seconds(text: str, name: str) -> float | None:
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name}: found {text!r}; expected seconds")
     return value
+
+
+def without_repeats(attempts: Iterable[JobAttempt]) -> tuple[list[JobAttempt], list[Problem]]:
+    """The attempts, each once although the sources list it again, and a problem for each job of such a one.
+
+    An attempt is listed again if it has the job, the nodes and the times of an earlier one.
+    """
+    listed: dict[tuple[str, frozenset[str], float, float], list[JobAttempt]] = {}
+    for one in attempts:
+        listed.setdefault((one.job, frozenset(one.nodes), one.begin_at, one.end_at), []).append(one)
+    problems = [
+        Problem(f"job {job}", f"{len(alike) - 1} of {len(alike)} records, which repeat its nodes and times")
+        for (job, *_), alike in listed.items()
+        if len(alike) > 1
+    ]
+    return [alike[0] for alike in listed.values()], problems
 
 
 def from_sacct(path: Path, until: float) -> tuple[list[JobAttempt], list[Problem]]:
