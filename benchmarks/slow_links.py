@@ -1,6 +1,6 @@
 """How often a healthy pair matrix leads to blame, and how often a slow node, link, or rack is found.
 
-`python benchmarks/slow_links.py` takes a few minutes; the seed is fixed. Nodes add normal or t3 noise of 1 %
+`python benchmarks/slow_links.py` takes about a quarter of an hour; the seed is fixed. Nodes add normal or t3 noise of 1 %
 to their pairs, each pair adds its own 1 %, and each is measured once.
 """
 
@@ -117,6 +117,8 @@ def main() -> None:
             *((kind, clusters) for kind in ("node", "two", "half", "link")),
             ("rack", [*racked, *unknown]),
             ("way", racked),
+            ("node", racked[2:3]),
+            ("link", racked[2:3]),
         ]:
             for cluster in where:
                 rates = [
