@@ -1,7 +1,7 @@
 """How often a healthy pair matrix leads to blame, and how often a slow node, link, or rack is found.
 
-`python benchmarks/slow_links.py` takes about a quarter of an hour; the seed is fixed. Nodes add normal or t3 noise of 1 %
-to their pairs, each pair adds its own 1 %, and each is measured once.
+`python benchmarks/slow_links.py` takes about a quarter of an hour; the seed is fixed. Nodes add normal or t3
+noise of 1 % to their pairs, each pair adds its own 1 %, and each is measured once.
 """
 
 from __future__ import annotations

@@ -26,10 +26,9 @@ LEVEL: Final = 0.05  # probability that a healthy job has a rank named in HORIZO
 HORIZON: Final = 100_000
 EVERY: Final = 64  # steps between looks
 WINDOWS: Final = (64, 128, 256, 512, 1024, 2048, 4096)  # newest steps that a look considers
-FEWEST_STEPS: Final = 32
-FEWEST_INDEPENDENT: Final = (
-    24  # steps that a window is worth: with fewer, its own estimate of that is too high
-)
+FEWEST_STEPS: Final = 24
+# Steps that a window must be worth: with fewer, its own estimate of that is often too high.
+FEWEST_INDEPENDENT: Final = 32
 SEGMENT: Final = 1024  # steps that show how long steps usually resemble each other
 CLIPPED: Final = 4.0  # standard deviations from a rank's median, beyond which a step counts no more
 TO_SIGMA: Final = 1.4826  # of a median absolute deviation, for normal values
@@ -99,45 +98,53 @@ def judge_ranks(times: Mapping[int, Mapping[int, float]]) -> RankVerdict:
     seconds = np.array([[times[rank][step] for step in steps] for rank in ranks])
     if len(steps) < FEWEST_STEPS or not (np.isfinite(seconds) & (seconds > 0)).all():
         return RankVerdict(steps=len(steps))
-    relative = _relative_to_others(np.log(seconds))
-    windows = [_window(relative[:, -length:]) for length in WINDOWS if length < 2 * len(steps)]
-    usual = _usual_memory(relative)
-    limits = np.array([window.limits(usual) for window in windows])
+    windows = look(np.log(seconds))
+    limits = np.array([window.limits() for window in windows])
     beyond = np.array([window.means for window in windows]) - limits
     best = beyond.argmax(axis=0)  # by rank: the window that shows most clearly what it lost
-    slow = [
-        windows[best[at]].straggler(at, ranks[at], usual) for at in np.flatnonzero(beyond.max(axis=0) > 0)
-    ]
+    slow = [windows[best[at]].straggler(at, ranks[at]) for at in np.flatnonzero(beyond.max(axis=0) > 0)]
     least = limits.min(axis=0)
     judged = np.isfinite(least)
-    memory = np.maximum(windows[-1].memory, usual)
     return RankVerdict(
         slow=tuple(sorted(slow, key=lambda one: -one.ratio)),
         named_from=math.exp(least[judged].max()) if judged.any() else None,
-        correlated={ranks[at]: float(memory[at]) for at in np.flatnonzero(~judged)},
+        correlated={ranks[at]: float(windows[-1].memory[at]) for at in np.flatnonzero(~judged)},
         steps=len(steps),
     )
 
 
+def look(logs: Floats) -> list[Window]:
+    """The windows of jobs whose ranks' steps took exp(`logs[..., rank, step]`) seconds."""
+    relative = _relative_to_others(logs)
+    stretches = np.array_split(relative, max(relative.shape[-1] // SEGMENT, 1), axis=-1)
+    memory = np.stack([_window(stretch, 1.0).memory for stretch in stretches])
+    # the median over ranks and stretches: a rank that has just become slow plays no part
+    usual = np.median(memory, axis=(0, -1))[..., None]
+    steps = relative.shape[-1]
+    return [_window(relative[..., -length:], usual) for length in WINDOWS if length < 2 * steps]
+
+
 def _relative_to_others(logs: Floats) -> Floats:
-    """Each rank's logarithm less the median of the others', by rank and step."""
-    count = len(logs)
-    ordered = np.sort(logs, axis=0)
-    place = np.argsort(np.argsort(logs, axis=0), axis=0)
+    """Each rank's logarithm less the median of the others', `[..., rank, step]`."""
+    count = logs.shape[-2]
+    ordered = np.sort(logs, axis=-2)
+    place = np.argsort(np.argsort(logs, axis=-2), axis=-2)
     # without a rank, those above it are one place lower
-    low, high = (count - 2) // 2, (count - 1) // 2
-    of_low, of_high = (np.where(place <= at, ordered[at + 1], ordered[at]) for at in (low, high))
+    of_low, of_high = (
+        np.where(place <= at, ordered[..., at + 1, None, :], ordered[..., at, None, :])
+        for at in ((count - 2) // 2, (count - 1) // 2)
+    )
     relative: Floats = logs - (of_low + of_high) / 2
     return relative
 
 
 @dataclass(frozen=True)
-class _Window:
-    """The newest steps, by rank: logarithms relative to the median of the others.
+class Window:
+    """The newest steps, `[..., rank]`: logarithms relative to the median of the others.
 
     means      limited to where most of the rank's steps are
     variances  of a step
-    memory     number of steps that count as one independent step
+    memory     number of steps that count as one independent step, at least what is usual
     steps      in the window
     """
 
@@ -146,68 +153,64 @@ class _Window:
     memory: Floats
     steps: int
 
-    def independent(self, usual: float) -> Floats:
-        """The number of independent steps that it is worth; usual: memory that steps have at least."""
-        return self.steps / np.maximum(self.memory, usual)
+    @property
+    def independent(self) -> Floats:
+        """The number of independent steps that it is worth."""
+        return self.steps / self.memory
 
-    def errors(self, usual: float) -> Floats:
+    @property
+    def errors(self) -> Floats:
         """Standard errors of the means."""
-        worth = np.maximum(self.independent(usual), 2.0)
-        errors: Floats = np.sqrt(self.variances / (worth - 1))
+        errors: Floats = np.sqrt(self.variances / (np.maximum(self.independent, 2.0) - 1))
         return errors
 
-    def limits(self, usual: float) -> Floats:
+    def limits(self) -> Floats:
         """Means from which ranks are named; infinite for a rank that the window can't judge."""
         from scipy.stats import t as student
 
-        worth = self.independent(usual)
-        alpha = LEVEL * EVERY / HORIZON / len(WINDOWS) / len(self.means)
-        errors = self.errors(usual)
-        errors = np.maximum(errors, np.median(errors))
+        worth = self.independent
+        alpha = LEVEL * EVERY / HORIZON / len(WINDOWS) / self.means.shape[-1]
+        errors = np.maximum(self.errors, np.median(self.errors, axis=-1, keepdims=True))
         far = student.isf(alpha, np.maximum(worth - 1, 1))
         limits = np.maximum(math.log(ALIKE) + far * errors, math.log(LEAST_RATIO))
         found: Floats = np.where(worth >= FEWEST_INDEPENDENT, limits, np.inf)
         return found
 
-    def straggler(self, at: int, rank: int, usual: float) -> Straggler:
+    def straggler(self, at: int, rank: int) -> Straggler:
         """The rank of the row `at`, which is slow."""
         from scipy.stats import t as student
 
-        mean, error = float(self.means[at]), float(self.errors(usual)[at])
-        half = float(student.isf(0.025, self.independent(usual)[at] - 1)) * error
+        mean, error = float(self.means[at]), float(self.errors[at])
+        half = float(student.isf(0.025, self.independent[at] - 1)) * error
         return Straggler(rank, math.exp(mean), math.exp(mean - half), math.exp(mean + half), self.steps)
 
 
-def _window(relative: Floats) -> _Window:
-    middle = np.median(relative, axis=1, keepdims=True)
-    far = CLIPPED * TO_SIGMA * np.median(np.abs(relative - middle), axis=1, keepdims=True)
+def _window(relative: Floats, usual: Floats | float) -> Window:
+    middle = np.median(relative, axis=-1, keepdims=True)
+    far = CLIPPED * TO_SIGMA * np.median(np.abs(relative - middle), axis=-1, keepdims=True)
     far = np.where(far > 0, far, np.inf)  # most steps are alike, as in coarse times: none is an outlier
     values = np.clip(relative, middle - far, middle + far)
-    means = values.mean(axis=1)
-    off = values - means[:, None]
-    return _Window(means, (off**2).mean(axis=1), _memory(off), values.shape[1])
+    means = values.mean(axis=-1)
+    off = values - means[..., None]
+    return Window(means, (off**2).mean(axis=-1), np.maximum(_memory(off), usual), values.shape[-1])
 
 
 def _memory(off: Floats) -> Floats:
-    """Integrated autocorrelation time of each row, in steps, at least 1; `off` has means of 0.
+    """Integrated autocorrelation time along the last axis, in steps, at least 1; `off` has means of 0.
 
-    Sums of correlations up to five times what they sum to. Source: Sokal, Monte Carlo Methods in Statistical
-    Mechanics (1996), section 3.
+    Sums of correlations up to five times what they sum to. Each of them is too low, because the mean that was
+    subtracted is that of the same steps. Sources: Sokal, Monte Carlo Methods in Statistical Mechanics (1996),
+    section 3; of the correction, Wolff, Monte Carlo errors with less errors (2004).
     """
-    steps = off.shape[1]
-    transformed = np.fft.rfft(off, 2 * steps, axis=1)
-    products = np.fft.irfft(np.abs(transformed) ** 2, axis=1)[:, :steps]
-    times = 2 * np.cumsum(products / np.where(products[:, :1] > 0, products[:, :1], np.inf), axis=1) - 1
+    steps = off.shape[-1]
+    transformed = np.fft.rfft(off, 2 * steps)
+    products = np.fft.irfft(np.abs(transformed) ** 2)[..., :steps]
+    variances = products[..., :1]
+    times = 2 * np.cumsum(products / np.where(variances > 0, variances, np.inf), axis=-1) - 1
     enough = np.arange(steps) >= 5 * times
-    last = np.where(enough.any(axis=1), enough.argmax(axis=1), steps - 1)
-    return np.maximum(np.take_along_axis(times, last[:, None], axis=1)[:, 0], 1.0)
-
-
-def _usual_memory(relative: Floats) -> float:
-    """The median over ranks and stretches of the steps: one that has just become slow plays no part."""
-    count = max(relative.shape[1] // SEGMENT, 1)
-    stretches = np.array_split(relative, count, axis=1)
-    return float(np.median([_window(stretch).memory for stretch in stretches]))
+    last = np.where(enough.any(axis=-1), enough.argmax(axis=-1), steps - 1)
+    summed = np.take_along_axis(times, last[..., None], axis=-1)[..., 0]
+    return np.maximum(summed * (1 + (2 * last + 1) / steps), 1.0)
 
 
 def stop(at: Mapping[int, Sequence[tuple[int, float]]], now: float) -> Stop | None:
