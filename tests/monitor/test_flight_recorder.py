@@ -84,7 +84,7 @@ def test_the_rank_that_others_wait_for_is_named_although_all_steps_take_the_same
     tmp_path: Path, slow: float
 ) -> None:
     rng = np.random.default_rng(3)
-    own = 0.1 * np.exp(rng.normal(0, 0.1, (4, 128)))
+    own = 0.1 * np.exp(rng.normal(0, 0.1, (4, 256)))
     own[2] *= slow
     period = own.max(axis=0) + 0.01
     begins = np.concatenate([[0], np.cumsum(period)])
@@ -99,7 +99,7 @@ def test_the_rank_that_others_wait_for_is_named_although_all_steps_take_the_same
                     1e9 + rank * 100 + begins[step] + own[rank, step],  # clocks that differ
                     duration_ms=1e3 * float(period[step] - own[rank, step]),
                 )
-                for step in range(128)
+                for step in range(256)
             ],
         )
     found = flight_record(tmp_path / "dumps")
