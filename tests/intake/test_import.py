@@ -446,11 +446,21 @@ OUT_OF_RANGE = (
     ("run.json", "attempt", 2**40),
     ("run.json", "trial.block", 10**22),
     ("run.json", "trial.shape.workers", 2**40),
+    ("run.json", "trial.shape.workers", 2**21),
+    ("run.json", "trial.shape.workers", 0),
     ("plan.json", "trial.block", 10**22),
     ("provenance.json", "nodes", [["cpu"]]),
     ("../../session.json", "created_at", 1e300),
     ("../../session.json", "finished_at", 1e300),
+    ("../../session.json", "step_of", {"name": "x", "confidence": 2}),
     ("../../plan.json", "repeats", 2**40),
+    ("../../plan.json", "margin", 1e300),
+    ("../../plan.json", "margin", 1),
+    ("../../plan.json", "margin", 0),
+    ("../../plan.json", "margin", -1),
+    ("../../plan.json", "looks", [-1]),
+    ("../../plan.json", "prices", {"here": {"amount": -1, "currency": "EUR", "per": "node"}}),
+    ("../../plan.json", "trials", [{"shape": {"workers": 0, "accelerators": 1}}]),
 )
 
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from assay import durable, store
 from assay.api import evidence
 from assay.cli import assay
-from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, LaunchError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, InputError, LaunchError
 from assay.launch.spool import told
 from assay.workloads import PLACES
 from command_line import assay as typed
@@ -179,6 +179,16 @@ def test_a_copied_session_with_a_number_out_of_range_hides_no_other(
     assert said.stdout.count("finished") == 6
     assert "changed since" not in said.stderr  # it is read once
     assert len(json.loads(call("export", "demo", "--json").stdout)) == 6
+
+
+@pytest.mark.parametrize("margin", [1e300, 1, 0, -1])
+def test_a_margin_that_no_suite_can_have_decides_nothing(session: Path, margin: float) -> None:
+    plan = json.loads((session / "plan.json").read_text())
+    (session / "plan.json").write_text(json.dumps({**plan, "margin": margin}))
+    for words in (("compare", "demo"), ("report", "demo", "-o", "page.html"), ("show", "demo")):
+        said = call(*words)
+        assert isinstance(said.exception, InputError)
+        assert "plan.json: not a file that Assay wrote" in str(said.exception)
 
 
 @pytest.mark.parametrize("before", ["trouble", "known", "indexed_sessions", "update", "listed_sets"])

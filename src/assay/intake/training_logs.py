@@ -17,7 +17,7 @@ from assay.intake.sessions import UNKNOWN, ImportResult, create, imported_run, i
 from assay.logs.result_sets import ResultSet
 from assay.logs.stated_system import flat, platform_nodes
 from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
-from assay.records import Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
+from assay.records import MOST_RANKS, Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
 from assay.rundir.session import Session
@@ -207,7 +207,8 @@ def shape_of(facts: Mapping[str, object]) -> Shape | None:
     counts = [str(facts.get(name, "")) for name in ("number_of_nodes", "accelerators_per_node")]
     if not all(re.fullmatch(r"[1-9]\d{0,5}", count) for count in counts):
         return None
-    return Shape(*(int(count) for count in counts))
+    nodes, accelerators = map(int, counts)
+    return Shape(nodes, accelerators) if nodes * accelerators <= MOST_RANKS else None
 
 
 def _provenance(of_set: ResultSet, logged: Mapping[str, Scalar]) -> Provenance | None:

@@ -26,7 +26,7 @@ from typing import Final
 from assay.logs.figures import DIGITS, SEVERAL_RUNS, number
 from assay.logs.log_text import LogText
 from assay.logs.mllog import TOKEN
-from assay.records import Scalar
+from assay.records import MOST_RANKS, Scalar
 from assay.units import counted
 
 _STEP = re.compile(
@@ -121,9 +121,11 @@ def cnn_run(path: Path) -> CnnRun:
 
 
 def devices_of(facts: Mapping[str, Scalar]) -> int | None:
-    """The number of batches in the global batch; None if the log lacks them."""
+    """The number of batches in the global batch; None if the log lacks them, or no shape has as many."""
     whole, each = facts.get("global_batch_size"), facts.get("batch_size")
-    if not isinstance(whole, int) or not isinstance(each, int) or not each or whole < each:
+    if not isinstance(whole, int) or not isinstance(each, int) or not each:
+        return None
+    if not each <= whole <= each * MOST_RANKS:
         return None
     return whole // each
 

@@ -39,6 +39,7 @@ from assay.records.plans import (
     CHOSEN_ROOT,
     CHOSEN_SET,
     FRAMES_FILE,
+    MOST_RANKS,
     Better,
     Expectation,
     FrameChoice,
@@ -54,7 +55,7 @@ from assay.records.plans import (
     Trial,
 )
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
-from assay.records.scalar import LATEST_TIME, Count, Scalar, Time
+from assay.records.scalar import LATEST_TIME, Amount, Count, Positive, Scalar, Seconds, Share, Time
 from assay.records.stacks import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
@@ -77,10 +78,12 @@ __all__ = [
     "DEFAULT_MARGIN",
     "FRAMES_FILE",
     "LATEST_TIME",
+    "MOST_RANKS",
     "NODE_STREAMS",
     "SEVERITIES",
     "SUBJECTS",
     "AccuracyRun",
+    "Amount",
     "Better",
     "Comparison",
     "ConfusionMatrix",
@@ -112,6 +115,7 @@ __all__ = [
     "Output",
     "Plan",
     "Point",
+    "Positive",
     "Price",
     "Provenance",
     "RankExit",
@@ -126,11 +130,13 @@ __all__ = [
     "Scalar",
     "Scaling",
     "ScalingPoint",
+    "Seconds",
     "SecretPlace",
     "SecretReference",
     "Series",
     "Severity",
     "Shape",
+    "Share",
     "SizeCurve",
     "Stack",
     "StackMetric",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from assay.records.scalar import Count
+from assay.records.scalar import LARGEST_AMOUNT, Amount, Count, Positive, Seconds, Share
 
 Better = Literal["higher", "lower"]
 
@@ -23,9 +23,13 @@ class Shape:
     An accelerator is one process (rank) with one GPU, or one share of the cores if there is no GPU.
     """
 
-    workers: Count
-    accelerators: Count
-    nodes: Count | None = None
+    workers: Positive
+    accelerators: Positive
+    nodes: Positive | None = None
+
+    def __post_init__(self) -> None:
+        if self.ranks > MOST_RANKS:
+            raise ValueError(f"'{self}' has more than {MOST_RANKS:,} ranks, which is the limit")
 
     @property
     def ranks(self) -> int:
@@ -42,15 +46,13 @@ class Shape:
         match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
         if match is None:
             raise ValueError(f"{text!r} is not a shape; write workers x accelerators, such as 2x8")
-        too_many = f"{text!r} has more than {MOST_RANKS:,} ranks, which is the limit"
         if max(map(len, filter(None, match.groups()))) > len(str(MOST_RANKS)):
-            raise ValueError(too_many)
-        workers, accelerators, nodes = int(match[1]), int(match[2]), match[3]
-        if workers * accelerators > MOST_RANKS:
-            raise ValueError(too_many)
-        if nodes is not None and workers % int(nodes):
+            raise ValueError(f"{text!r} has more than {MOST_RANKS:,} ranks, which is the limit")
+        workers, nodes = int(match[1]), None if match[3] is None else int(match[3])
+        shape = cls(workers, int(match[2]), nodes)
+        if nodes is not None and workers % nodes:
             raise ValueError(f"{text!r}: {workers} workers can't be spread evenly over {nodes} nodes")
-        return cls(workers, accelerators, None if nodes is None else int(nodes))
+        return shape
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Task:
 class Price:
     """The user's price of a system: per hour of each accelerator or node that a job uses, or per kWh."""
 
-    amount: float
+    amount: Amount
     currency: str
     per: Literal["accelerator", "node", "kWh"]
 
@@ -185,7 +187,7 @@ class Price:
     def parse(cls, text: object) -> Price:
         """`2.50 EUR/accelerator-hour`, `30 USD/node-hour` or `0.25 EUR/kWh`; else raises ValueError."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ([A-Z]{3})/(?:(accelerator|node)-hour|kWh)", str(text))
-        if match is None or not float(match[1]) > 0:
+        if match is None or not 0 < float(match[1]) <= LARGEST_AMOUNT:
             raise ValueError(
                 f"{text!r} is not a price; write it as 2.50 EUR/accelerator-hour, 30 USD/node-hour or "
                 "0.25 EUR/kWh"
@@ -284,8 +286,8 @@ class Trial:
     varied: Mapping[str, Any]
     block: Count
     seed: int
-    timeout_s: float
-    retries: int
+    timeout_s: Seconds
+    retries: Count
     digest: str
     max_output_bytes: int | None = None
     sample_every_s: float | None = None
@@ -314,12 +316,12 @@ class Plan:
     repeats: Count
     systems: tuple[str, ...]
     baseline: str | None
-    margin: float
+    margin: Share
     interleaved: bool
     primary_metric: Mapping[str, str]  # benchmark → metric
     expectations: Mapping[str, tuple[Expectation, ...]]  # benchmark → requirements
     trials: tuple[Trial, ...]
-    looks: tuple[int, ...] = ()
+    looks: tuple[Count, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=dict)
     declared_env: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named_files: Mapping[str, str] = field(default_factory=dict)

@@ -85,7 +85,7 @@ class Run:
     adopted: bool = False
     source: str | None = None
     log_digest: str = ""
-    looks: tuple[int, ...] = ()
+    looks: tuple[Count, ...] = ()
     nodes: tuple[NodeCounts, ...] = ()
     collected_at: Time | None = None
     extent: Extent = Extent.TRIAL

@@ -17,6 +17,7 @@ from assay.records import (
     Reading,
     RenderedJob,
     Scalar,
+    Share,
     Time,
     Trial,
     from_json,
@@ -38,7 +39,7 @@ class StepOf:
     """
 
     name: str
-    confidence: float
+    confidence: Share
 
 
 @dataclass(frozen=True)
