@@ -482,6 +482,42 @@ def test_a_session_with_a_number_out_of_range_is_refused_before_anything_is_writ
     assert not (tmp_path / "here").exists()
 
 
+TOKEN = "hf_AAAAAbcdefghijklmnopqrstuvwxyzABCD02"
+
+
+@pytest.mark.parametrize(("file", "key"), [("session", "suite"), ("plan", "systems"), ("plan", "trials")])
+def test_a_session_with_a_secret_in_a_name_is_refused(tmp_path: Path, file: str, key: str) -> None:
+    session = finished_session(tmp_path / "there")
+    trial_of_token = json.loads((next(session.attempts()).path / "run.json").read_text())["trial"]
+    changed = {"suite": TOKEN, "systems": [TOKEN], "trials": [{**trial_of_token, "benchmark": TOKEN}]}
+    place = session.path / f"{file}.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), key: changed[key]}))
+    session.__dict__.clear()
+    with pytest.raises(InputError, match="contains a secret"):
+        merge(place.parent, tmp_path / "here")
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("suite", ["index.duckdb", "INDEX.duckdb.wal"])
+def test_a_suite_with_the_name_of_the_index_is_refused(tmp_path: Path, suite: str) -> None:
+    session = finished_session(tmp_path / "there")
+    plain = json.loads((session.path / "session.json").read_text())
+    (session.path / "session.json").write_text(json.dumps({**plain, "suite": suite}))
+    with pytest.raises(InputError, match="a file that Assay keeps"):
+        merge(session.path, tmp_path / "here")
+
+
+@pytest.mark.parametrize("option", ["name", "system", "benchmark"])
+def test_a_secret_as_a_name_of_imported_logs_is_refused(tmp_path: Path, option: str) -> None:
+    place = tmp_path / "result_0.txt"
+    place.write_text(log().replace('"resnet"', f'"{TOKEN}"') if option == "benchmark" else log())
+    said = CliRunner().invoke(
+        assay, ["import", str(place), "--runs", str(tmp_path / "runs"), "--name", "set", f"--{option}", TOKEN]
+    )
+    assert "contains a secret" in str(said.exception)
+    assert not [path for path in tmp_path.rglob("*") if "hf_" in path.name]
+
+
 def test_a_header_keeps_who_took_it_in_apart_from_what_it_says(tmp_path: Path) -> None:
     session = finished_session(tmp_path / "there")
     [merged] = merge(session.path, tmp_path / "here")

@@ -423,3 +423,38 @@ def test_values_too_far_apart_for_a_ratio_are_told_and_never_a_traceback(
         assert "too far apart for a ratio; look at the units" in str(said.exception)
     page = command("report", "numbers", "-o", tmp_path / "page.html", "--runs", tmp_path / "runs")
     assert page.exit_code == 0
+
+
+TOKENS = ("hf_AAAAAbcdefghijklmnopqrstuvwxyzABCD02", "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03")
+IN_URLS = ("https://bob:Pw77zzqq@host-a", "https://bob:Pw88zzqq@host-a")
+
+
+@pytest.mark.parametrize("pair", [TOKENS, IN_URLS, tuple(f"node-{token}-a" for token in TOKENS)])
+@pytest.mark.parametrize("column", ["system", "workload", "metric", "session", "run"])
+def test_a_secret_in_a_column_of_names_is_refused_by_its_line_before_anything_is_written(
+    tmp_path: Path, column: str, pair: tuple[str, str]
+) -> None:
+    base = {"system": "a", "workload": "w", "metric": "throughput", "run": "1", "session": "1", "value": "5"}
+    rows = [",".join({**base, column: name}.values()) for name in pair]
+    path = sheet(tmp_path / "n.csv", *rows, header=",".join(base))
+    with pytest.raises(InputError) as refused:
+        take(path, tmp_path / "runs")
+    assert [problem.where for problem in refused.value.problems] == [f"{path}:{n}: {column}" for n in (2, 3)]
+    assert "contains a secret" in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in ("AAAAb", "BBBBb", "Pw77", "Pw88"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_secrets_in_a_column_of_labels_have_different_marks(tmp_path: Path) -> None:
+    rows = [f"a,w,1x1,throughput,,{n},1,{n + 5},{token}" for n, token in enumerate(TOKENS)]
+    take(sheet(tmp_path / "n.csv", *rows, header=f"{HEADER},key"), tmp_path / "runs")
+    said = command("export", "numbers", "--runs", tmp_path / "runs")
+    assert "(redacted-1)" in said.stdout
+    assert "(redacted-2)" in said.stdout
+
+
+@pytest.mark.parametrize("name", ["index.duckdb", "Index.duckdb", TOKENS[0]])
+def test_a_set_can_t_have_the_name_of_a_file_of_assay_s_or_a_secret(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"that Assay keeps|contains a secret"):
+        take(two_systems(tmp_path / "n.csv", 1.0), tmp_path / "runs", name)
+    assert not (tmp_path / "runs").exists()

@@ -43,6 +43,9 @@ there:
 """
 
 
+TOKEN = "hf_AAAAAbcdefghijklmnopqrstuvw"
+
+
 def read(folder: Path, suite: str | bytes, systems: str | bytes | None = None) -> tuple[Suite, Systems]:
     path = folder / "suite.yaml"
     path.write_bytes(suite if isinstance(suite, bytes) else suite.encode())
@@ -132,6 +135,37 @@ def test_every_value_knows_the_line_it_stands_on(tmp_path: Path) -> None:
 
 
 # What is refused
+
+
+@pytest.mark.parametrize(
+    ("suite", "systems", "message"),
+    [
+        (
+            "suite: index.duckdb\nworkload: train\n",
+            "",
+            "suite.yaml:1: suite: 'index.duckdb' is the name of a file",
+        ),
+        (
+            f"suite: {TOKEN}\nworkload: train\n",
+            "",
+            "suite.yaml:1: suite: the name '(redacted)' contains a secret",
+        ),
+        (
+            "suite: s\nworkload: train\n",
+            f"{TOKEN}: {{launcher: local}}\n",
+            "systems.yaml:1: the name '(redacted)' contains a secret",
+        ),
+        (
+            f"suite: s\nbenchmarks: {{a-{TOKEN}: {{workload: train}}}}\n",
+            "",
+            "the name 'a (redacted)' contains a secret",
+        ),
+    ],
+)
+def test_a_name_that_assay_has_for_itself_or_a_secret_is_refused(
+    tmp_path: Path, suite: str, systems: str, message: str
+) -> None:
+    assert message in "\n".join(refused(tmp_path, suite, systems))
 
 
 def test_all_problems_of_both_files_are_told_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:

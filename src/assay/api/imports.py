@@ -174,9 +174,9 @@ def _numbers(
     path: Path, runs_dir: Path, name: str | None, command_line: Sequence[str]
 ) -> list[ImportedSession]:
     from assay.intake.numbers import NumbersRequest, import_numbers
-    from assay.rundir.files import word
+    from assay.rundir.files import public_word
 
-    kept_as = name or word(path.stem)
+    kept_as = name or public_word(path.stem, "the name of the file")
     if not kept_as:
         raise InputError(f"{path}: a set can't have this name; choose one with --name")
     return [*map(_session, import_numbers(path, NumbersRequest(runs_dir, kept_as, command_line)))]

@@ -18,7 +18,7 @@ from assay.logs.loadgen_text import is_summary
 from assay.logs.result_sets import system_facts
 from assay.readers.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
-from assay.rundir.files import safe_name, word
+from assay.rundir.files import public_word, set_name
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> Impor
     Accuracy runs are skipped and noted. Raises InputError if the name is a suite's, or if there is no
     performance run.
     """
-    safe_name(asked.name)
+    set_name(asked.name)
     found = [_found(path) for path in paths]
     performance = [run for run in found if not _of_accuracy(run.stated) and not _of_audit(run.stated)]
     if not performance:
@@ -122,11 +122,12 @@ def _runs(
 def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
     stated, place = found.stated, found.stated.place
     shape = asked.shape or _shape(found) or Shape(1, 1)
-    system = word(asked.system or (place.owner if place else "")) or UNKNOWN
+    system = public_word(asked.system or (place.owner if place else ""), str(found.path)) or UNKNOWN
     named = asked.benchmark or (place.benchmark if place else "")
     scenario = place.scenario if place else stated.scenario
     of_app = not found.path.is_dir() and not is_summary(found.path)
-    benchmark = word("-".join([named or "inference", scenario or UNKNOWN, *(["app"] if of_app else [])]))
+    parts = [named or "inference", scenario or UNKNOWN, *(["app"] if of_app else [])]
+    benchmark = public_word("-".join(parts), str(found.path))
     params = LoadgenLogParams(
         scenario=stated.scenario,
         benchmark=named or None,

@@ -19,7 +19,7 @@ from assay.logs.numbers import Sheet, SheetRow, load
 from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import LATEST_TIME, Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import safe_name, word
+from assay.rundir.files import public_name, set_name, word
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 
@@ -39,9 +39,10 @@ def import_numbers(path: Path, asked: NumbersRequest) -> list[ImportResult]:
     Raises InputError with every problem of the file, if the name is a suite's, or if a session of the
     sheet already exists with other rows.
     """
-    safe_name(asked.name)
+    set_name(asked.name)
     table = load(path)
     sheet = _Sheet(path, table, asked, time.time())
+    _refuse_secrets(sheet)
     _refuse_equal_words(sheet)
     notes = tuple(_notes(table.rows))
     sessions: dict[str, list[SheetRow]] = {}
@@ -76,6 +77,24 @@ class _Sheet:
         """Directions that the sheet states and the metric's name doesn't imply."""
         said = {row.metric: row.better for row in self.table.rows if row.better is not None}
         return {metric: better for metric, better in said.items() if direction(metric, {}) != better}
+
+
+def _refuse_secrets(sheet: _Sheet) -> None:
+    """Cells that become names, the first of each."""
+    first_lines: dict[tuple[str, str], int] = {}
+    for row in sheet.table.rows:
+        for column in ("system", "workload", "metric", "unit", "session", "run"):
+            first_lines.setdefault((column, getattr(row, column)), row.line)
+        for label in row.labels:
+            first_lines.setdefault(("a column's title", label), 1)
+    problems: list[Problem] = []
+    for (column, name), line in first_lines.items():
+        try:
+            public_name(name, f"{sheet.path}:{line}: {column}")
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
 
 
 def _refuse_equal_words(sheet: _Sheet) -> None:

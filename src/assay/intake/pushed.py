@@ -26,7 +26,7 @@ from assay.inputs import open_plain, read_whole
 from assay.intake import run_directories
 from assay.intake.run_directories import MergeResult
 from assay.records import from_json, to_compact_json
-from assay.rundir.files import safe_name
+from assay.rundir.files import public_name, safe_name, set_name
 from assay.rundir.session import Session
 from assay.units import human
 
@@ -210,8 +210,8 @@ def _checked(text: bytes) -> PushManifest:
     except ValueError as error:
         raise InputError("this is not the manifest of a session") from error
     suite, mark, session = manifest.session.partition("/")
-    safe_name(suite)
-    safe_name(session)
+    set_name(suite)
+    public_name(safe_name(session))
     names = {file.name for file in manifest.files}
     wrong = [name for name in names if not run_directories.is_layout_name(name)]
     largest = max((file.bytes for file in manifest.files), default=0)

@@ -19,7 +19,7 @@ from assay.errors import InputError, Problem
 from assay.intake.content import sha256
 from assay.records import digest_of, to_plain
 from assay.rundir import session as rundir
-from assay.rundir.files import record_json, safe_name
+from assay.rundir.files import public_name, record_json, safe_name, set_name
 from assay.rundir.session import Session
 
 MOST_FILES = 1_000_000
@@ -125,7 +125,7 @@ class _Source:
 
 def _check(session: Session, root: Path) -> _Source:
     header = session.header
-    safe_name(header.suite)
+    set_name(header.suite)
     safe_name(session.name)
     files, ignored = _files(session.path)
     _check_records(session)
@@ -156,7 +156,10 @@ def _check_records(session: Session) -> None:
         attempt.provenance()
         if (attempt.path / "plan.json").is_file():
             attempt.sent()
-    session.plan()
+    plan = session.plan()
+    trial_names = {name for trial in plan.trials for name in (trial.system, trial.benchmark)}
+    for name in (session.header.suite, session.name, *plan.systems, *sorted(trial_names)):
+        public_name(name, str(session.path))
 
 
 def _files(directory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

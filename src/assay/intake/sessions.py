@@ -16,7 +16,7 @@ from assay.errors import InputError
 from assay.intake.content import digest_of_logs
 from assay.records import DEFAULT_MARGIN, Plan, Run, RunState, Shape, Trial, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header, safe_name
+from assay.rundir.files import SCHEMA, Header, set_name
 from assay.rundir.session import Session
 
 UNKNOWN = "unknown"
@@ -110,7 +110,7 @@ def keep_logs(
     Raises InputError if the suite's name is invalid, or is that of a suite that was run.
     """
     trials = [run.trial for run, _ in runs]
-    name = safe_name(trials[0].suite)
+    name = set_name(trials[0].suite)
     with rundir.choosing(runs_dir, name):
         here = rundir.sessions_of(runs_dir, name)
         if any(not session.header.content for session in here):

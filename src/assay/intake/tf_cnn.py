@@ -14,7 +14,7 @@ from assay.logs.log_text import surroundings
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
 from assay.records import Run, RunState, Shape, digest_of
-from assay.rundir.files import word
+from assay.rundir.files import public_word
 
 
 def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
@@ -39,9 +39,10 @@ def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> Import
 def _run(path: Path, asked: TrainingLogsRequest) -> Run:
     stated = cnn_run(path)
     model = stated.facts.get("model")
-    benchmark = word(asked.benchmark or (model if isinstance(model, str) else "")) or UNKNOWN
+    named = asked.benchmark or (model if isinstance(model, str) else "")
+    benchmark = public_word(named, str(path)) or UNKNOWN
     shape = asked.shape or Shape(1, devices_of(stated.facts) or 1)
-    system = word(asked.system or "") or UNKNOWN
+    system = public_word(asked.system or "", str(path)) or UNKNOWN
     params = TfCnnLogParams(benchmark=asked.benchmark)
     trial = imported_trial(asked.name, benchmark, TF_CNN.name, system, shape, params.model_dump())
     run = imported_run(trial, str(path))

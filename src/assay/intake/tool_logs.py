@@ -14,7 +14,7 @@ from assay.logs.figures import LogFigures
 from assay.logs.tools import TOOLS, read_log
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Run, RunState, Shape, digest_of
-from assay.rundir.files import word
+from assay.rundir.files import public_word
 
 _NAMES = (
     "model",
@@ -56,8 +56,8 @@ def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsReques
 def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     found = read_log(tool, path)
     name = next((said for fact in _NAMES if (said := _said(found, fact))), "")
-    benchmark = word(asked.benchmark or f"{tool} {name}".strip()) or UNKNOWN
-    system = word(asked.system or _said(found, "system")) or UNKNOWN
+    benchmark = public_word(asked.benchmark or f"{tool} {name}".strip(), str(path)) or UNKNOWN
+    system = public_word(asked.system or _said(found, "system"), str(path)) or UNKNOWN
     params = ToolLogParams(tool=tool, benchmark=asked.benchmark, named=_rates(tool, found))
     shape = asked.shape or _shape(found) or Shape(1, 1)
     trial = imported_trial(asked.name, benchmark, TOOL_LOG.name, system, shape, params.model_dump())

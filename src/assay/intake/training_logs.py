@@ -19,7 +19,7 @@ from assay.logs.stated_system import flat, platform_nodes
 from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
 from assay.records import MOST_RANKS, Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import safe_name, word
+from assay.rundir.files import public_word, set_name
 from assay.rundir.session import Session
 from assay.units import counted
 
@@ -57,7 +57,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
 
     Raises InputError if the name is a suite's, or if two sets can't be distinguished.
     """
-    safe_name(asked.name)
+    set_name(asked.name)
     content = _content(sets, asked)
     notes = tuple(dict.fromkeys(str(problem) for of_set in sets for problem in of_set.problems))
     with rundir.choosing(asked.runs_dir, asked.name):
@@ -176,12 +176,12 @@ def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
 
 def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogsRequest) -> _Log:
     params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
-    system = _word(asked.system or of_set.system or UNKNOWN)
+    system = _word(asked.system or of_set.system or UNKNOWN, file)
     trial = imported_trial(asked.name, "", MLPERF.name, system, shape or Shape(1, 1), params)
     run = imported_run(trial, f"{of_set.name}/{file.name}")
     found = read.read({file.name: file}, run)
     training = found.training
-    benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN)
+    benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN, file)
     seed = training.hyperparameters.get("seed") if training else None
     if training:
         params = {"round": training.round, "benchmark": training.benchmark}
@@ -197,9 +197,9 @@ def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogs
     return _Log(file, run, metrics, _provenance(of_set, logged), training)
 
 
-def _word(text: str) -> str:
+def _word(text: str, file: Path) -> str:
     """A name as part of a trial's ID."""
-    return word(text) or UNKNOWN
+    return public_word(text, str(file)) or UNKNOWN
 
 
 def shape_of(facts: Mapping[str, object]) -> Shape | None:

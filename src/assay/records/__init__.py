@@ -34,6 +34,7 @@ from assay.records.logged_runs import (
     TrainingStatus,
 )
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
+from assay.records.names import INDEX_FILE, is_reserved
 from assay.records.plain import digest_of, from_json, indented, to_compact_json, to_json, to_plain
 from assay.records.plans import (
     CHOSEN_ROOT,
@@ -77,6 +78,7 @@ __all__ = [
     "CHOSEN_SET",
     "DEFAULT_MARGIN",
     "FRAMES_FILE",
+    "INDEX_FILE",
     "LATEST_TIME",
     "MOST_RANKS",
     "NODE_STREAMS",
@@ -156,6 +158,7 @@ __all__ = [
     "digest_of",
     "from_json",
     "indented",
+    "is_reserved",
     "to_compact_json",
     "to_json",
     "to_plain",

@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from assay.redact.data import parted, redacted, redacted_json, redacted_yaml, secrets_in
-from assay.redact.known_secrets import forget, forms, known_values, learn_values, secrets_in_text, text
+from assay.redact.known_secrets import (
+    forget,
+    forms,
+    known_values,
+    learn_values,
+    secrets_in_text,
+    shown_name,
+    text,
+)
 from assay.redact.marks import MARK, REDACTED, NumberedMarks, numbered
 from assay.redact.names import is_secret_name
 
@@ -30,6 +38,7 @@ __all__ = [
     "redacted_yaml",
     "secrets_in",
     "secrets_in_text",
+    "shown_name",
     "text",
 ]
 

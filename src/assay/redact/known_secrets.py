@@ -30,6 +30,18 @@ def text(words: str, mark: Mark = plain) -> str:
     return replaced(words, [*places, *spans(words)], lambda form: mark(known.get(form, form)))
 
 
+def shown_name(name: str) -> str:
+    """A name without the secrets in it, unchanged if it has none; also where a dash or slash begins a token.
+
+    In text, a token after a dash may be part of a longer word; in a name, it is the name of a part.
+    """
+    spaced = re.sub(r"[-+/]", " ", name)
+    for form in (name, spaced):
+        if (shown := text(form)) != form:
+            return shown
+    return name
+
+
 def secrets_in_text(words: str) -> list[str]:
     """What `text` hides in this text, each once, in order of appearance."""
     found: dict[str, str] = {}

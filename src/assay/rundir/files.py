@@ -22,6 +22,7 @@ from assay.records import (
     Trial,
     from_json,
     indented,
+    is_reserved,
     to_plain,
 )
 
@@ -97,6 +98,29 @@ def safe_name(name: str) -> str:
             "a letter or digit first"
         )
     return name
+
+
+def set_name(name: str) -> str:
+    """The name of a suite or an imported set, checked: a directory's, not Assay's own, without a secret."""
+    if is_reserved(name):
+        raise InputError(f"{name!r} is the name of a file that Assay keeps there; choose another name")
+    return public_name(safe_name(name))
+
+
+def public_name(name: str, where: str = "name") -> str:
+    """A name that paths, tables and pages show, checked. Raises InputError if it contains a secret.
+
+    Two secrets would become one name, `(redacted)`, and their runs would be pooled.
+    """
+    if (shown := redact.shown_name(name)) != name:
+        what = f"the name {shown!r} contains a secret, which directories and pages would show; rename it"
+        raise InputError([Problem(where, what)])
+    return name
+
+
+def public_word(text: str, where: str) -> str:
+    """Any text as a part of a name, as `word` has it. Raises InputError if the text contains a secret."""
+    return word(public_name(text, where))
 
 
 def word(text: str) -> str:

@@ -45,7 +45,16 @@ from assay.records import (
     from_json,
     to_json,
 )
-from assay.rundir.files import SCHEMA, AttemptPlan, CachedReading, Header, read_record, record_json, safe_name
+from assay.rundir.files import (
+    SCHEMA,
+    AttemptPlan,
+    CachedReading,
+    Header,
+    read_record,
+    record_json,
+    safe_name,
+    set_name,
+)
 
 _OWN_FILES = ("session.json", "plan.json")
 _ATTEMPT = re.compile(r"attempt-([1-9]\d*)")
@@ -417,7 +426,7 @@ def create(
     inputs  the user's files as text by name (`suite.yaml`, `systems.yaml`), already without secrets
     name    the session's own; None: its start, UTC
     """
-    suite = root / safe_name(plan.suite)
+    suite = root / set_name(plan.suite)
     make_directory(suite)
     with writing(root):
         started = datetime.fromtimestamp(header.created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
@@ -436,7 +445,7 @@ def create(
 
 def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
     """Hold the choice between resuming and starting anew, so that two Assay processes don't both start."""
-    directory = root / safe_name(suite)
+    directory = root / set_name(suite)
     make_directory(directory)
     return locked(directory / ".lock", f"{directory}", wait_s=30)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from assay.durable import is_left, locked
 from assay.errors import HostError
+from assay.records import INDEX_FILE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -56,7 +57,7 @@ class MissingIndexError(DamagedIndexError):
 
 def index_path(root: Path) -> Path:
     """Where the index of a runs directory is."""
-    return index_directory(root) / "index.duckdb"
+    return index_directory(root) / INDEX_FILE
 
 
 def index_directory(root: Path) -> Path:

@@ -17,7 +17,7 @@ from assay.suite import document
 from assay.suite.bounds import Range, parse_range
 from assay.suite.document import Document, Key
 from assay.suite.findings import checked, in_order, shown, unknown
-from assay.suite.model import DataEntry, Duration, Name, Repeats, Retries, Shapes
+from assay.suite.model import DataEntry, Duration, Name, Repeats, Retries, Shapes, SuiteName
 
 CHOOSE = "choose"  # the parameter of a workload that gets the chosen frames
 _BY_LABELS = (CHOOSE, "manifest", "frames")  # parameters that labels decide
@@ -85,7 +85,7 @@ class LimitEntry(_Entry):
 class TemplateFile(_Entry):
     """A template, as `assay data submit` fills it."""
 
-    template: Name = Field(description="Its name, under which the runs are stored.")
+    template: SuiteName = Field(description="Its name, under which the runs are stored.")
     about: str = Field("", description="One line for people.")
     catalog: str = Field(
         min_length=1, description="File that `assay data scan` made, relative to this one's directory."

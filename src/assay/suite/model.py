@@ -19,8 +19,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from assay import units
-from assay.records import DEFAULT_MARGIN, Price, Shape, StagedData
+from assay import redact, units
+from assay.records import DEFAULT_MARGIN, Price, Shape, StagedData, is_reserved
 from assay.suite.document import Document, Key
 
 NEVER = "never"
@@ -41,6 +41,14 @@ def parse_requirement(text: str) -> tuple[Literal[">=", "<="], units.Quantity]:
 def _name(text: str) -> str:
     if re.fullmatch(NAME_PATTERN, text) is None:
         raise ValueError(f"{text!r} is not a name; use up to 40 letters, digits, dots, dashes and _")
+    if (shown := redact.shown_name(text)) != text:
+        raise ValueError(f"the name {shown!r} contains a secret, which directories would show; rename it")
+    return text
+
+
+def _suite_name(text: str) -> str:
+    if is_reserved(text):
+        raise ValueError(f"{text!r} is the name of a file that Assay keeps with the runs; choose another")
     return text
 
 
@@ -114,6 +122,7 @@ def _without_repeats(values: list[Any]) -> list[Any]:
 
 
 Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
+SuiteName = Annotated[Name, AfterValidator(_suite_name)]
 ShapeText = Annotated[
     Shape,
     PlainValidator(_shape),
@@ -210,7 +219,7 @@ class SuiteFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    suite: Name = Field(description="The suite's name, under which its runs are stored.")
+    suite: SuiteName = Field(description="The suite's name, under which its runs are stored.")
     workload: str | None = Field(default=None, description="For a suite of one benchmark: which program.")
     params: dict[str, Any] = Field(
         default_factory=dict, description="With `workload`: its parameters; a list is swept."

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from assay import redact
 from assay.errors import Problem
 from assay.records import Price
 from assay.suite import document
@@ -54,6 +55,9 @@ def systems(
 def _system(
     name: str, entry: Any, file: Document, launchers: Mapping[str, type[BaseModel]]
 ) -> tuple[System | None, list[Problem]]:
+    if (called := redact.shown_name(str(name))) != str(name):
+        what = f"the name {called!r} contains a secret, which directories would show; rename it"
+        return None, [Problem(file.where(name), what)]
     if not isinstance(entry, dict):
         what = f"{name}: found {shown(entry)}; expected a mapping, such as {{launcher: local}}"
         return None, [Problem(file.where(name), what)]
