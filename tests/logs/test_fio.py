@@ -44,6 +44,9 @@ class TestFio(ReaderContract):
         (report(jobs=[]), "no job read or wrote anything"),
         (report(jobs=[{"jobname": "x"}]), "incomplete fio report: 'error' is missing"),
         ("fio: pid 1, err=12/file:memory.c\n", "not a complete JSON report"),
+        (f"[{report()},\n{report()}]", "several JSON documents, the second begins in line"),
+        (report() + "\nfio: {late}\n", "is text after its JSON; remove it"),
+        (report().replace("{", "{<", 1), "not a complete JSON report (Expecting property name"),
     )
 
     def test_a_job_has_bandwidth_rate_latencies_and_the_time_it_took(self, read: Read) -> None:

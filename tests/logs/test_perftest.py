@@ -130,6 +130,14 @@ class TestPerftest(ReaderContract):
             "4096",
         )
 
+    @pytest.mark.parametrize("test", ["Send Bidirectional Post List BW", "Atomic FETCH_AND_ADD Latency"])
+    def test_the_name_of_the_test_is_one_that_perftest_has(self, read: Read, test: str) -> None:
+        assert read(MIB.replace("RDMA_Write BW", test)).facts["test"] == f"{test} Test"
+        assert read(MIB.replace("RDMA_Write BW", "My BW")).facts["operation_unknown"] == "any test"
+        assert read("\0\0" + MIB.lstrip()).problems == []
+        [problem] = read(MIB.replace("RDMA_Write BW", "01O RDMA_Write BW")).problems
+        assert problem.endswith("`01O` is before the name of the test, 'RDMA_Write BW Test'")
+
     def test_a_peak_that_was_not_taken_is_no_figure(self, read: Read) -> None:
         assert values(read(GBITS), "bandwidth_peak") == [pytest.approx(197.10e9 / 8)]
 

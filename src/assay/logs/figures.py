@@ -179,6 +179,8 @@ def document(text: str) -> dict[str, Any]:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+            if text[error.pos : error.pos + 1] not in ("{", ","):
+                raise ValueError(f"line {error.lineno} is text after its JSON; remove it") from None
             where = f"the second begins in line {error.lineno}"
             raise ValueError(f"it has several JSON documents, {where}: put each in its own file") from None
         cut = "; was it cut off?" if _is_cut(text, error) else ""
