@@ -437,12 +437,35 @@ def test_a_trainjob_refuses_what_it_has_no_place_for() -> None:
         ({"kind": "deployment"}, "mpijob"),
         ({"nodes": ["a", "b", "a"]}, "a: listed twice"),
         ({"runAsUser": "root"}, "assigned"),
+        ({"namespace": "a" * 64}, "has 64 characters; Kubernetes allows at most 63"),
+        ({"namespace": "Bench"}, "found 'Bench'; expected lowercase letters, digits, and dashes"),
+        ({"namespace": "a.b"}, "found 'a.b'; expected lowercase letters, digits, and dashes"),
+        ({"priorityClassName": "a" * 254}, "has 254 characters; Kubernetes allows at most 253"),
+        ({"serviceAccountName": "a..b"}, "expected lowercase letters, digits, dashes, and dots"),
+        ({"imagePullSecrets": ["A_b"]}, "found 'A_b'"),
+        ({"volumes": [{"mountPath": "/a", "configMap": "A"}]}, "found 'A'"),
+        ({"envFromSecret": {"A": f"{'a' * 254}/key"}}, "has 254 characters"),
+        ({"nodes": ["node_1"]}, "found 'node_1'"),
+        ({"nodeSelector": {"a b": "c"}}, "found 'a b'; expected a label's key"),
+        ({"labels": {"k": "b" * 64}}, "has 64 characters; Kubernetes allows at most 63"),
+        ({"annotations": {"a/b/c": "d e"}}, "found 'a/b'"),
+        ({"tolerations": [{"key": "k", "value": "a b"}]}, "found 'a b'; expected letters, digits"),
+        ({"queue": "a" * 64}, "has 64 characters"),
     ],
 )
 def test_what_can_not_be_is_refused_in_words(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as error:
         system(**options)
     assert said in str(error.value)
+
+
+def test_the_longest_names_are_accepted() -> None:
+    longest = {
+        "namespace": "a" * 63,
+        "serviceAccountName": "a" * 253,
+        "labels": {"x.io/K_a": "b" * 63, "e": ""},
+    }
+    assert system(**longest, nodes=["ip-10-0-0-1.ec2.internal"]).namespace == "a" * 63
 
 
 @given(st.integers(1, 10**6), st.sampled_from(["", "m", "k", "Ki", "Gi", "e3"]), st.integers(1, 64))

@@ -15,6 +15,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from assay import units
 from assay.launch import job_spec
 from assay.launch.host_python import HELP, HOST, host_python
+from assay.launch.kubernetes.names import (
+    Key,
+    Labels,
+    LabelValue,
+    NamespaceName,
+    ObjectName,
+    check_keys,
+    check_object,
+)
 from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.quantities import Quantity
 from assay.launch.kubernetes.volumes import Volume
@@ -58,9 +67,9 @@ class Resources(OptionGroup):
 class Toleration(OptionGroup):
     """A taint that pods tolerate."""
 
-    key: str | None = None
+    key: Key | None = None
     operator: Literal["Exists", "Equal"] | None = None
-    value: str | None = None
+    value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     tolerationSeconds: int | None = None
 
@@ -76,7 +85,7 @@ class Affinity(OptionGroup):
 class TopologySpread(OptionGroup):
     """How evenly a job's pods are spread over the values of a node label; Assay sets `labelSelector`."""
 
-    topologyKey: str
+    topologyKey: Key
     maxSkew: int = Field(1, ge=1)
     whenUnsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
     minDomains: int | None = Field(None, ge=1)
@@ -101,9 +110,9 @@ class Topology(OptionGroup):
 class ResourceClaim(OptionGroup):
     """A claim of dynamic resource allocation (DRA), by template or by name."""
 
-    name: str
-    resourceClaimTemplateName: str | None = None
-    resourceClaimName: str | None = None
+    name: NamespaceName
+    resourceClaimTemplateName: ObjectName | None = None
+    resourceClaimName: ObjectName | None = None
     request: str | None = Field(None, description="One request of the claim; default: all.")
 
     @model_validator(mode="after")
@@ -131,11 +140,9 @@ def _check_secret_keys(env: dict[str, str]) -> dict[str, str]:
     for name, source in env.items():
         if SECRET_KEY.fullmatch(source) is None:
             raise ValueError(f"{name}: found {source!r}; expected Secret and key, like registry/password")
+        check_object(source.partition("/")[0])
     job_spec.check_env(env)
     return env
-
-
-Own = Annotated[dict[str, str], AfterValidator(_check_own)]
 
 
 class KubernetesSystem(OptionGroup):
@@ -143,7 +150,7 @@ class KubernetesSystem(OptionGroup):
 
     # where
     context: str | None = Field(None, description="Context of the kubeconfig; default: the current one.")
-    namespace: str | None = Field(None, description="Namespace; default: the context's.")
+    namespace: NamespaceName | None = Field(None, description="Namespace; default: the context's.")
     kind: KindName = Field(
         "auto", description="Kind of job; auto selects the simplest that the cluster offers."
     )
@@ -151,7 +158,9 @@ class KubernetesSystem(OptionGroup):
     # what runs
     image: str | None = Field(None, description="Container image of the ranks; default: the workload's.")
     imagePullPolicy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    imagePullSecrets: tuple[str, ...] = Field((), description="Names of Secrets for the image's registry.")
+    imagePullSecrets: tuple[ObjectName, ...] = Field(
+        (), description="Names of Secrets for the image's registry."
+    )
     python: str = Field("python3", description=f"Interpreter in the image that runs the trials. {HELP}.")
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
@@ -169,12 +178,12 @@ class KubernetesSystem(OptionGroup):
         (), description="Claims of dynamic resource allocation."
     )
     pin_cpus: bool = Field(False, description=f"{job_spec.PIN_HELP} The pod gets exclusive CPUs.")
-    runtimeClassName: str | None = None
+    runtimeClassName: ObjectName | None = None
     networks: tuple[str, ...] = Field((), description="Secondary networks (Multus), NAME or NAMESPACE/NAME.")
     hostNetwork: bool = Field(False, description="Run pods in their node's network.")
 
     # user
-    serviceAccountName: str | None = None
+    serviceAccountName: ObjectName | None = None
     runAsUser: Annotated[int, Field(ge=0)] | Literal["image", "assigned"] = Field(
         1000,
         description="User ID of the ranks; image: the image's user; assigned: the platform assigns one, as "
@@ -190,16 +199,16 @@ class KubernetesSystem(OptionGroup):
         description="If a shape names no nodes: `spread` puts each pod on its own node, `pack` puts all on "
         "one; default: the scheduler decides.",
     )
-    nodes: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+    nodes: Annotated[tuple[ObjectName, ...], AfterValidator(_distinct)] = Field(
         (), description="Names of the only nodes that pods may run on; default: any suitable node."
     )
-    nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node must have.")
+    nodeSelector: Labels = Field(default_factory=dict, description="Labels that a node must have.")
     affinity: Affinity = Field(Affinity(), description="Affinity in addition to that of shape and placement.")
     tolerations: tuple[Toleration, ...] = ()
     topologySpreadConstraints: tuple[TopologySpread, ...] = ()
-    schedulerName: str | None = None
-    priorityClassName: str | None = None
-    queue: str | None = Field(None, description="Kueue LocalQueue that admits the jobs.")
+    schedulerName: ObjectName | None = None
+    priorityClassName: ObjectName | None = None
+    queue: LabelValue | None = Field(None, description="Kueue LocalQueue that admits the jobs.")
     topology: Topology | None = Field(None, description="Kueue's topology-aware scheduling.")
 
     # time limits
@@ -217,8 +226,12 @@ class KubernetesSystem(OptionGroup):
         exclude=True,  # it concerns the cluster and changes nothing that a run sends
         description="Parts that `assay cluster prepare` installs in the cluster, each with its options.",
     )
-    labels: Own = Field(default_factory=dict, description="Labels added to every object.")
-    annotations: Own = Field(default_factory=dict, description="Annotations added to every object.")
+    labels: Annotated[Labels, AfterValidator(_check_own)] = Field(
+        default_factory=dict, description="Labels added to every object."
+    )
+    annotations: Annotated[dict[str, str], AfterValidator(check_keys), AfterValidator(_check_own)] = Field(
+        default_factory=dict, description="Annotations added to every object."
+    )
     patch: Annotated[dict[str, Any], AfterValidator(check_patch)] = Field(
         default_factory=dict, description="Strategic merge patch, applied last to the rendered pod template."
     )

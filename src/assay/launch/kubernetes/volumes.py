@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from assay.launch.kubernetes.names import ObjectName
 from assay.launch.kubernetes.quantities import Quantity
 
 SOURCES = ("hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir")
@@ -25,9 +26,9 @@ class Volume(BaseModel):
     type: Literal[
         "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket", "CharDevice", "BlockDevice"
     ] = Field("Directory", description="What the path on the node must be.")
-    persistentVolumeClaim: str | None = Field(None, description="Name of a claim.")
-    configMap: str | None = Field(None, description="Name of a ConfigMap.")
-    secret: str | None = Field(None, description="Name of a Secret.")
+    persistentVolumeClaim: ObjectName | None = Field(None, description="Name of a claim.")
+    configMap: ObjectName | None = Field(None, description="Name of a ConfigMap.")
+    secret: ObjectName | None = Field(None, description="Name of a Secret.")
     emptyDir: Literal["Disk", "Memory"] | None = Field(
         None, description="An empty directory, on disk or in memory."
     )
