@@ -8,6 +8,7 @@ import pytest
 
 from assay.launch.kubernetes.causes import CauseWordings, causes, too_late
 from assay.launch.kubernetes.payload import PROGRAM_DIR
+from assay.records import Extent
 
 POD = "trial-abc"
 
@@ -199,7 +200,7 @@ def test_what_runs_before_the_ranks_is_told_when_it_fails() -> None:
     failed = {"name": "prepare", "state": {"terminated": {"exitCode": 9}}, "restartCount": 0}
     assert causes([pod(phase="Running", initContainerStatuses=[failed])], []) == []
     over = causes([pod(phase="Failed", initContainerStatuses=[failed])], [])
-    assert [cause.code for cause in over] == ["init"]
+    assert [(cause.code, cause.extent) for cause in over] == [("init", Extent.SYSTEM)]  # its pods are alike
     again = causes([pod(phase="Pending", initContainerStatuses=[{**failed, "restartCount": 2}])], [])
     assert [cause.code for cause in again] == ["crash-loop"]
     assert "prepare exited 9 and was restarted 2 times" in again[0].evidence

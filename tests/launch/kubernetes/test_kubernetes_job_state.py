@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from assay.launch.kubernetes.causes import Cause
+from assay.launch.kubernetes.causes import Cause, node_lost
 from assay.launch.kubernetes.job_state import (
     JobEvidence,
     as_placed,
+    has_replacement,
     is_out_of_reach,
     is_over,
     outcome,
@@ -27,7 +28,7 @@ from assay.launch.kubernetes.refusals import (
     refusal,
 )
 from assay.launch.kubernetes.refusals import extent_of as refused_extent
-from assay.launch.kubernetes.times import split
+from assay.launch.kubernetes.times import moment, split
 from assay.records import Extent, JobState
 
 SUCCESS = {"exit_code": 0, "signal": None, "first": False}
@@ -63,7 +64,7 @@ def of(container: dict[str, Any], **state: Any) -> dict[str, Any]:
 
 
 def seen(*ends: dict[str, Any], **more: Any) -> JobEvidence:
-    usual = {"nodes": 2, "pods": [], "deleted": [], "said": {}, "causes": [], "ending": None, "asked": False}
+    usual = {"nodes": 2, "pods": [], "deleted": {}, "said": {}, "causes": [], "ending": None, "asked": False}
     return JobEvidence(**{"ends": ends, **usual, "lost": [], **more})
 
 
@@ -129,7 +130,9 @@ def test_a_pod_that_ended_without_a_word_is_named_with_its_code_and_what_the_run
 
 def test_the_first_pod_that_somebody_deleted_is_named() -> None:
     gone = [pod(f"p-{i}", exit_code=143, deletionTimestamp="2026-01-01T00:00:00Z") for i in (1, 0)]
-    status = outcome(seen(end(0, "cancelled", "cancelled"), pods=gone[::-1], deleted=["uid-p-1", "uid-p-0"]))
+    status = outcome(
+        seen(end(0, "cancelled", "cancelled"), pods=gone[::-1], deleted={"uid-p-1": 1.0, "uid-p-0": 1.0})
+    )
     assert status.state is JobState.LOST
     assert status.cause.startswith("pod p-1 on node2 was deleted")
 
@@ -137,7 +140,7 @@ def test_the_first_pod_that_somebody_deleted_is_named() -> None:
 def test_a_job_object_that_somebody_deleted_is_a_stop_and_no_loss() -> None:
     gone = pod(exit_code=143, deletionTimestamp="2026-01-01T00:00:00Z")
     told = end(0, "cancelled", "cancelled")
-    for more in ({"pods": [gone], "deleted": ["uid-p-0"]}, {}):
+    for more in ({"pods": [gone], "deleted": {"uid-p-0": 1.0}}, {}):
         status = outcome(seen(told, removed=True, **more))
         assert status.state is JobState.STOPPED
         assert "its job object was deleted, but not by this run" in status.cause
@@ -278,3 +281,67 @@ def test_a_refusal_says_what_was_done_what_the_server_said_and_what_to_do(
 )
 def test_a_refusal_concerns_the_jobs_that_its_words_say(code: int, message: str, extent: Extent) -> None:
     assert refused_extent(refusal("create Job x", code, {"message": message})) is extent
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}Z"
+
+
+def ended(name: str, code: int, second: int, **meta: Any) -> dict[str, Any]:
+    one = pod(name, exit_code=code, **meta)
+    one["status"]["containerStatuses"][1]["state"]["terminated"]["finishedAt"] = at(second)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("code", "second", "state", "words"),
+    [
+        (143, 12, JobState.LOST, "pod launcher on node2 was deleted while the job ran, but not by this run"),
+        (143, 10, JobState.LOST, "pod launcher on node2 was deleted"),
+        (255, 11, JobState.LOST, "pod launcher on node2 was deleted"),
+        (3, 10, JobState.FAILED, "pod worker-0 on node2 exited 3"),
+        (143, 9, JobState.FAILED, "pod worker-0 on node2 exited 143"),
+    ],
+)
+def test_a_pod_that_ends_because_another_was_deleted_is_not_the_cause(
+    code: int, second: int, state: JobState, words: str
+) -> None:
+    launcher = ended("launcher", 1, 11, deletionTimestamp=at(11), deletionGracePeriodSeconds=0)
+    worker = ended("worker-0", code, second)
+    told = end(0, "cancelled", "cancelled")
+    status = outcome(seen(told, pods=[worker, launcher], deleted={"uid-launcher": moment(at(10))}))
+    assert status.state is state
+    assert status.cause.startswith(words)
+
+
+def test_a_pod_without_times_that_ended_by_a_signal_ended_for_the_deleted_one() -> None:
+    gone, worker = pod("launcher", exit_code=143), pod("worker-0", exit_code=143)
+    assert outcome(seen(pods=[worker, gone], deleted={"uid-launcher": None})).state is JobState.LOST
+    worker = pod("worker-0", exit_code=3)
+    assert outcome(seen(pods=[worker, gone], deleted={"uid-launcher": None})).state is JobState.FAILED
+
+
+def test_a_container_that_made_the_workers_unready_is_named_with_the_launchers_exit() -> None:
+    worker = pod("worker-0")
+    worker["status"]["containerStatuses"][0] = of(SIDE, terminated={"exitCode": 1})
+    said = {"launcher": "ssh: Could not resolve hostname"}
+    status = outcome(seen(pods=[worker, pod("launcher", exit_code=255)], said=said))
+    assert status.cause == (
+        "pod launcher on node2 exited 255: ssh: Could not resolve hostname; "
+        "container istio-proxy of pod worker-0 on node2 exited 1, so the pod is not ready"
+    )
+
+
+def test_a_pod_replaced_while_it_ran_is_no_part_of_the_job_and_one_replaced_before_is() -> None:
+    pods = {f"uid-{name}": pod(name) for name in ("a", "b", "c")}
+    assert has_replacement(pods, ["uid-b"], 2)
+    assert not has_replacement(pods, ["uid-b"], 3)
+    assert not has_replacement(pods, [], 2)
+    pods["uid-b"]["status"]["containerStatuses"] = []  # it only waited, as in a queue
+    assert not has_replacement(pods, ["uid-b"], 2)
+
+
+def test_a_silent_node_is_named_once() -> None:
+    assert str(node_lost("p-1", "node2", 8.0)).startswith(
+        "node node2 no longer responds, nor does pod p-1 on it (the cluster"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import kubernetes_cluster as cluster
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
-from assay.records import JobState, RankExit, RunState
+from assay.records import Handle, JobState, JobStatus, RankExit, RunState
 from cli_contract import PATIENCE_S, assay, runs
 from launcher_contract import (
     END_WELL,
@@ -130,3 +131,71 @@ def test_a_suite_of_an_mpi_job_gives_its_results(namespace: str, tmp_path: Path)
     assert "B/s" in said + error
     assert [one.state for one in runs(tmp_path)] == [RunState.FINISHED, RunState.FINISHED]
     assert running(namespace) == []
+
+
+STAYS = "import time; print('up', flush=True); time.sleep(120)"
+
+
+def started(namespace: str, spool: Path, **options: object) -> tuple[Launcher, Handle]:
+    """An MPIJob whose two ranks run."""
+    launcher = make(namespace, spool, grace=2.0, **AS_ROOT, **options)
+    handle = launcher.submit(job(python(STAYS), 2, timeout_s=300))
+    for rank in ("rank-0", "rank-1"):
+        wait_for_output(launcher, handle, rank)
+    return launcher, handle
+
+
+def named(namespace: str, handle: Handle, part: str) -> str:
+    found = cluster.objects(namespace, "pods", f"{LABEL_TOKEN}={handle.token}")
+    return next(pod["metadata"]["name"] for pod in found if part in pod["metadata"]["name"])
+
+
+def ended(launcher: Launcher, handle: Handle, within_s: float) -> JobStatus:
+    began = time.monotonic()
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert time.monotonic() - began < within_s, status
+    launcher.forget(handle)
+    return status
+
+
+@pytest.mark.parametrize("part", ["launcher", "worker-1"])
+def test_a_pod_of_an_mpi_job_that_somebody_deletes_loses_the_job(
+    part: str, namespace: str, tmp_path: Path
+) -> None:
+    launcher, handle = started(namespace, tmp_path)
+    name = named(namespace, handle, part)
+    cluster.kubectl("-n", namespace, "delete", "pod", name, "--wait=false")
+    status = ended(launcher, handle, 45)
+    assert status.state is JobState.LOST, status
+    assert f"pod {name} on node" in status.cause
+    assert "was deleted while the job ran, but not by this run" in status.cause
+
+
+def test_a_worker_of_an_mpi_job_that_is_evicted_loses_the_job(namespace: str, tmp_path: Path) -> None:
+    launcher, handle = started(namespace, tmp_path)
+    name = named(namespace, handle, "worker-1")
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    cluster.kubectl(
+        "create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", "-f", "-",
+        stdin=json.dumps(eviction),
+    )  # fmt: skip
+    status = ended(launcher, handle, 45)
+    assert status.state is JobState.LOST, status
+    assert f"pod {name} was evicted by a request" in status.cause
+
+
+def test_an_mpi_job_that_failed_ends_with_its_launchers_words(namespace: str, tmp_path: Path) -> None:
+    short = {"name": "short", "image": cluster.IMAGE, "imagePullPolicy": "IfNotPresent"}
+    short |= {"command": ["sh", "-c", "sleep 2; exit 1"]}
+    patch = {"spec": {"containers": [short]}}
+    launcher = make(namespace, tmp_path, grace=2.0, patch=patch, **AS_ROOT)
+    status = ended(launcher, launcher.submit(job(python(STAYS), 2, timeout_s=300)), 60)
+    assert status.state is JobState.FAILED, status
+    assert "launcher" in status.cause
+    assert "exited 255: " in status.cause
+    assert "container short of pod" in status.cause

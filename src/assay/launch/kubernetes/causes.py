@@ -150,7 +150,7 @@ RULES: Sequence[Rule] = (
           "the evidence quotes the runtime: a device, mount, or option that the node refuses"),
     Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
           "{subject} failed before its ranks could start",
-          "check its log: kubectl logs POD -c {name}", extent=_OWN),
+          "check its log: kubectl logs POD -c {name}"),
     Rule("crash-loop", "CrashLoopBackOff", "", "{subject} keeps crashing",
           "check its last lines: kubectl logs --previous", extent=_OWN),
     # What a pod waits for
@@ -332,7 +332,7 @@ def node_lost(pod: str, node: str, silent_s: float) -> Cause:
     """A node no longer responds, so its pod can't report its state."""
     return Cause(
         "node-lost",
-        f"node {node} no longer responds, nor does {pod} on it",
+        f"node {node} no longer responds, nor does pod {pod} on it",
         f"the cluster has reported the pod as not ready for {silent_s:g} s, but its container never ended",
         f"check the node: kubectl describe node {node}",
         final=True,

@@ -26,6 +26,7 @@ from assay.launch.kubernetes.job_state import (
     JobEvidence,
     as_placed,
     call,
+    has_replacement,
     is_out_of_reach,
     is_over,
     outcome,
@@ -42,6 +43,7 @@ from assay.records import JobState, Output
 
 LOOK_EVERY_S = 2.0  # at the job object and its events, while the job waits for something
 OUT_OF_REACH_S = 8.0  # a kubelet restart takes less
+FAILED_S = 3.0  # beyond the grace time: for pods to end on their own once their job has failed
 TAKEN_UP_S = 10.0  # for its controller; a healthy one takes less than a second
 FAILED = (JobState.FAILED, JobState.TIMED_OUT)
 PODS_ASKED = 4  # waiting pods whose events are read
@@ -54,6 +56,7 @@ class FollowedJob:
     name             of its job object; nodes: how many keepers will report their end
     hosts            how many nodes of the cluster it must run on; 0 if any number will do
     start_timeout_s  longest wait for nodes and images
+    grace_s          how long its ranks may take to end
     end              ends it: deletes the job object and waits for its pods
     """
 
@@ -64,6 +67,7 @@ class FollowedJob:
     pods: int
     kind: JobKind
     start_timeout_s: float
+    grace_s: float
     end: Callable[[], None]
 
     @property
@@ -89,6 +93,8 @@ class Follower:
         self._ending: Ending | None = None
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
         self._began = self._looked_at = time.monotonic()
+        self._failed_at: float | None = None  # when its job object was first seen to have failed
+        self._before_end: JobPods | None = None  # its pods when this side ended them
         self._out_of_reach: dict[str, float] = {}
         self._came_from: dict[str, str] = {}  # stream → uid of the pod whose log contains it
 
@@ -166,9 +172,16 @@ class Follower:
             raise self._watch.refused
         self.waits_for = self._away()
         self._note_out_of_reach(pods)
-        if not self._ended_here and self._is_tried_again(pods):
-            self._end()
+        if not self._ended_here and (
+            self._is_tried_again(pods) or has_replacement(pods.seen, pods.deleted, self._job.pods)
+        ):
+            self._hindered = causes(map(pods.seen.__getitem__, pods.deleted), ())
+            self._end(pods)
         if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
+            return
+        if self._has_failed_for_long(pods):
+            self._hindered = causes(pods.seen.values(), ())
+            self._end(pods)
             return
         waiting = [pod for pod in pods.seen.values() if _waits(pod)]
         unheard = [log for log in self._logs.logs.values() if log.trouble and not log.framed]
@@ -188,13 +201,13 @@ class Follower:
         self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
         if len(pods.seen) < self._job.pods and any(map(_failed, pods.seen.values())):
             self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it forever
-            self._end()
+            self._end(pods)
         elif any(cause.final for cause in self._hindered):
             self._look_at_job()
             if (
                 not self._job_is_removed
             ):  # else what it lacks may have been deleted with it, as its pods will be
-                self._end()
+                self._end(pods)
 
     def _not_taken_up(self, pods: JobPods) -> list[Cause]:
         """Pods are missing, and nothing says why."""
@@ -241,18 +254,31 @@ class Follower:
             now - since > OUT_OF_REACH_S for since in self._out_of_reach.values()
         ):
             self._hindered = [
-                node_lost(call(pods.seen[uid]), pods.seen[uid]["spec"]["nodeName"], OUT_OF_REACH_S)
-                for uid in sorted(away)
+                node_lost(pod["metadata"]["name"], pod["spec"]["nodeName"], OUT_OF_REACH_S)
+                for pod in map(pods.seen.__getitem__, sorted(away))
             ]
-            self._end()
+            self._end(pods)
 
     def _is_tried_again(self, pods: JobPods) -> bool:
         """Whether its platform restarts what has already failed for good."""
         again = len(pods.seen) > self._job.pods or any(map(was_restarted, pods.seen.values()))
         return again and any(end["state"] in FAILED for end in self._collected.ends())
 
-    def _end(self) -> None:
+    def _has_failed_for_long(self, pods: JobPods) -> bool:
+        """Whether its object has failed while pods of it run on, which may never learn of it."""
+        some_over = any(_gone_or_over(pods, pod) for pod in pods.seen.values())
+        if not some_over or self._is_over(pods) or self._out_of_reach or self._watch.trouble:
+            return False
+        now = self._looked_at = time.monotonic()
+        self._look_at_job()
+        if self._ending is None or self._ending.succeeded:
+            return False
+        self._failed_at = self._failed_at or now
+        return now > self._failed_at + self._job.grace_s + FAILED_S
+
+    def _end(self, pods: JobPods) -> None:
         """It will not continue: end what is left of it."""
+        self._before_end = JobPods(pods.seen, {**pods.deleted}, {*pods.gone})
         self._ended_here = True
         self._job.end()
 
@@ -275,12 +301,13 @@ class Follower:
             self._events = self._events_of(pods, list(pods.seen.values()))
             self._hindered = causes(pods.seen.values(), self._events)
             self._hindered = self._hindered or (past_waits(self._events) if in_vain else [])
+        last = self._before_end or pods
         status = outcome(
             JobEvidence(
                 ends=ends,
                 nodes=self._job.nodes,
-                deleted=() if self._ended_here else tuple(pods.deleted),
-                pods=tuple(pods.seen.values()),
+                deleted=dict(last.deleted),
+                pods=tuple(last.seen.values()),
                 said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,

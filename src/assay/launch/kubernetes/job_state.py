@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.launch import job_directory
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds.kind import Ending
-from assay.launch.kubernetes.rank_container import rank_status
+from assay.launch.kubernetes.rank_container import has_begun, rank_status
+from assay.launch.kubernetes.times import moment
 from assay.records import Extent, JobState, JobStatus
 
 Object = Mapping[str, Any]
 
 
+BY_SIGNAL = (137, 143)  # exit codes of SIGKILL and SIGTERM
 REMOVED = "somebody else ended the job: its job object was deleted, but not by this run"
 
 
@@ -24,7 +26,8 @@ class JobEvidence:
 
     ends      what the keepers reported about their nodes
     nodes     how many nodes it had
-    pods      as last seen; deleted: uids of those that somebody deleted, in that order
+    pods      as last seen before this side ended them; deleted: uids of those that somebody else deleted, in
+              that order, and when, in seconds since the epoch; None where that is unknown
     said      last lines of the runtime, by pod
     causes    according to the cluster, most decisive first
     ending    what the job object said; None if it is gone
@@ -37,7 +40,7 @@ class JobEvidence:
     ends: Sequence[Mapping[str, Any]]
     nodes: int
     pods: Sequence[Object]
-    deleted: Sequence[str]
+    deleted: Mapping[str, float | None]
     said: Mapping[str, str]
     causes: Sequence[Cause]
     ending: Ending | None
@@ -109,14 +112,17 @@ def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
         return JobState.STOPPED, f"{REMOVED}; the cluster also said: {first}" if first else REMOVED
     if first is not None:
         return JobState.FAILED, f"{first}{_where(seen)}"
+    gone, gone_at = next(iter(seen.deleted.items()), ("", None))
     for pod in seen.pods:
         exit_code, message = _exit(pod)
-        if exit_code and pod["metadata"]["uid"] not in seen.deleted:
-            name = pod["metadata"]["name"]
-            said = seen.said.get(name) or message
-            return JobState.FAILED, f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
-    if seen.deleted:  # the end of one ends the others
-        first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == seen.deleted[0])
+        if not exit_code or pod["metadata"]["uid"] in seen.deleted:
+            continue
+        if not gone or _was_over(pod, gone_at):
+            said = seen.said.get(pod["metadata"]["name"]) or message
+            cause = f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
+            return JobState.FAILED, "; ".join((cause, *_other_exits(seen.pods)))
+    if gone:
+        first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == gone)
         return JobState.LOST, f"{call(first_gone)} was deleted while the job ran, but not by this run"
     if seen.ending is not None and not seen.ending.succeeded:
         return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
@@ -124,6 +130,27 @@ def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
         names, why = ", ".join(map(call, seen.pods)), "".join(f"; {trouble}" for trouble in seen.unread)
         return JobState.LOST, f"the log of {names} stopped before the job reported how it ended{why}"
     return JobState.LOST, "the log of the job stopped before it reported how it ended"
+
+
+def _was_over(pod: Object, gone_at: float | None) -> bool:
+    """Whether a failed pod's end is older than another's deletion, which would have ended it by a signal.
+
+    The API's times are whole seconds, so that a signal of the same second came from the deletion.
+    """
+    ended = rank_status(pod)["state"]["terminated"]
+    ended_at, by_signal = moment(ended.get("finishedAt")), ended["exitCode"] in BY_SIGNAL
+    if ended_at is None or gone_at is None:
+        return not by_signal
+    return ended_at < gone_at or (ended_at == gone_at and not by_signal)
+
+
+def _other_exits(pods: Iterable[Object]) -> Iterator[str]:
+    """Containers that ended next to ranks that had not: their pods were not ready from then on."""
+    for pod in pods:
+        for status in () if is_over(pod) else pod.get("status", {}).get("containerStatuses", ()):
+            if ended := status.get("state", {}).get("terminated"):
+                exit_code = ended.get("exitCode")
+                yield f"container {status['name']} of {call(pod)} exited {exit_code}, so the pod is not ready"
 
 
 def _where(seen: JobEvidence) -> str:
@@ -151,6 +178,14 @@ def was_restarted(pod: Object) -> bool:
     return bool(rank_status(pod).get("restartCount", 0) > 0)
 
 
+def has_replacement(pods: Mapping[str, Object], deleted: Iterable[str], expected: int) -> bool:
+    """Whether a new pod replaces one that was deleted while it ran: the job's other ranks don't know it.
+
+    pods  by uid, also those that are gone; expected: how many the job has
+    """
+    return len(pods) > expected and any(has_begun(pods[uid]) for uid in deleted)
+
+
 def is_out_of_reach(pod: Object) -> bool:
     """Whether its node is unresponsive: the cluster calls the pod unready although its container never was.
 
@@ -168,14 +203,10 @@ def _exit(pod: Object) -> tuple[int, str]:
 
 
 def _first_start(pods: Iterable[Object]) -> float | None:
-    from assay.launch.kubernetes.times import moment
-
     states = (of.get("startedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
     return min((at for at in map(moment, states) if at is not None), default=None)
 
 
 def _last_end(pods: Iterable[Object]) -> float | None:
-    from assay.launch.kubernetes.times import moment
-
     states = (of.get("finishedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
     return max((at for at in map(moment, states) if at is not None), default=None)

@@ -242,8 +242,10 @@ class KubernetesLauncher:
     def _followed(self, handle: Handle) -> FollowedJob:
         nodes, hosts, pods = (int(str(handle.data[name])) for name in ("nodes", "hosts", "pods"))
         kind = KINDS[str(handle.data["kind"])]
-        name, limit_s = name_of(handle.token), self.system.start_timeout
-        return FollowedJob(handle.token, name, nodes, hosts, pods, kind, limit_s, lambda: self._end(handle))
+        name, limit_s, grace_s = name_of(handle.token), self.system.start_timeout, self.system.grace
+        return FollowedJob(
+            handle.token, name, nodes, hosts, pods, kind, limit_s, grace_s, lambda: self._end(handle)
+        )
 
     # Its state
 

@@ -14,6 +14,15 @@ def moment(stamp: str | None) -> float | None:
     return None if not stamp else datetime.fromisoformat(stamp).timestamp()
 
 
+def deleted_at(obj: Object) -> float | None:
+    """When an object's deletion was first requested, in seconds since the epoch; None if that is unknown.
+
+    True of the object right after that: when its grace time is cut short, the API server changes both fields.
+    """
+    ends_at = moment(obj["metadata"].get("deletionTimestamp"))
+    return None if ends_at is None else ends_at - obj["metadata"].get("deletionGracePeriodSeconds", 0)
+
+
 def split(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict[str, float]:
     """Seconds that a pod spent until its ranks ran: `queue_s`, `pull_s`, `start_s`; absent where unknown.
 

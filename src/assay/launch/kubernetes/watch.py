@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from assay.launch.kubernetes.client import PODS, Cluster, Object
 from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
 from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, WatchExpiredError
+from assay.launch.kubernetes.times import deleted_at
 
 SELECTOR = ",".join(f"{name}={value}" for name, value in MANAGED_BY.items())
 RETRY_S = (0.2, 0.5, 1.0, 2.0)
@@ -22,11 +23,11 @@ SYNC_S = 30.0
 class JobPods:
     """The pods of one job as last seen, by uid.
 
-    deleted  pods that somebody deleted, in that order; gone: those of them that no longer exist
+    deleted  pods that somebody deleted, in that order, and when; gone: those of them that no longer exist
     """
 
     seen: dict[str, Object] = field(default_factory=dict)
-    deleted: list[str] = field(default_factory=list)
+    deleted: dict[str, float | None] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
     def left(self) -> list[Object]:
@@ -38,7 +39,7 @@ class JobPods:
         uid = pod["metadata"]["uid"]
         self.seen = {**self.seen, uid: pod}  # a new dict: others read it in their own threads
         if (gone or "deletionTimestamp" in pod["metadata"]) and uid not in self.deleted:
-            self.deleted.append(uid)
+            self.deleted[uid] = deleted_at(pod)
         if gone:
             self.gone.add(uid)
 
