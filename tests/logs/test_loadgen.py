@@ -598,3 +598,82 @@ def test_a_summary_states_what_it_says_and_no_more(tmp_path: Path) -> None:
     }
     run = inference_run([path], name="x")
     assert (run.score, run.problem) == (None, "no result_samples_per_second in it")
+
+
+SUMMARY_TEXT = """================================================
+MLPerf Results Summary
+================================================
+SUT name : a system
+Scenario : Offline
+Mode     : PerformanceOnly
+Samples per second: 50
+Result is : VALID
+  Min duration satisfied : Yes
+  Min queries satisfied : Yes
+  Early stopping satisfied: Yes
+
+================================================
+Additional Stats
+================================================
+Min latency (ns)                : 1000
+Max latency (ns)                : 800000000000
+99.00 percentile latency (ns)   : 790000000000
+
+================================================
+Test Parameters Used
+================================================
+samples_per_query : 40000
+min_duration (ms): 600000
+min_query_count : 1
+qsl_rng_seed : 6023615788873153749
+
+No warnings encountered during test.
+
+No errors encountered during test.
+"""
+
+
+def score_of(tmp_path: Path, text: str | bytes) -> tuple[InferenceRun, list[str]]:
+    """A summary's run, found like a file that a user names, and the codes of its doubts about itself."""
+    path = tmp_path / "run.log"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    [run] = inference_runs(told_apart([path])[1])
+    about_itself = ("logs-disagree", "logged-errors", "settings-unknown")
+    return run, [doubt.code for doubt in doubts_of_inference(run) if doubt.code in about_itself]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda text: re.sub("^", "2026-11-20T10:00:00.123456789Z ", text, flags=re.MULTILINE),
+        lambda text: re.sub("^", "0: ", text, flags=re.MULTILINE),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace(" ", "\u00a0"),
+        lambda text: text.encode("utf-16"),
+        lambda text: text,
+    ],
+    ids=["kubectl", "srun", "CRLF", "no-break spaces", "UTF-16", "nothing"],
+)
+def test_a_summary_is_read_with_what_others_put_around_it(tmp_path: Path, around: Any) -> None:
+    run, doubts = score_of(tmp_path, around(SUMMARY_TEXT))
+    assert run.score is not None
+    assert (run.score.value, run.score.line, run.problem, doubts) == (50.0, 7, "", [])
+    assert run.stated["effective_min_duration_ms"].value == 600_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("Min duration satisfied : Yes", "Min duration satisfied : NO", "logs-disagree"),
+        ("Early stopping satisfied: Yes", "Early stopping satisfied: NO", "logs-disagree"),
+        ("Samples per second: 50", "Samples per second: 500", "logs-disagree"),
+        ("No errors encountered during test.", "3 ERRORS encountered. See detailed log.", "logged-errors"),
+        ("No errors encountered during test.", "1 ERROR encountered. See detailed log.", "logged-errors"),
+    ],
+)
+def test_a_summary_that_contradicts_itself_is_doubted(tmp_path: Path, old: str, new: str, code: str) -> None:
+    assert score_of(tmp_path, SUMMARY_TEXT.replace(old, new))[1] == [code]
+
+
+def test_a_summary_that_is_cut_before_its_settings_is_doubted(tmp_path: Path) -> None:
+    assert score_of(tmp_path, SUMMARY_TEXT.partition("Test Parameters")[0])[1] == ["settings-unknown"]

@@ -15,6 +15,7 @@ from assay.intake.training_logs import TrainingLogsRequest, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of
 from assay.logs.loadgen_text import is_summary
+from assay.logs.log_text import surroundings
 from assay.logs.result_sets import system_facts
 from assay.readers.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
@@ -108,6 +109,7 @@ def _notes(
         if len(paths) > 1
     ]
     for run in kept:
+        notes += [f"{log}: {note}" for log in run.logs for note in surroundings(log).notes]
         notes += [f"{run.path}: {d.code}: {d.evidence}" for d in doubts_of_inference(run.stated)]
     return notes
 

@@ -57,6 +57,19 @@ _RATES: Final[Mapping[str, tuple[str, str]]] = {  # key → metric and unit
     "result_inferred_completed_tokens_per_second": ("inferred_token_throughput", "tokens/s"),
 }
 SAMPLES_PER_QUERY: Final = "result_samples_per_query"
+_CONDITIONS: Final[Mapping[str, str]] = {  # of a valid run, and what a run is that doesn't meet them
+    "result_min_duration_met": "shorter than its minimum duration",
+    "result_min_queries_met": "fewer queries than its minimum",
+    "result_perf_constraints_met": "latency above its bound",
+    "early_stopping_met": "too few queries for early stopping",
+}
+_OFFLINE_RATE: Final = ("result_max_latency_ns", "result_samples_per_second")
+_OF_DATA_SET: Final = (
+    "effective_performance_sample_count",
+    "qsl_reported_performance_count",
+    "qsl_reported_total_count",
+)
+_RATE_WITHIN: Final = 0.05  # the longest latency leaves out what LoadGen does before and after it
 _SAME_WITHIN: Final = 1e-4  # the summary prints six digits,
 _HALF_A_DIGIT: Final = 0.005  # and queries per second with two decimals
 
@@ -133,7 +146,7 @@ def _run(
         score=None if problem else score,
         figures=() if problem else figures,
         stated=stated,
-        contradictions=tuple(_contradictions(detail, summary)),
+        contradictions=(*_contradictions(detail, summary), *_contradicted(stated, scenario)),
     )
 
 
@@ -158,13 +171,7 @@ def _problem(
 
 def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
     """Which of LoadGen's conditions were not met, as text."""
-    conditions = {
-        "result_min_duration_met": "shorter than its minimum duration",
-        "result_min_queries_met": "fewer queries than its minimum",
-        "result_perf_constraints_met": "latency above its bound",
-        "early_stopping_met": "too few queries for early stopping",
-    }
-    unmet = [said for key, said in conditions.items() if key in stated and stated[key].value is False]
+    unmet = [said for key, said in _CONDITIONS.items() if key in stated and stated[key].value is False]
     if (errors := stated.get("num_errors")) and errors.value:
         unmet.append(f"{errors.value} error{'s' if errors.value != 1 else ''} in its detail log")
     return ", ".join(unmet) or "it doesn't say why"
@@ -218,6 +225,40 @@ def _contradictions(detail: Mapping[str, StatedValue], summary: Mapping[str, Sta
         one, other = detail[key], summary[key]
         if not _same(one.value, other.value):
             yield f"{key} is {one.value} at {one.where}, but {other.value} at {other.where}"
+
+
+def _contradicted(stated: Mapping[str, StatedValue], scenario: str | None) -> Iterator[str]:
+    """What a run states that its own other lines rule out."""
+    validity = stated.get("result_validity")
+    if validity and validity.value == "VALID":
+        for key in _CONDITIONS:
+            if key in stated and stated[key].value is False:
+                yield f"result_validity is VALID at {validity.where}, but {key} is No at {stated[key].where}"
+    longest, rate = (_figure(stated, key) for key in _OFFLINE_RATE)
+    if scenario != "Offline" or not longest or not rate:
+        return
+    possible = [samples / (longest * 1e-9) for samples in _offline_samples(stated)]
+    if possible and not any(math.isclose(rate, of, rel_tol=_RATE_WITHIN) for of in possible):
+        rates = " or ".join(f"{of:.4g}" for of in possible)
+        where = stated[_OFFLINE_RATE[-1]].where
+        yield (
+            f"{_OFFLINE_RATE[-1]} is {rate:g} at {where}, but its samples in {longest * 1e-9:.4g} s "
+            f"are {rates} per second"
+        )
+
+
+def _offline_samples(stated: Mapping[str, StatedValue]) -> list[float]:
+    """How many samples the one query can have had: those requested, or whole passes over the data set."""
+    requested = _figure(stated, "effective_samples_per_query")
+    if not requested:
+        return []
+    counts = dict.fromkeys(_figure(stated, key) for key in _OF_DATA_SET)
+    return [requested, *(math.ceil(requested / count) * count for count in counts if count)]
+
+
+def _figure(stated: Mapping[str, StatedValue], key: str) -> float | None:
+    value = stated[key].value if key in stated else None
+    return None if value is None or isinstance(value, str | bool) else float(value)
 
 
 def _same(one: Scalar, other: Scalar) -> bool:

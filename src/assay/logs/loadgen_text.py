@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from assay.errors import InputError, Problem
-from assay.inputs import reading
 from assay.logs.figures import SEVERAL_RUNS
+from assay.logs.log_text import LogText
 from assay.logs.mllog import EventReader
 from assay.records import Scalar, StatedValue
 
@@ -26,7 +26,8 @@ DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
 LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond the range of a float is not accepted
 
-_HEAD: Final = b"MLPerf Results Summary\n"
+_HEAD: Final = "MLPerf Results Summary"
+_PARAMETERS: Final = "Test Parameters Used"
 _ONCE: Final = "result_validity"  # a run states it at its end
 _KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_|qsl_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
@@ -52,6 +53,7 @@ _SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's 
 }
 _LATENCY = re.compile(r"(Min|Max|Mean|\d+\.\d+ percentile) latency \(ns\)")
 _ESTIMATE = re.compile(r"\s*\* Early stopping (\d+\.\d)th percentile estimate: (\d+)")
+_ERRORS = re.compile(r"(No|\d+) ERRORS? encountered\b.*", re.IGNORECASE)
 _SETTING = re.compile(r"([a-z][a-z0-9_]*)(?: \((ms|ns)\))?")
 _ESTIMATE_KEYS: Final = {
     "SingleStream": "early_stopping_latency_ss",
@@ -82,18 +84,15 @@ def stated_in_detail(path: Path) -> dict[str, StatedValue]:
 
 def is_summary(path: Path) -> bool:
     """Whether a file is a summary, whatever its name. Raises InputError if it can't be read."""
-    with reading(path) as file:
-        return _HEAD in file.read(LARGEST_SUMMARY_BYTES)
+    return any(line.strip() == _HEAD for _, line in _lines(path))
 
 
 def stated_in_summary(path: Path) -> dict[str, StatedValue]:
     """What a summary states, under the detail log's keys. Raises InputError if it can't be read."""
-    with reading(path) as file:
-        text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
     stated: dict[str, StatedValue] = {}
     per_query = parameters = False
-    for number, line in enumerate(text.splitlines(), start=1):
-        parameters = parameters or line.startswith("Test Parameters Used")
+    for number, line in _lines(path):
+        parameters = parameters or line.startswith(_PARAMETERS)
         per_query = per_query or line.startswith("Per-query latency")
         scenario = stated["effective_scenario"].value if "effective_scenario" in stated else None
         for key, value in _of_line(line, str(scenario), parameters=parameters, per_query=per_query):
@@ -101,6 +100,16 @@ def stated_in_summary(path: Path) -> dict[str, StatedValue]:
                 raise _several(path, number, stated[key])
             stated.setdefault(key, StatedValue(value, f"{path.name}:{number}"))
     return stated
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a summary; a larger file is none, and its rest isn't read."""
+    left = LARGEST_SUMMARY_BYTES
+    for number, line in LogText(path).lines():
+        left -= len(line)
+        if left < 0:
+            return
+        yield number, line.decode("latin-1")
 
 
 def _several(path: Path, line: int, before: StatedValue) -> InputError:
@@ -112,6 +121,9 @@ def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> 
         percentile, value = estimate.groups()
         if (scenario, percentile) in (("SingleStream", "90.0"), ("MultiStream", "99.0")):
             yield _ESTIMATE_KEYS[scenario], _number(value)
+        return
+    if errors := _ERRORS.fullmatch(line.strip()):
+        yield "num_errors", 0 if errors[1].lower() == "no" else _number(errors[1])
         return
     match = _LINE.fullmatch(line)
     if match is None:

@@ -80,5 +80,5 @@ LOADGEN = Reader(
     params=LoadgenLogParams,
     metrics=metrics_of,
     read=_read,
-    version=2,
+    version=3,
 )

@@ -135,6 +135,7 @@ KINDS: dict[str, DoubtKind] = {
         inference.LATENCY_ABOVE_BOUND,
         inference.OTHER_DATA_SET,
         inference.NO_VALIDITY,
+        inference.SETTINGS_UNKNOWN,
         inference.DEFAULT_SEEDS,
         inference.TEST_MODE,
         inference.LOGGED_ERRORS,

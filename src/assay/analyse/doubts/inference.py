@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ _ARRIVALS = {
     **dict.fromkeys(LOADGENS, ("Server", "effective_target_qps", "LoadGen")),
     "llm-serving": ("server", "rate", "the client"),
 }
+_SETTING = re.compile(r"effective_(?!scenario|test_mode)")
 _FOLLOW_THE_RATE = ("throughput", "token_throughput", "inferred_token_throughput", "goodput")
 
 
@@ -209,9 +211,12 @@ LOGS_DISAGREE = DoubtKind(
     code="logs-disagree",
     subject="inference",
     severity="invalid",
-    means="Summary and detail log state different values.",
+    means=(
+        "Summary and detail log state different values, or one states what its other lines rule out: VALID "
+        "although a condition is not met, or a rate that is not its samples over its time."
+    ),
     effect="They are from two runs, or one of them was changed.",
-    remedy="Find out whether both logs are from the same run, and score both files of the intended run.",
+    remedy="Find out whether the logs are those that one run wrote, and score both files of that run.",
 )
 
 
@@ -222,6 +227,16 @@ NO_VALIDITY = DoubtKind(
     means="The program states no validity.",
     effect="Nobody checked whether the run was long enough or had enough queries for its percentile.",
     remedy="Use the values from LoadGen's own logs.",
+)
+
+
+SETTINGS_UNKNOWN = DoubtKind(
+    code="settings-unknown",
+    subject="inference",
+    severity="weak",
+    means="The logs have a verdict of LoadGen and none of the settings that it is based on.",
+    effect="VALID means that the run met its own settings, which may be shorter than the official ones.",
+    remedy="Use the whole log: LoadGen states the settings at the end of its summary and in its detail log.",
 )
 
 
@@ -251,6 +266,8 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
         doubts.append(SHORT_SETTINGS.doubt(f"{run.validity or 'no validity stated'}, but {'; '.join(short)}"))
     for kind, rule in _OF_CHECKS:
         doubts += [kind.doubt(c.evidence) for c in checks if c.rule == rule and c.state == "fail"]
+    if run.validity is not None and not any(_SETTING.match(key) for key in stated):
+        doubts.append(SETTINGS_UNKNOWN.doubt("the log ends before the settings of the run, or lacks them"))
     if run.validity is None:
         evidence = "the program states no validity: neither duration nor number of queries was checked"
         doubts.append(NO_VALIDITY.doubt(evidence))
