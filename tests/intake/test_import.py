@@ -627,6 +627,12 @@ _TAILS = {
         "Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  "
         "Time: 0.161s, 6350.47/s  (0.245s, 4182.58/s)  LR: 1.0e-05\n*** Best metric: 1\n"
     ),
+    "loadgen": (
+        "================================================\nMLPerf Results Summary\n"
+        "================================================\nSUT name : mine\nScenario : Offline\n"
+        "Mode     : PerformanceOnly\nSamples per second: 1434.8\nResult is : VALID\n"
+        "  Min duration satisfied : Yes\n  Min queries satisfied : Yes\n  Early stopping satisfied: Yes\n"
+    ),
     "tf-cnn": "10\timages/sec: 71.3 +/- 4.2 (jitter = 12.9)\t7.812\ntotal images/sec: 71.12\n",
 }
 

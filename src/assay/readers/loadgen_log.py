@@ -8,6 +8,7 @@ from pathlib import Path
 from assay.logs.inference_paths import run_in_file
 from assay.logs.loadgen import inference_run
 from assay.logs.loadgen_text import DETAIL, SUMMARY
+from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.readers.reader import Params, Reader
 from assay.records import InferenceRun, Metric, Reading
 
@@ -66,13 +67,14 @@ def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
     return (scored, *(metric for metric in metrics if metric is not scored))
 
 
-def _read(logs: Mapping[str, Path], _params: LoadgenLogParams) -> Reading:
+def _read(logs: Mapping[str, Path], params: LoadgenLogParams) -> Reading:
     found = run_of(logs)
     if found.problem:
         return Reading(problems=(found.problem,))
     stated = {key: said.value for key, said in found.stated.items() if key.startswith("effective_")}
     facts = {"scenario": found.scenario, "mode": found.mode, "validity": found.validity}
-    return Reading(measurements=found.figures, facts={**stated, **facts})
+    unknown = {} if params.benchmark else {OPERATION_UNKNOWN: "any model"}  # LoadGen does not know it
+    return Reading(measurements=found.figures, facts={**stated, **facts, **unknown})
 
 
 LOADGEN = Reader(

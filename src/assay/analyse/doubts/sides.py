@@ -218,7 +218,7 @@ UNKNOWN_OPERATION = CaseDoubtKind(
     severity="invalid",
     means=(
         "A log does not state what it measured: its operation (nccl-tests, where bus bandwidth, reduction, "
-        "root and checks fit several), its test (perftest) or its model (timm, Horovod, tf_cnn_benchmarks)."
+        "root and checks fit several), its test (perftest) or its model (timm, Horovod, LoadGen …)."
     ),
     effect="The sides may have measured different operations, tests or models, which are not comparable.",
     remedy="Import the logs with `--benchmark` and the name of what they measured, or import whole logs.",
