@@ -55,6 +55,33 @@ def improvements(x: Floats) -> tuple[Floats, NDArray[np.int64]]:
     return better_by.max(axis=1), better_by[:, :-1].argmax(axis=1) + SHORTEST_STRETCH
 
 
+def steps_found(x: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which histories show a change with their last session, and where a step in each is likeliest."""
+    better_by, places = improvements(x)
+    found = better_by > PRICE
+    for at in np.flatnonzero(found):
+        found[at] = level_shifts._means_differ(x[at, : places[at]], x[at, places[at] :])
+    return found, places
+
+
+def spread_alone(factor: float) -> Draw:
+    """The spread changes by this factor after 30 sessions, the level doesn't."""
+
+    def draw(random: np.random.Generator, replicates: int, n: int) -> Floats:
+        return np.where(np.arange(n) < 30, 1, factor) * random.standard_normal((replicates, n))
+
+    return draw
+
+
+def weekly(spreads: float) -> Draw:
+    """Two sessions of seven are this many spreads slower."""
+
+    def draw(random: np.random.Generator, replicates: int, n: int) -> Floats:
+        return random.standard_normal((replicates, n)) - spreads * np.isin(np.arange(n) % 7, (5, 6))
+
+    return draw
+
+
 def check() -> None:
     """Exit if the many at once are not what the library finds for each."""
     x = heavy(np.random.default_rng(SEED), 20, 30)
@@ -92,6 +119,8 @@ NOISES: dict[str, Draw] = {
     "correlation 0.3": dependent(0.3),
     "correlation 0.5": dependent(0.5),
     "correlation 0.7": dependent(0.7),
+    **{f"spread x{factor:g} after 30": spread_alone(factor) for factor in (0.25, 2, 4, 7)},
+    **{f"weekends -{spreads} spreads": weekly(spreads) for spreads in (1, 2, 4, 8)},
 }
 
 
@@ -100,7 +129,7 @@ def false_changes(draw: Draw, replicates: int) -> tuple[list[float], float]:
     x = draw(np.random.default_rng(SEED), replicates, MOST)
     shown = np.full(replicates, MOST + 1)
     for n in range(FEWEST, MOST + 1):
-        found = improvements(x[:, :n])[0] > PRICE
+        found = steps_found(x[:, :n])[0]
         shown = np.where(found, np.minimum(shown, n), shown)
     watched = np.minimum(shown, MOST).sum()
     return [float(np.mean(shown <= n)) for n in (20, 50, 100, 200)], watched / max(1, np.sum(shown <= MOST))
@@ -112,8 +141,8 @@ def delays(draw: Draw, before: int, jump: float, replicates: int) -> tuple[float
     x[:, before:] -= jump
     found = np.full(replicates, math.inf)
     for after in range(SHORTEST_STRETCH, BEFORE + 1):
-        better_by, places = improvements(x[:, : before + after])
-        now = (better_by > PRICE) & (np.abs(places - before) <= 2)
+        now, places = steps_found(x[:, : before + after])
+        now &= np.abs(places - before) <= 2
         found = np.where(now, np.minimum(found, after), found)
     found = np.where(np.isinf(found), BEFORE, found)
     return float(np.median(found)), float(np.quantile(found, 0.9)), float(np.mean(found <= 3))
@@ -163,7 +192,7 @@ def main() -> None:
     print("a change is shown if there is none, by 20, 50, 100, 200 sessions; sessions between them")
     for name, draw in NOISES.items():
         shares, between = false_changes(draw, 2_000 // fewer)
-        print(f"  {name:16}  {percents(shares)}  {between:6.0f}", flush=True)
+        print(f"  {name:20}  {percents(shares)}  {between:6.0f}", flush=True)
     print("sessions until a step is found: median, 90 %; found within three")
     for name, draw in (("normal", normal), ("t3", heavy), ("correlation 0.5", dependent(0.5))):
         for before in (10, 20, 50):

@@ -128,4 +128,7 @@ def began_at(session: Sequence[Run]) -> float:
 
 
 def _directed(step: LevelShift, better: Better | None) -> LevelShift:
-    return step if better is None else replace(step, better=(step.ratio.value > 1) == (better == "higher"))
+    """The step, with whether it is an improvement: only if its interval excludes no change."""
+    if better is None or not step.certain:
+        return step
+    return replace(step, better=(step.ratio.value > 1) == (better == "higher"))

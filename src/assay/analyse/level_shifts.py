@@ -3,9 +3,9 @@
 The series is read as it grew, value by value. After each, the values since the last change are tested for a
 step at any place and for a line: by how much one improves n·ln(residual sum of squares), for values that may
 each resemble the one before (first-order autoregression, whose correlation is fitted with and without it). A
-change is found when the improvement exceeds one price, and is then never lost by values that follow. So it
-makes no difference whether a series is read once or after each value: the number of values between false
-changes is the same, and is set by the price.
+change is found when the improvement exceeds one price and the means differ also if each side of it has its
+own spread. It is then never lost by values that follow. So it makes no difference whether a series is read
+once or after each value: the number of values between false changes is the same, and is set by the price.
 
 Sources: Hawkins, Qiu and Kang, Journal of Quality Technology 35 (2003) 355-366, for the test after each value
 with nothing known in advance; Hansen, Econometrica 68 (2000) 575-603, for the set of possible places of a
@@ -35,6 +35,8 @@ SHORTEST_DRIFT = 12  # values: a shorter one cannot be distinguished from a step
 BETWEEN_FALSE_CHANGES = 500  # values at least, on average; benchmarks/history.py has what sets PRICE
 _ALREADY = 25  # values: the first test, of several places at once, is worth that many later ones
 PRICE = 15.0  # of a change, in units of n·ln(residual sum of squares)
+_COMMON = 2  # values of the common spread that each side of a step counts with; benchmarks/history.py
+_MEANS_DIFFER = 0.0003  # probability of means so far apart, if only the spread had changed
 _CLEAR = 3.0  # in the same unit: how much better a drift or a step must fit to be named as what it is
 _FAR = 4.0  # robust spreads from the median, to which a value that is far off alone is brought back
 _FARTHEST = 299.0  # logarithm of 1e130 or of its inverse: of larger ones, a ratio may be no finite number
@@ -52,7 +54,8 @@ class LevelShift:
                      of a drift, the last one before it and the last one of it
     earliest, latest bounds of the first entry of the new level (95 %); of a drift, its first and last entries
     ratio            new level relative to the old one; its interval covers all these places together
-    better           whether the change is an improvement; None if the metric has no direction
+    better           whether the change is an improvement; None if the metric has no direction, or if the
+                     interval contains no change
     """
 
     after: int
@@ -62,6 +65,12 @@ class LevelShift:
     ratio: Estimate
     better: bool | None
     kind: Kind = "step"
+
+    @property
+    def certain(self) -> bool:
+        """Whether the interval excludes that the level is unchanged."""
+        low, high = self.ratio.low, self.ratio.high
+        return (low is not None and low > 1) or (high is not None and high < 1)
 
 
 @dataclass(frozen=True)
@@ -132,10 +141,36 @@ def _found(x: NDArray[np.float64]) -> list[_Change]:
         if end - begin < FEWEST:
             continue
         better_by = _improvements(_without_outliers(x[begin:end]))
-        if better_by.max() > PRICE:
-            begin += SHORTEST_STRETCH + int(better_by[:-1].argmax())
+        if better_by.max() <= PRICE:
+            continue
+        place = begin + SHORTEST_STRETCH + int(better_by[:-1].argmax())
+        if _means_differ(x[begin:place], x[place:end]):
+            begin = place
             changes.append(_Change(begin, begin))
     return changes
+
+
+def _means_differ(old: NDArray[np.float64], new: NDArray[np.float64]) -> bool:
+    """Whether the means differ, each stretch with its own spread: a new spread alone is no step.
+
+    Welch's test; as if each stretch had `_COMMON` more values with the spread that is common to both, because
+    two or three values say little about theirs.
+    """
+    import numpy as np
+    from scipy.special import stdtr
+
+    stretches = [stretch - stretch.mean() for stretch in (old, new)]
+    squares = [float(np.sum(rest**2)) for rest in stretches]
+    common = max(sum(squares), ROUNDING**2) / (len(old) + len(new) - 2)
+    degrees = [len(rest) - 1 + _COMMON for rest in stretches]
+    variances = [
+        (own + _COMMON * common) / freedom / len(rest)
+        for own, freedom, rest in zip(squares, degrees, stretches, strict=True)
+    ]
+    whole = sum(variances)
+    freedom = whole**2 / sum(one**2 / each for one, each in zip(variances, degrees, strict=True))
+    apart = abs(float(new.mean() - old.mean())) / math.sqrt(whole)
+    return 2 * float(stdtr(freedom, -apart)) <= _MEANS_DIFFER
 
 
 def _without_outliers(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -300,14 +335,26 @@ class _Model:
         self.variance = self.squares / self.degrees
         rho = max(0.0, float(np.sum(residuals[1:] * residuals[:-1])) / self.squares)
         self.dependence = (1 + rho) / (1 - rho)
+        self._squared_residuals = residuals**2
 
     def span(self, at: int, reach: float) -> tuple[float, float]:
-        """The interval of a change's size; reach: its half-width in standard deviations of the size."""
+        """The interval of a change's size; reach: its half-width in standard deviations of the size.
+
+        Each stretch has its own variance, where that is greater than the one common to all.
+        """
         import numpy as np
 
-        inverse = np.linalg.pinv(self._design.T @ self._design)
-        half = reach * math.sqrt(float(inverse[at + 1, at + 1]))
+        of_values = np.linalg.pinv(self._design)[at + 1]
+        half = reach * math.sqrt(float(np.sum(of_values**2 * self._variances())))
         return self.sizes[at + 1] - half, self.sizes[at + 1] + half
+
+    def _variances(self) -> NDArray[np.float64]:
+        """Of each value about its level."""
+        import numpy as np
+
+        stretches = np.split(self._squared_residuals, [change.first for change in self.changes])
+        own = [float(stretch.sum()) / max(1, len(stretch) - 1) for stretch in stretches]
+        return np.repeat(np.maximum(own, self.variance), [len(stretch) for stretch in stretches])
 
 
 def _shift(model: _Model, at: int) -> LevelShift:
@@ -318,7 +365,7 @@ def _shift(model: _Model, at: int) -> LevelShift:
     limit = _PLACE * model.dependence
     possible = [one for one in moved if n * math.log(one.squares / model.squares) <= limit]
     reach = t_quantile((1 + _SIZE_CONFIDENCE) / 2, model.degrees)
-    reach *= math.sqrt(model.variance * model.dependence)
+    reach *= math.sqrt(model.dependence)
     lows, highs = zip(*(one.span(at, reach) for one in possible), strict=True)
     left = changes[at - 1].last if at else 0
     right = changes[at + 1].first if at + 1 < len(changes) else n

@@ -143,6 +143,8 @@ def changed_by(step: LevelShift) -> str:
 
 def way(step: LevelShift) -> str:
     """Whether the step is an improvement."""
+    if not step.certain:
+        return "not clearly better or worse: the interval contains no change, and the spread may have changed"
     return _WAYS[step.better]
 
 
