@@ -17,8 +17,10 @@ from reader_contract import Read, ReaderContract, values
 
 def side(**changed: Any) -> dict[str, Any]:
     latency = {"mean": 141128.4, "N": 3951, "percentile": {"50.000000": 134144, "99.000000": 228352}}
-    told = {"io_bytes": 258932736, "bw_bytes": 258674061, "iops": 3947.05, "runtime": 1001, "total_ios": 3951}
-    return {**told, "clat_ns": latency, "lat_ns": {"mean": 141329.5}, **changed}
+    told = {"io_bytes": 258932736, "runtime": 1001, "total_ios": 3951, **changed}
+    per_ms = 1000 / told["runtime"] if told["runtime"] > 0 else 0
+    rates = {"bw_bytes": int(told["io_bytes"] * per_ms), "iops": round(told["total_ios"] * per_ms, 2)}
+    return {**told, **rates, "clat_ns": latency, "lat_ns": {"mean": 141329.5}, **changed}
 
 
 NOTHING = {"io_bytes": 0, "bw_bytes": 0, "iops": 0.0, "runtime": 0, "total_ios": 0, "clat_ns": {"mean": 0.0}}
@@ -119,6 +121,23 @@ def test_a_report_of_the_real_program_is_read(tmp_path: Path) -> None:
     measured = {figure.metric for figure in found.figures}
     assert {"read_bandwidth", "write_bandwidth", "read_latency", "write_latency", "run_time"} <= measured
     assert {figure.labels["job"] for figure in found.figures} == {"mixed"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "contradiction"),
+    [
+        ({"bw_bytes": 2586740610}, "read: bw_bytes is 2.58674e+09, but io_bytes and runtime make"),
+        ({"iops": 11841.2}, "read: iops is 11841.2, but total_ios and runtime make 3947.05"),
+        ({"runtime": 1001000}, "read: bw_bytes is 2.58674e+08, but io_bytes and runtime make 258674"),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_no_result(
+    changed: dict[str, float], contradiction: str, tmp_path: Path
+) -> None:
+    (tmp_path / "edited.json").write_text(report(job(read={**side(), **changed})))
+    found = fio(tmp_path / "edited.json")
+    assert not found.figures
+    assert contradiction in found.problems[0]
 
 
 def facts(*options: dict[str, str], of_all: dict[str, str] | None = None) -> dict[str, object]:

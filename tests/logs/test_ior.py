@@ -38,7 +38,31 @@ class TestIor(ReaderContract):
     failed = (
         (
             summary([result("write", bwMiB=0.0, iops=0, openTime=0, closeTime=0, totalTime=0)]),
-            "read or wrote",
+            "write at 0.0 MiB/s: this repetition moved no data",
+        ),
+        (
+            summary([result()], [result(bwMiB=0)]),
+            "write at 0 MiB/s: this repetition moved no data",
+        ),
+        (
+            summary(
+                [result()], [result()], summary=[{"operation": "write", "TestID": 0, "bwMeanMIB": 9000.0}]
+            ),
+            "test 0: write: bwMeanMIB is 9000, but its repetitions make 1042.25",
+        ),
+        (
+            summary(
+                [result()],
+                [result(bwMiB=9e5)],
+                summary=[{"operation": "write", "TestID": 0, "bwMaxMIB": 1e3}],
+            ),
+            "test 0: write: bwMaxMIB is 1000, but its repetitions make 900000",
+        ),
+        (
+            summary(
+                tests=[{"TestID": 0, "Parameters": {"repetitions": 3}, "Results": [[result()], [result()]]}]
+            ),
+            "test 0: it states 3 repetitions, but has 2 of write",
         ),
         (summary(tests=[]), "no test of IOR read or wrote anything"),
         (summary(tests=[{"Results": [[{"access": "write"}]]}]), "incomplete summary of IOR: 'bwMiB'"),

@@ -19,10 +19,10 @@ START = {
     "version": "iperf 3.16",
     "test_start": {"protocol": "TCP", "num_streams": 4, "blksize": 131072, "duration": 10, "reverse": 0},
 }
-TCP = {
+TCP: dict[str, Any] = {
     "streams": [],
-    "sum_sent": {"seconds": 10.0, "bytes": 1250, "bits_per_second": 9.42e9, "retransmits": 12},
-    "sum_received": {"seconds": 10.0, "bytes": 1249, "bits_per_second": 9.41e9},
+    "sum_sent": {"seconds": 10.0, "bytes": 11_775_000_000, "bits_per_second": 9.42e9, "retransmits": 12},
+    "sum_received": {"seconds": 10.0, "bytes": 11_762_500_000, "bits_per_second": 9.41e9},
 }
 CPU = {"cpu_utilization_percent": {"host_total": 16.1, "host_user": 1.0, "remote_total": 73.2}}
 UDP = {"sum": {"bits_per_second": 1e9, "jitter_ms": 0.02, "lost_packets": 5, "lost_percent": 0.5}}
@@ -53,6 +53,10 @@ class TestIperf3(ReaderContract):
         ),
     )
     failed = (
+        (
+            report({**TCP, "sum_received": {**TCP["sum_received"], "bits_per_second": 7.528e10}}),
+            "sum_received: bits_per_second is 7.528e+10, but its bytes and seconds make 9.41e+09",
+        ),
         (report({}, error="unable to connect to server: Connection refused"), "Connection refused"),
         (report(TCP, error="control socket has closed unexpectedly"), "control socket"),
         (report(TCP)[:-40], "cut off"),
@@ -97,7 +101,7 @@ class TestIperf3(ReaderContract):
         assert {f.labels["end"]: f.value for f in found.figures if f.metric == "cores"} == {"server": 49.8}
 
     def test_segments_sent_again_are_a_share_where_their_size_is_known(self, read: Read) -> None:
-        sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000}}
+        sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000, "bits_per_second": 11584000}}
         found = read(report(TCP | sent, start=START | {"tcp_mss_default": 1448}))
         assert by_metric(found)["retransmit_share"] == pytest.approx(12 / 10000)
 

@@ -21,7 +21,7 @@ ROW = "[METRIC] Training Throughput (samples/second): 171.6601 (0.2100)\n"
 
 def training(**changed: Any) -> dict[str, Any]:
     told = {
-        "train_au_percentage": [95.1, 95.4],
+        "train_throughput_samples_per_second": [171.6, 171.72],
         "train_au_mean_percentage": 95.25,
         "train_au_meet_expectation": "success",
         "train_throughput_mean_samples_per_second": 171.66,
@@ -54,6 +54,14 @@ class TestMlperfStorage(ReaderContract):
         )
     )
     failed = (
+        (
+            summary(training(train_throughput_mean_samples_per_second=500.0)),
+            "train_throughput_mean_samples_per_second is 500, but its 2 values make 171.66",
+        ),
+        (
+            summary(training(train_au_mean_percentage=50.0)),
+            "busy for 50.0 % of the time, below the 70 % of the rules, though DLIO says success",
+        ),
         (
             summary(training(train_au_meet_expectation="fail", train_au_mean_percentage=61.02)),
             "the accelerators were busy for 61.0 % of the time, below what the rules demand",

@@ -7,6 +7,7 @@ counted, figures that the program could not measure are absent, and any sign of 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -147,12 +148,18 @@ def time_of_day(seconds: object) -> float | None:
     return value if value is not None and 0 < value <= LATEST_TIME else None
 
 
-def contradicts(value: float, computed: float, tolerance: float) -> bool:
-    """Whether a printed figure is not what the file's other figures make of it.
+def check_agreement(where: str, name: str, stated: object, computed: float, of: str) -> None:
+    """Raise ValueError if a figure is more than a percent and 1 off what the file's other figures make of it.
 
-    tolerance  relative, for what the program rounds
+    of  what it was computed from, as text
     """
-    return abs(value - computed) > tolerance * max(abs(value), abs(computed))
+    value = number(stated)
+    if value is None or not math.isfinite(computed):
+        return
+    if abs(value - computed) > 0.01 * max(abs(value), abs(computed)) + (1.0 if abs(computed) >= 1 else 0.0):
+        raise ValueError(
+            f"{where}: {name} is {value:.6g}, but {of} make {computed:.6g}: it contradicts itself"
+        )
 
 
 def rounding(text: str) -> float:

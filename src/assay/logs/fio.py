@@ -17,7 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, time_of_day, whole
+from assay.logs.figures import (
+    LogFigure,
+    LogFigures,
+    check_agreement,
+    document,
+    line_of,
+    number,
+    time_of_day,
+    whole,
+)
 from assay.logs.fio_settings import settings
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
@@ -155,11 +164,14 @@ def _figures(side: str, told: Mapping[str, Any], labels: dict[str, Scalar], line
     milliseconds = number(told["runtime"])
     if milliseconds is None or milliseconds <= 0:  # too short for fio's clock: its rates are 0 or infinite
         return
-    for metric, key, unit in (
-        (f"{side}_bandwidth", "bw_bytes", "B/s"),
-        (f"{side}_rate", "iops", "operations/s"),
+    for metric, key, amount, unit in (
+        (f"{side}_bandwidth", "bw_bytes", "io_bytes", "B/s"),
+        (f"{side}_rate", "iops", "total_ios", "operations/s"),
     ):
-        value = number(told[key])
+        value, done = number(told[key]), number(told[amount])
+        if done is not None:
+            of = f"{amount} and runtime"
+            check_agreement(f"line {line}: {side}", key, value, done * 1000 / milliseconds, of)
         if value is not None and value > 0:
             yield LogFigure(metric, value, labels, {}, line, unit)
     yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, number, whole
+from assay.logs.figures import LogFigure, LogFigures, check_agreement, document, number, whole
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
@@ -27,6 +28,7 @@ METRICS: Final = (
     Metric("close_time", "s", "lower", "time to close the files", scales=False),
     Metric("run_time", "s", None, "time of opening, transfer and closing", scales=False),
 )
+_ACCESSES: Final = ("read", "write")
 _KEYS: Final = {"openTime": "open_time", "closeTime": "close_time", "totalTime": "run_time"}
 _FACTS: Final = ("api", "tasks", "nodes", "transferSize", "blockSize", "segmentCount")
 
@@ -50,6 +52,7 @@ def ior(path: Path) -> LogFigures:
                 labels: dict[str, Scalar] = {"test": test, "repetition": seen[access]}
                 seen[access] += 1
                 found.figures += _figures(access, result, labels, line)
+            _check_repetitions(of_test, seen, told.get("summary", ()))
         if len(counted) == 1:  # tests of other sizes are no run of one size
             [(tasks, nodes)] = counted
             found.facts |= {} if tasks is None else {"ranks": tasks}
@@ -75,12 +78,35 @@ def _count(told: object) -> int | None:
     return int(value) if value is not None and value.is_integer() else None
 
 
+def _check_repetitions(
+    of_test: Mapping[str, Any], seen: Mapping[str, int], summaries: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raise ValueError if a test's repetitions are not as many, or as fast, as the report says elsewhere."""
+    where = f"test {of_test.get('TestID', 0)}"
+    stated = _count(of_test.get("Parameters", {}).get("repetitions"))
+    for access, count in seen.items():
+        if access in _ACCESSES and stated is not None and count != stated:
+            raise ValueError(f"{where}: it states {stated} repetitions, but has {count} of {access}")
+    results = list(_results(of_test["Results"]))
+    for summary in summaries:
+        operation = summary.get("operation")
+        rates = [number(one["bwMiB"]) for one in results if one["access"] == operation]
+        known = [rate for rate in rates if rate is not None]
+        if summary.get("TestID") != of_test.get("TestID") or not known:
+            continue
+        for key, value in (("Mean", fmean(known)), ("Max", max(known)), ("Min", min(known))):
+            name = f"bw{key}MIB"
+            check_agreement(f"{where}: {operation}", name, summary.get(name), value, "its repetitions")
+
+
 def _figures(
     access: str, result: Mapping[str, Any], labels: Mapping[str, Scalar], line: int
 ) -> Iterator[LogFigure]:
     """The figures of one access, `write` or `read`."""
-    if access not in ("read", "write"):
+    if access not in _ACCESSES:
         return
+    if not (number(result["bwMiB"]) or 0) > 0:
+        raise ValueError(f"line {line}: {access} at {result['bwMiB']} MiB/s: this repetition moved no data")
     stated = [
         (f"{access}_bandwidth", result["bwMiB"], "MiB/s"),
         (f"{access}_rate", result.get("iops"), "operations/s"),

@@ -13,7 +13,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, time_of_day, whole
+from assay.logs.figures import (
+    LogFigure,
+    LogFigures,
+    check_agreement,
+    document,
+    line_of,
+    number,
+    time_of_day,
+    whole,
+)
 from assay.logs.tool import Tool
 from assay.records import Metric, Scalar
 
@@ -112,6 +121,10 @@ def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: 
         told = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
         rate = number(told.get("bits_per_second"))
+        moved_bytes, took_s = number(told.get("bytes")), number(told.get("seconds"))
+        if moved_bytes is not None and took_s:
+            of = "its bytes and seconds"
+            check_agreement(f"line {line}: {key}", "bits_per_second", rate, moved_bytes * 8 / took_s, of)
         if rate is not None and rate > 0:
             yield LogFigure(metric, rate, labels, {}, line, "b/s")
         yield from _retransmits(told, mss_bytes, labels, line)

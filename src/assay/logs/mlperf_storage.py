@@ -5,7 +5,7 @@
 
 Samples per second count only if the accelerators, which are emulated, were busy for the share of the time
 that the rules demand: 90 %, for RetinaNet 85, for CosmoFlow 70. DLIO's flag says whether they were; a summary
-whose flag and share differ is no result (in the 662 runs of the round v1.0, none does). DLIO's bandwidth is
+whose flag and share differ is no result (in the 661 runs of the round v1.0, none does). DLIO's bandwidth is
 samples per second times the nominal size of a record, which is not what the storage was seen to deliver; its
 MB and GB are MiB and GiB. A run that DLIO suspects of having read from memory says so (`potential_caching`).
 
@@ -18,11 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from assay.errors import InputError
 from assay.inputs import read_whole
-from assay.logs.figures import LogFigure, LogFigures, document, line_of, lines, number, whole
+from assay.logs.figures import LogFigure, LogFigures, check_agreement, document, line_of, lines, number, whole
 from assay.logs.tool import Tool
 from assay.records import Metric
 
@@ -93,12 +94,13 @@ def _of_summary(text: str, model: str, found: LogFigures) -> None:
         told = document(text)
         metric = told["metric"]
         found.figures += _figures(metric, text)
+        _check_means(metric, text)
         for fact, key in (("ranks", "num_accelerators"), ("nodes", "num_hosts")):
             if isinstance(told.get(key), int):
                 found.facts[fact] = told[key]
         if (size := number(metric.get("checkpoint_size_GB"))) is not None:
             found.facts["checkpoint_bytes"] = round(size * _GIB)
-        _judge(metric, _RULES.get(model.partition("-")[0]), text, found)
+        _judge(metric, model.partition("-")[0], text, found)
         if "train_au_mean_percentage" in metric:  # a checkpointing run states both without reading files
             if isinstance(told.get("num_files_train"), int):
                 found.facts["files"] = told["num_files_train"]
@@ -116,11 +118,23 @@ def _figures(metric: Mapping[str, Any], text: str) -> Iterator[LogFigure]:
             yield LogFigure(name, value, {}, {}, line_of(text, f'"{key}"'), unit)
 
 
-def _judge(metric: Mapping[str, Any], least: float | None, text: str, found: LogFigures) -> None:
+def _check_means(metric: Mapping[str, Any], text: str) -> None:
+    """Raise ValueError if a mean is not that of its epochs or checkpoints, which DLIO lists next to it."""
+    for key in _KEYS:
+        stated = metric.get(key.replace("_mean", ""))
+        values = [number(one) for one in stated] if isinstance(stated, list) else []
+        known = [value for value in values if value is not None]
+        if known and len(known) == len(values):
+            where = f"line {line_of(text, chr(34) + key)}"
+            check_agreement(where, key, metric.get(key), fmean(known), f"its {len(known)} values")
+
+
+def _judge(metric: Mapping[str, Any], model: str, text: str, found: LogFigures) -> None:
     """A run whose accelerators waited too long is no result, and neither is one that contradicts itself.
 
-    least  percent of the time that accelerators must be busy; None if the rules have no such model
+    model  decides how busy accelerators must be; "" if unknown: success then needs what all models need
     """
+    least = _RULES.get(model)
     said, share = metric.get("train_au_meet_expectation"), number(metric.get("train_au_mean_percentage"))
     line = line_of(text, '"train_au_meet_expectation"')
     busy = f"busy for {share:.1f} % of the time" if share is not None else "not busy enough"
@@ -131,7 +145,9 @@ def _judge(metric: Mapping[str, Any], least: float | None, text: str, found: Log
         judged = f"enough by the rules ({least:g} %)" if enough else "below what the rules demand"
         contradiction = ", but DLIO says that they were not" if enough else ""
         found.problems.append(f"line {line}: the accelerators were {busy}, {judged}{contradiction}")
-    elif share is not None and least is not None and share < least:
+        return
+    least = least if model else min(_RULES.values())
+    if share is not None and least is not None and share < least:
         contradiction = ", though DLIO says success" if said is not None else ""
         found.problems.append(
             f"line {line}: the accelerators were {busy}, below the {least:g} % of the rules{contradiction}"

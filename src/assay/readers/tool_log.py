@@ -84,5 +84,5 @@ TOOL_LOG = Reader(
     params=ToolLogParams,
     metrics=_metrics,
     read=_read,
-    version=13,
+    version=14,
 )
