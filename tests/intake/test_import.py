@@ -435,8 +435,11 @@ def test_damaged_records_are_named_before_anything_is_written(tmp_path: Path) ->
     good = finished_session(tmp_path / "there")
     bad = finished_session(tmp_path / "there", suite_digest="s2")
     (next(bad.attempts()).path / "run.json").write_text("{")
-    with pytest.raises(InputError, match=r"run\.json:1: not JSON"):
+    with pytest.raises(InputError, match=r"run\.json:1: not JSON") as refused:
         merge(good.path.parent, tmp_path / "here")
+    assert f"import the other sessions by their directories (1 of them), such as {good.path}" in str(
+        refused.value
+    )
     assert not (tmp_path / "here").exists()
 
 

@@ -181,6 +181,32 @@ def test_a_copied_session_with_a_number_out_of_range_hides_no_other(
     assert len(json.loads(call("export", "demo", "--json").stdout)) == 6
 
 
+def test_a_session_json_that_can_t_be_read_leaves_out_no_other_session(
+    session: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = session.parent.parent / "poison" / session.name
+    shutil.copytree(session, bad)
+    header = json.loads((bad / "session.json").read_text())
+    (bad / "session.json").write_text(json.dumps({**header, "created_at": -1.0}))
+    known = json.loads(call("stack", "list", "--json").stdout)
+    assert "poison" in caplog.text
+    assert "session.json: not a file that Assay wrote" in caplog.text
+    (bad / "session.json").write_text(json.dumps(header))
+    assert len(known["stacks"]) == len(json.loads(call("stack", "list", "--json").stdout)["stacks"]) > 0
+
+
+@pytest.mark.parametrize("clock", [-86400.0, 253_400_000_000.0])
+def test_a_clock_that_no_record_may_have_ends_a_run_before_it_begins(
+    session: Path, monkeypatch: pytest.MonkeyPatch, clock: float
+) -> None:
+    before = sorted(session.parent.iterdir())
+    monkeypatch.setattr("assay.rundir.session.time.time", lambda: clock)
+    said = call("run", str(session / "suite.yaml"))
+    assert isinstance(said.exception, HostError), said.output
+    assert "set the clock" in str(said.exception)
+    assert sorted(session.parent.iterdir()) == before
+
+
 @pytest.mark.parametrize("margin", [1e300, 1, 0, -1])
 def test_a_margin_that_no_suite_can_have_decides_nothing(session: Path, margin: float) -> None:
     plan = json.loads((session / "plan.json").read_text())

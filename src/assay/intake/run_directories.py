@@ -69,8 +69,18 @@ def merge(path: Path, root: Path) -> list[MergeResult]:
         except InputError as error:
             problems += error.problems
     if problems:
-        raise InputError(problems)
+        raise InputError(problems + _how_to_leave_out(path, checked))
     return [_take(source, root) for source in checked]
+
+
+def _how_to_leave_out(path: Path, checked: Sequence[_Source]) -> list[Problem]:
+    if not checked:
+        return []
+    what = (
+        f"nothing was imported; to leave out what is named above, import the other sessions by their "
+        f"directories ({len(checked)} of them), such as {checked[0].session.path}"
+    )
+    return [Problem(str(path), what)]
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,10 @@ from assay.durable import (
     write_lasting,
     writing,
 )
-from assay.errors import InputError, Problem
+from assay.errors import HostError, InputError, Problem
 from assay.inputs import open_plain, read_whole
 from assay.records import (
+    LATEST_TIME,
     Output,
     Plan,
     Provenance,
@@ -446,8 +447,19 @@ def create(
 def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
     """Hold the choice between resuming and starting anew, so that two Assay processes don't both start."""
     directory = root / set_name(suite)
+    _check_clock()
     make_directory(directory)
     return locked(directory / ".lock", f"{directory}", wait_s=30)
+
+
+def _check_clock() -> None:
+    """Raises HostError if the time is one that no record may have, before a run is recorded with it."""
+    now = time.time()
+    if not 0 <= now < LATEST_TIME:
+        raise HostError(
+            f"this machine's clock is {now:.0f} s from the beginning of 1970, but a run is of 1970 to 9998; "
+            "set the clock (`date`, `timedatectl`)"
+        )
 
 
 def mark_finished(session: Session, at: float) -> None:

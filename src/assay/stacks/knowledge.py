@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay import read, store
 from assay.durable import locked, make_directory, sync, writing
-from assay.errors import HostError
+from assay.errors import HostError, InputError
 from assay.records import (
     Doubt,
     HardwareClass,
@@ -96,7 +96,8 @@ def _up_to_date(runs_dir: Path, path: Path, progress: Progress | None) -> Knowle
 
 
 def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
-    wanted = {**_sessions(runs_dir), **recorded.stamps(runs_dir)}
+    sessions = _sessions(runs_dir)
+    wanted = {**sessions, **recorded.stamps(runs_dir)}
     if _known(path) == wanted:
         return
     make_directory(path.parent)
@@ -117,7 +118,13 @@ def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
             for done, source in enumerate(changed):
                 if progress is not None:
                     progress(done, len(changed))
-                found = _observed(runs_dir, source)
+                try:
+                    found = _observed(runs_dir, source)
+                except InputError as error:
+                    if source not in sessions:
+                        raise
+                    _log.warning("%s; what it shows of stacks is left out until then", error)
+                    continue  # read again next time
                 _insert(file, tables, source, wanted[source], found)
         with writing(path):
             sync(new)

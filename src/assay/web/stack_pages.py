@@ -123,10 +123,17 @@ def _level(one: KnownLevel) -> TableRow:
     return TableRow((what, str(one.hardware), f"{value} {unit}".strip(), ends, *counts, " ".join(codes)))
 
 
+def _is_step(session: Session) -> bool:
+    try:
+        return session.header.step_of is not None
+    except InputError:  # named where what is known of stacks is read
+        return False
+
+
 def sessions_observed(runs: Path, found: KnownStack) -> Sequence[tuple[str, str]]:
     """The sessions that observed it, with their pages: of an exploration or a bisection, its steps."""
     named = {one.session for one in found.observations if not one.origin}
     own = {name for name in named if "/" in name and Session(runs / name).path.is_dir()}
     suites = {name.partition("/")[0] for name in named - own}
-    steps = {one.id for suite in suites for one in sessions_of(runs, suite) if one.header.step_of is not None}
+    steps = {one.id for suite in suites for one in sessions_of(runs, suite) if _is_step(one)}
     return [(name, session_url(name)) for name in sorted(own | steps)]

@@ -63,12 +63,12 @@ def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
     pairs = sorted(zip(a, b, strict=True), key=lambda pair: _when(pair[0]))
     return Succession(
         name,
-        tuple(math.log(of_b.value / of_a.value) for of_a, of_b in pairs),
+        tuple(_log_ratio(of_b.value, of_a.value) for of_a, of_b in pairs),
         tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
         _sessions([of_a for of_a, _ in pairs]),
         _ordered([of_a.result.run for of_a, _ in pairs]),
         tuple(
-            math.log(of_b / of_a)
+            _log_ratio(of_b, of_a)
             for of_a, of_b in zip(
                 unrounded([of_a.value for of_a, _ in pairs]),
                 unrounded([of_b.value for _, of_b in pairs], falling=True),
@@ -77,6 +77,11 @@ def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
         ),
         _ratios(_lengths([of_b for _, of_b in pairs]), _lengths([of_a for of_a, _ in pairs])),
     )
+
+
+def _log_ratio(b: float, a: float) -> float:
+    """Of values whose ratio may be no number: 1e308 and 5e-324."""
+    return math.log(b) - math.log(a)
 
 
 def of_side(name: str, samples: Sequence[Sample]) -> Succession:

@@ -138,7 +138,7 @@ def near_copies(case: Case) -> str | None:
     if any(ordered[at][1] == ordered[at + 1][1] for at in range(0, len(ordered), 2)):
         return None
     least = max(step(values) / max(values), ROUNDING)
-    gaps = [math.log(max(math.log(y / x), least)) for (x, _), (y, _) in pairwise(ordered)]
+    gaps = [math.log(max(math.log(y) - math.log(x), least)) for (x, _), (y, _) in pairwise(ordered)]
     closer = math.exp(fmean(gaps[1::2]) - fmean(gaps[::2]))
     if closer < CLOSER:
         return None
