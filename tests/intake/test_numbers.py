@@ -458,3 +458,18 @@ def test_a_set_can_t_have_the_name_of_a_file_of_assay_s_or_a_secret(tmp_path: Pa
     with pytest.raises(InputError, match=r"that Assay keeps|contains a secret"):
         take(two_systems(tmp_path / "n.csv", 1.0), tmp_path / "runs", name)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_run_beyond_any_meaningful_value_is_a_doubt_without_a_warning_or_a_traceback(
+    tmp_path: Path,
+) -> None:
+    values = {
+        "a": ("1.1", "1.2", "1.3", "1e308", "1.5", "1.4"),
+        "b": ("1.2", "1.3", "5e-324", "1.1", "1.4", "1.25"),
+    }
+    rows = [f"{side},throughput,{at},{value}" for side in "ab" for at, value in enumerate(values[side], 1)]
+    take(sheet(tmp_path / "n.csv", *rows, header="system,metric,run,value"), tmp_path / "runs")
+    said = command("compare", "numbers:a", "numbers:b", "--runs", tmp_path / "runs")
+    assert said.exit_code == 3, said.exception
+    assert "over 1000000 %" in " ".join(said.stdout.split())

@@ -47,6 +47,15 @@ def of_pairs(ratios: Sequence[float]) -> dict[str, Doubt]:
     return {doubt.code: doubt for doubt in found.doubts}
 
 
+@pytest.mark.filterwarnings("error")
+def test_pairs_whose_ratio_is_no_number_raise_a_doubt_and_no_warning() -> None:
+    a = side([100.0, 101.0, 5e-324, 102.0, 99.0, 100.5])
+    b = side([101.0, 100.0, 1e308, 101.0, 5e-324, 100.2], system="b")
+    for one, other in ((a, b), (b, a)):
+        [found] = compare(one, other, margin=0.02, names=("A", "B"), metrics=metrics())
+        assert found.verdict == "undecided"
+
+
 def test_quiet_runs_raise_none_of_the_four() -> None:
     assert set(of_values(QUIET)) == {"one-session", "cannot-tell"}
 

@@ -7,7 +7,6 @@ session is the unit: its mean counts once, paired if both sides have the same se
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from assay.analyse.comparison.groups import Group, Key, Metrics, group
 from assay.analyse.comparison.lost_time import NOTHING_LOST, Lost, allowing_for
 from assay.analyse.doubts import percent
 from assay.analyse.statistics import bands, power, rank
-from assay.analyse.statistics.intervals import LogInterval, ratio_end
+from assay.analyse.statistics.intervals import LogInterval, ratio_end, share_of
 from assay.analyse.statistics.ratio import Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics.sequential import allowance
 from assay.errors import InputError
@@ -153,7 +152,7 @@ def _compare_point(
     case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
     raised = doubts.of(case, about_runs)
     lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
-    shift = math.expm1(found.allowance.hidden.shift)
+    shift = share_of(found.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
     more = more_would_decide(verdict, estimate, lost, shift)
     looks = looks_of((*found.a.samples, *found.b.samples))
@@ -195,11 +194,11 @@ def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
     sentences = []
     if allowance.step:
         sentences.append(
-            f"The values come in steps of {percent(math.expm1(allowance.step))}, which hide how far the runs "
+            f"The values come in steps of {percent(share_of(allowance.step))}, which hide how far the runs "
             "differ, so the interval is wider: print more digits, or measure for longer."
         )
     sentences += [
-        f"{name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over its runs, so "
+        f"{name} {'rose' if change > 0 else 'fell'} by {percent(abs(share_of(change)))} over its runs, so "
         "the interval is wider by as much: run both sides shuffled within blocks."
         for name, change in zip(names, allowance.drifts, strict=True)
         if change
@@ -215,7 +214,7 @@ def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
 def _visible(interval: LogInterval) -> float | None:
     """Half-width as a ratio − 1; None without an interval, or if it exceeds any number."""
     above = None if interval.half is None else ratio_end(interval.half)
-    return None if above is None or interval.half is None else math.expm1(interval.half)
+    return None if above is None or interval.half is None else share_of(interval.half)
 
 
 def _results(side: Group) -> list[Result]:

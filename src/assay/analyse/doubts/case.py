@@ -13,6 +13,7 @@ from assay.records import Doubt, DoubtKind, Estimate, Result, Scalar
 from assay.units import significant
 
 MOST_SHOWN = 6
+MOST_SHARE = 10_000.0  # that is worth its digits
 UNSTEADY = object()
 """Marks a fact that varies within a side."""
 
@@ -87,7 +88,9 @@ class CaseDoubtKind(DoubtKind):
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: `2 %`, `0.35 %`."""
+    """A share as a percentage: `2 %`, `0.35 %`; beyond any meaningful value, `over 1000000 %`."""
+    if share > MOST_SHARE:
+        return f"over {100 * MOST_SHARE:.0f} %"
     return f"{significant(100 * share, 2)} %" if abs(share) < 1 else f"{100 * share:.0f} %"
 
 

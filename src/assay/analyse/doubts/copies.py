@@ -11,7 +11,7 @@ from statistics import fmean
 from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, percent
 from assay.analyse.statistics.intervals import ROUNDING
 from assay.analyse.statistics.ratio import mean
-from assay.analyse.statistics.rounding import step
+from assay.analyse.statistics.rounding import is_multiple, step
 from assay.records import Run, Shape
 from assay.units import factor, significant
 
@@ -117,7 +117,7 @@ def _grid(distinct: Sequence[float]) -> float:
         return COARSE * abs(distinct[1])
     gaps = [after - before for before, after in pairwise(distinct)]
     step = min(gaps)
-    return step if all(abs(gap / step - round(gap / step)) < 0.02 for gap in gaps) else 0.0
+    return step if all(is_multiple(gap, step, 0.02) for gap in gaps) else 0.0
 
 
 def near_copies(case: Case) -> str | None:

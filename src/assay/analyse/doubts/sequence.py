@@ -15,7 +15,7 @@ from assay.analyse.comparison.succession import LEVEL, Succession, drifts
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
 from assay.analyse.doubts.detection import POWER, shown_at
 from assay.analyse.statistics import trouble
-from assay.analyse.statistics.intervals import constant
+from assay.analyse.statistics.intervals import constant, share_of
 
 MATTERS = 0.002  # an effect of less than a tenth of the usual margin does not matter
 _FOUR = (
@@ -68,7 +68,7 @@ def drift(case: Case) -> str | None:
         return None
     sequence, change, probability, runs = found[0]
     return (
-        f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over "
+        f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(share_of(change)))} over "
         f"{counted(runs, 'block' if case.paired else 'run')} in a row (p {probability:.1g})"
     )
 
@@ -141,7 +141,7 @@ def two_modes(case: Case) -> str | None:
     if seen is None:
         return None
     sequence, found, _, _ = seen
-    apart = math.expm1(found.means[1] - found.means[0])
+    apart = share_of(found.means[1] - found.means[0])
     wide = f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
     return (
         f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs {_of_session(sequence)}"
@@ -185,12 +185,12 @@ def one_far_off(case: Case) -> str | None:
         if found is None or found.probability > LEVEL / len(looked_at):
             continue
         rest = len(sequence.logs) - 1
-        shift = math.expm1(abs(found.log_ratio) / len(sequence.logs))
+        shift = share_of(abs(found.log_ratio) / len(sequence.logs))
         if shift < MATTERS:
             continue
         of_rest = "what its length explains by" if trouble.varies(sequence.lengths) else "the mean of"
         return (
-            f"{sequence.name}: {sequence.runs[found.index]} is {percent(abs(math.expm1(found.log_ratio)))} "
+            f"{sequence.name}: {sequence.runs[found.index]} is {percent(abs(share_of(found.log_ratio)))} "
             f"{'above' if found.log_ratio > 0 else 'below'} {of_rest} the other {rest} "
             f"(p {found.probability:.1g}) and moves the mean of all by {percent(shift)}"
         )

@@ -67,6 +67,14 @@ def ratio_end(log: float) -> float | None:
         return None
 
 
+def share_of(log: float) -> float:
+    """The change that a logarithm stands for, as a share; infinite if no number is that large."""
+    try:
+        return math.expm1(log)
+    except OverflowError:
+        return math.inf
+
+
 def t_quantile(p: float, degrees: float) -> float:
     """Quantile of Student's t with this (not necessarily whole) number of degrees of freedom."""
     from scipy.special import stdtrit  # a third of scipy.stats' import time

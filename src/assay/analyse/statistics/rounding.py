@@ -32,7 +32,7 @@ def _printed(values: Sequence[float]) -> float:
     top = math.floor(math.log10(max(values)))
     for power in range(top + 1 - _FEWEST_DIGITS, top - _MOST_DIGITS, -1):
         size = 10.0**power
-        if size <= min(values) and all(abs(v / size - round(v / size)) < _OFF_GRID for v in values):
+        if 0 < size <= min(values) and all(is_multiple(value, size, _OFF_GRID) for value in values):
             return size
     return 0.0
 
@@ -53,12 +53,17 @@ def log_steps(*sides: Sequence[float]) -> list[float]:
 def _tick(values: Sequence[float]) -> float:
     """The smallest difference if values repeat and all differences are its multiples; else 0."""
     distinct = sorted({float(f"{value:.{_MOST_DIGITS}g}") for value in values})
-    if len(distinct) == len(values):
+    if len(distinct) == len(values) or math.isinf(distinct[-1]):
         return 0.0
     gaps = [after - before for before, after in pairwise(distinct)]
     size = min(gaps, default=0.0)
-    on_ticks = all(abs(gap / size - round(gap / size)) < _OFF_TICK for gap in gaps)
+    on_ticks = all(is_multiple(gap, size, _OFF_TICK) for gap in gaps)
     return min(size, distinct[0]) if on_ticks else 0.0
+
+
+def is_multiple(value: float, size: float, error: float) -> bool:
+    """Whether a value is a whole number of steps of this size, up to this share of one."""
+    return abs(math.remainder(value, size)) < error * size
 
 
 def unrounded(values: Sequence[float], *, falling: bool = False) -> list[float]:
