@@ -499,3 +499,19 @@ def test_the_work_grows_with_the_text_and_no_faster(piece: str) -> None:
 def test_secrets_that_overlap_leave_nothing_of_either() -> None:
     redact.learn_values(["pre9Kq81LONGER77zz", "LONGER77zzTAIL5"])
     assert redact.text("see pre9Kq81LONGER77zzTAIL5.") == f"see {REDACTED}."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Bearer\n  abcDEF123456ghiJKL", "Authorization: Bearer\n  (redacted)"),
+        ("Authorization: Basic\n\tYm9iOnB3NzcK", "Authorization: Basic\n\t(redacted)"),
+        ("the password is 'PlainPw!77zz'", "the password is '(redacted)'"),
+        ("Your API key is: k3y-of-bob!", "Your API key is: (redacted)"),
+        ("the password is wrong; the token is missing", "the password is wrong; the token is missing"),
+        ("Authorization: none\nnext line", "Authorization: none\nnext line"),
+        ("the token is 1234567 of 9000000", "the token is 1234567 of 9000000"),
+    ],
+)
+def test_a_secret_on_the_next_line_or_after_is_is_hidden(text: str, shown: str) -> None:
+    assert redact.text(text) == shown

@@ -71,11 +71,21 @@ _SURROUNDED: tuple[tuple[str, str], ...] = (
     ),
     (
         "bearer",
-        r"(?:[Bb]earer|BEARER)[ \t]{1,9}(?P<secret>(?=[^\s\"'\d]{0,80}\d)[A-Za-z0-9._~+/-]{12,8000}={0,2})",
+        r"(?:[Bb]earer|BEARER)(?:\s|\\n){1,9}(?P<secret>(?=[^\s\"'\d]{0,80}\d)[A-Za-z0-9._~+/-]{12,8000}={0,2})",
     ),
     (
         "authorization:",
-        r"[Aa]uthorization:\s{0,9}[A-Za-z]{1,20}[ \t]{1,9}(?P<secret>(?![{$<])[^\s\"'\\]{6,8000})",
+        r"[Aa]uthorization:\s{0,9}(?:[A-Za-z]{1,20}[ \t]{1,9}|(?i:basic|bearer|token)(?:\s|\\n){1,9})"
+        r"(?P<secret>(?![{$<])[^\s\"'\\]{6,8000})",
+    ),
+    *(
+        (
+            f"{name} is",
+            rf"(?i:{name} is):?\s{{1,9}}[\"']?"
+            r"(?P<secret>(?=[^\s\"'\\]{0,80}[\d!@#$%^&*?~])(?![\d.,]{1,300}(?:\s|$))"
+            r"(?![{$<(])[^\s\"'\\]{6,300})",
+        )
+        for name in ("password", "passphrase", "passwd", "secret", "token", "api key", "api_key")
     ),
     ("hooks.slack.com/", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
     (
