@@ -210,7 +210,8 @@ def _memory(off: Floats) -> Floats:
     enough = np.arange(steps) >= 5 * times
     last = np.where(enough.any(axis=-1), enough.argmax(axis=-1), steps - 1)
     summed = np.take_along_axis(times, last[..., None], axis=-1)[..., 0]
-    return np.maximum(summed * (1 + (2 * last + 1) / steps), 1.0)
+    corrected: Floats = np.maximum(summed * (1 + (2 * last + 1) / steps), 1.0)
+    return corrected
 
 
 def stop(at: Mapping[int, Sequence[tuple[int, float]]], now: float) -> Stop | None:
