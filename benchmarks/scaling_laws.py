@@ -191,11 +191,13 @@ LAWS: dict[str, Callable[[float], float]] = {
     "Amdahl, 0.5 %": lambda n: n / (1 + 0.005 * (n - 1)),
     "tree, 2 % log2(n)": lambda n: n / (1 + 0.02 * math.log2(n)),
     "ring, 10 % (n - 1)/n": lambda n: n / (1 + 0.1 * (n - 1) / n),
+    "USL, 1 %, 0.03 %": lambda n: n / (1 + 0.01 * (n - 1) + 0.0003 * n * (n - 1)),
+    "exchanges, 0.5 % n log2(n)": lambda n: n / (1 + 0.005 * n * math.log2(n)),
     "0.08 % n^1.5": lambda n: n / (1 + 0.0008 * n**1.5),
 }
-FOUR, SIX = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32)
+FOUR, FIVE, SIX = (1, 2, 4, 8), (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 32)
 BEYOND = [
-    *(Beyond(name, ranks, speed) for name, speed in LAWS.items() for ranks in (FOUR, SIX)),
+    *(Beyond(name, ranks, speed) for name, speed in LAWS.items() for ranks in (FOUR, FIVE, SIX)),
     Beyond("8 % lost once above 8", SIX, lambda n: n * (0.92 if n > 8 else 1)),
     Beyond("Amdahl, 8 slow", FOUR, LAWS["Amdahl, 0.5 %"], slow=8),
     Beyond("Amdahl, 4 slow", SIX, LAWS["Amdahl, 0.5 %"], slow=4),
@@ -218,15 +220,17 @@ def simulate_beyond(case: Beyond, replicates: int) -> Counter[str]:
         candidates = study._candidates(sizes, blocked=False, confidence=0.95)
         crossed = border(sizes, case.ranks, blocked=False)
         doubts = [*study._off_the_curve(fitted[0], candidates, crossed, impossible=False)]
+        suspect = study._suspect(sizes, candidates, bool(doubts), blocked=False)
         for times in (2, 4):
             ranks = times * case.ranks[-1]
-            found = extrapolate(fitted[0][0], candidates, ranks, one_node=False, suspect=bool(doubts))
+            found = extrapolate(fitted[0][0], candidates, ranks, one_node=False, suspect=suspect)
             _, low, high = found.log_speed
             truth = math.log(case.speed(ranks))
             seen[f"{times}x given"] += bool(found.laws)
             seen[f"{times}x held"] += bool(found.laws) and (low or -math.inf) <= truth <= (high or math.inf)
         named = [doubt.evidence for doubt in doubts if "than the curve through" in doubt.evidence]
         right = [one for one in named if one.startswith(f"{case.slow} ranks are ")]
+        seen["doubted"] += bool(doubts)
         seen["right size"] += bool(right)
         seen["wrong size"] += len(named) > len(right)
     return seen

@@ -91,9 +91,10 @@ OFF_THE_CURVE = DoubtKind(
     subject="sides",
     severity="biased",
     means=(
-        "A size deviates by more than 2 % from the law that the other sizes follow, and noise does not "
-        "explain it. If the others follow a law without either of two sizes, as always with three, a step is "
-        "named; if sizes on both sides of a border follow one law but for one loss there, the border."
+        "No smooth law explains all sizes; one deviates by more than 2 % from the law that the others "
+        "follow, and noise does not explain it. If the others follow a law without either of two sizes, as "
+        "always with three, a step is named; if sizes on both sides of a border follow one law but for one "
+        "loss there, the border."
     ),
     effect="A law fitted through it predicts other sizes wrongly.",
     remedy=(
@@ -101,7 +102,10 @@ OFF_THE_CURVE = DoubtKind(
         "which nodes, how ranks are placed, which link they share. Where only a step is named, measure a "
         "further size, which tells which of the two is off."
     ),
-    rates="At most 5 % of curves that follow their law raise it, over all sizes together.",
+    rates=(
+        "At most 5 % of curves that follow Amdahl's law, the Universal Scalability Law or another smooth one "
+        "(docs/explanation/statistics.md) raise it, over all sizes together. Sizes with single runs never do."
+    ),
 )
 _WHICH_SIZE = "that size, or both sizes of the step,"
 _ONLY_A_STEP = "Where only a step is named, measure"

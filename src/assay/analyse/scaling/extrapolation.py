@@ -28,17 +28,22 @@ class Extrapolation:
     why_none: str
 
 
+def still_fits(fit: Fit) -> bool:
+    """Whether the law may be the true one."""
+    return fit.misfit is None or fit.misfit >= STILL_FITS
+
+
 def extrapolate(
-    preferred: Fit, candidates: Sequence[Fit], ranks: int, *, one_node: bool, suspect: bool
+    preferred: Fit, candidates: Sequence[Fit], ranks: int, *, one_node: bool, suspect: str
 ) -> Extrapolation:
     """The throughput on this many ranks.
 
     preferred   law that the value is taken from if it fits
     candidates  laws of the same sizes, those that fit of which the interval covers
     one_node    all sizes are of one node, so that what further nodes cost was not measured
-    suspect     a size may be slow, and a law that fits it too would be wrong
+    suspect     why a size may be slow, so that a law that fits it too would be wrong; "" if none may be
     """
-    fitting = [fit for fit in candidates if fit.misfit is None or fit.misfit >= STILL_FITS]
+    fitting = [fit for fit in candidates if still_fits(fit)]
     central = preferred if preferred.fits or not fitting else max(fitting, key=lambda fit: fit.misfit or 0)
     speeds = [fit.log_speed(ranks) for fit in fitting]
     shares = [fit.efficiency(ranks) for fit in fitting]
@@ -61,16 +66,16 @@ def extrapolate(
     )
 
 
-def _why_none(central: Fit, fitting: Sequence[Fit], *, one_node: bool, suspect: bool) -> str:
+def _why_none(central: Fit, fitting: Sequence[Fit], *, one_node: bool, suspect: str) -> str:
     if len(central.sizes) < FEWEST:
         return f"any law fits {len(central.sizes)} sizes: measure a third one"
     if one_node:
         return "all sizes are of one node, so what further nodes cost is not known: measure two nodes"
     if suspect:
-        return "a measured size may be slow: see the doubts"
+        return suspect
     if not any(fit.fits for fit in fitting):
         return "the measured sizes deviate from every law by more than the runs' scatter explains"
-    if central.log_speed(central.sizes[0].ranks)[1] is None:
+    if any(fit.log_speed(fit.sizes[0].ranks)[1] is None for fit in fitting):
         return "runs are too few, or too similar"
     return ""
 

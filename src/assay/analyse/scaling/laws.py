@@ -30,7 +30,7 @@ def _log2(n: Any) -> Any:
     return np.log2(n)
 
 
-Name = Literal["amdahl", "usl", "ring", "tree", "root", "steep", "pairs"]
+Name = Literal["amdahl", "usl", "ring", "tree", "root", "exchanges", "steep", "pairs"]
 # What each law multiplies by its shares: the growth of its losses with the ranks.
 _LOSSES: dict[Name, tuple[Callable[[Any], Any], ...]] = {
     "amdahl": (lambda n: n - 1,),
@@ -38,13 +38,14 @@ _LOSSES: dict[Name, tuple[Callable[[Any], Any], ...]] = {
     "ring": (lambda n: (n - 1) / n,),
     "tree": (_log2,),
     "root": (lambda n: n**0.5 - 1,),
+    "exchanges": (lambda n: n * _log2(n),),
     "steep": (lambda n: n**1.5 - 1,),
     "pairs": (lambda n: n * (n - 1),),
 }
 SHARES: dict[Name, int] = {name: len(losses) for name, losses in _LOSSES.items()}
-FLATTENING: tuple[Name, ...] = ("ring", "tree", "root")  # their losses grow more slowly than Amdahl's
-ONE_SHARE: tuple[Name, ...] = ("amdahl", *FLATTENING, "steep", "pairs")
-USL_SIZES = 6  # two shares from fewer sizes follow the noise
+FLATTENING: tuple[Name, ...] = ("ring", "tree", "root")  # losses that grow more slowly than Amdahl's
+ONE_SHARE: tuple[Name, ...] = ("amdahl", *FLATTENING, "exchanges", "steep", "pairs")
+USL_SIZES = 6  # from which on it is reported: two shares from fewer sizes follow the noise
 MISFIT = 0.05  # false-alarm rate of the test whether the sizes' means deviate from the law
 _RAYS = 180  # from the best fit to the edge of what the data allow; profile ends are exact to 2e-4 of a width
 _EXACT = 1e-13  # sums of squares of logarithms below this are rounding error

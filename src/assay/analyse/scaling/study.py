@@ -19,7 +19,7 @@ from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
 from assay.analyse.scaling.borders import Border, border
 from assay.analyse.scaling.curve import Curve
-from assay.analyse.scaling.extrapolation import extrapolate
+from assay.analyse.scaling.extrapolation import extrapolate, still_fits
 from assay.analyse.scaling.laws import Fit, HoldoutSize, Size
 from assay.analyse.scaling.steps import ScalingStep, steps
 from assay.analyse.spending import Prices, Spending, spending
@@ -153,6 +153,7 @@ def study(
     unknown: tuple[Limit, str] = ("unknown", none)
     off = _off_the_curve(fitted[0], candidates, crossed, impossible=bool(superlinear)) if fitted else ()
     suspects = (*superlinear, *off)
+    suspect = _suspect(sizes, candidates, bool(suspects), blocked=blocked)
     limit, reason = unknown if chosen is None else _limit(chosen, law_kind, candidates, crossed)
     return Study(
         curve=scaling,
@@ -163,7 +164,7 @@ def study(
         limit_reason=reason,
         predictions=()
         if chosen is None
-        else _predictions(chosen, candidates, curve, at, one_node=max(nodes) == 1, suspect=bool(suspects)),
+        else _predictions(chosen, candidates, curve, at, one_node=max(nodes) == 1, suspect=suspect),
         layouts=_layouts(curve),
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
         usage=tuple(_usage(curve, flops or _no_flops)),
@@ -243,23 +244,33 @@ def _candidates(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> l
 
     Half of the error that is allowed pays for choosing by the fit.
     """
-    names = (*laws.ONE_SHARE, "usl") if len(sizes) >= laws.USL_SIZES else laws.ONE_SHARE
-    made = (laws.fit(sizes, name, blocked=blocked, confidence=(1 + confidence) / 2) for name in names)
+    made = (laws.fit(sizes, name, blocked=blocked, confidence=(1 + confidence) / 2) for name in laws.SHARES)
     return [fit for fit in made if fit is not None]
 
 
 def _off_the_curve(
     preferred: Fitted, candidates: Sequence[Fit], crossed: Border | None, *, impossible: bool
 ) -> Iterator[Doubt]:
-    """Nothing is off if a law whose losses flatten fits all sizes: it may simply be the true one."""
-    if _flattening(preferred[0], candidates) is None:
+    """Nothing is off if any smooth law fits all sizes: it may simply be the true one."""
+    if not any(fit.fits for fit in candidates):
         yield from scaling_doubts.off_the_curve(*preferred, impossible=impossible, border=crossed)
 
 
-def _flattening(preferred: Fit, candidates: Sequence[Fit]) -> Fit | None:
-    """The law with losses that flatten that fits the sizes best, where the preferred one does not fit."""
-    fitting = [fit for fit in candidates if fit.name in laws.FLATTENING and fit.fits]
-    return None if preferred.fits else max(fitting, key=lambda fit: fit.misfit or 0, default=None)
+def _suspect(sizes: Sequence[Size], candidates: Sequence[Fit], doubted: bool, *, blocked: bool) -> str:
+    """Why a size may be slow, so that no law bounds what lies beyond; "" if none may be.
+
+    A slow largest size looks like a loss that grows faster than Amdahl's, whatever the number of sizes.
+    """
+    if doubted:
+        return "a measured size may be slow: see the doubts"
+    slower = ("amdahl", *laws.FLATTENING)
+    rest = laws.fit(sizes[:-1], "amdahl", blocked=blocked)
+    if any(fit.fits for fit in candidates if fit.name in slower) or rest is None or not rest.fits:
+        return ""
+    return (
+        f"{len(sizes)} sizes can't distinguish a slow largest size from a loss that grows faster than the "
+        f"ranks: repeat {sizes[-1].ranks} ranks on other nodes, or measure a larger size"
+    )
 
 
 def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
@@ -276,10 +287,10 @@ def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
 
 def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | None) -> tuple[Limit, str]:
     """What takes most of what the largest size loses, if the runs can distinguish it from zero."""
+    fitting = [one for one in candidates if one.fits and one.name != "amdahl"]
     if not fit.fits:
-        flattening = _flattening(fit, candidates)
-        if flattening is not None:
-            return "unknown", _FLATTENING[flattening.name]
+        if fitting:
+            return "unknown", _GROWS[max(fitting, key=lambda one: one.misfit or 0).name]
         if crossed is not None:
             return "border", scaling_doubts.crossing(crossed)
         return "unknown", "the sizes' means deviate from the law by more than the runs' scatter explains"
@@ -299,6 +310,8 @@ def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | No
             "none-seen",
             f"up to {n} ranks, no loss can be distinguished from zero (at most {most} per further rank)",
         )
+    if unclear := _other_causes(fit, candidates):
+        return "unknown", unclear
     whole = 1 + math.fsum(lost for _, _, lost in parts)
     name, share, lost = max(seen, key=lambda part: part[2])
     reason = (
@@ -308,10 +321,35 @@ def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | No
     return name, reason
 
 
-_FLATTENING: dict[laws.Name, str] = {
+def _other_causes(fit: Fit, candidates: Sequence[Fit]) -> str:
+    """Why the cause of a loss is not known, though a law fits: others fit as well; "" if none does."""
+    others = [_CAUSES[one.name] for one in candidates if one.name in _CAUSES and still_fits(one)]
+    both = next((one for one in candidates if one.name == "usl"), None)
+    if fit.name == "amdahl" and both is not None and (both.share(0).low or 0) <= 0:
+        others.append("coherence")
+    if not others:
+        return ""
+    shares = "a serial share" if fit.name == "amdahl" else "a serial share and coherence"
+    causes = " or ".join(dict.fromkeys(others))
+    return f"{len(fit.sizes)} sizes with this scatter can't distinguish {shares} from {causes}"
+
+
+_CAUSES: dict[laws.Name, str] = {
+    "ring": "exchanges in a ring",
+    "tree": "exchanges in a tree",
+    "root": "a loss that grows with the square root of the ranks",
+    "exchanges": "a loss that grows faster than the ranks",
+    "steep": "a loss that grows faster than the ranks",
+    "pairs": "coherence",
+}
+_GROWS: dict[laws.Name, str] = {
+    "usl": "the loss grows as a serial share and coherence together do; from few sizes neither is certain",
     "ring": "the loss approaches a limit, as (n − 1)/n does: what exchanges in a ring cost is one cause",
     "tree": "the loss grows with the logarithm of the ranks: what exchanges in a tree cost is one cause",
     "root": "the loss grows with the square root of the ranks: no constant share explains it",
+    "exchanges": "the loss grows as n · log(n): what further rounds of an exchange cost is one cause",
+    "steep": "the loss grows as n^1.5: no constant share explains it",
+    "pairs": "the loss grows with the pairs of ranks: what coherence costs is one cause",
 }
 _MEANING: dict[Limit, str] = {
     "serial-share": "of one rank's work is not divided among the ranks",
@@ -321,7 +359,7 @@ _MEANING: dict[Limit, str] = {
 
 
 def _predictions(
-    fit: Fit, candidates: Sequence[Fit], curve: Curve, at: Sequence[int], *, one_node: bool, suspect: bool
+    fit: Fit, candidates: Sequence[Fit], curve: Curve, at: Sequence[int], *, one_node: bool, suspect: str
 ) -> tuple[Prediction, ...]:
     unit = curve.groups[0].point.unit
     least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
@@ -331,7 +369,7 @@ def _predictions(
         outside = not least <= ranks <= most
         covered = candidates if outside or not fit.fits else (fit,)
         found = extrapolate(
-            fit, covered, ranks, one_node=one_node and ranks > most, suspect=suspect and outside
+            fit, covered, ranks, one_node=one_node and ranks > most, suspect=suspect if outside else ""
         )
         value, low, high = found.log_speed
         ends: tuple[float | None, float | None] = (low, high)
