@@ -162,6 +162,67 @@ def test_one_other_value_among_coarse_ones_is_not_known_better_than_the_step() -
     assert found.shift == pytest.approx(0.1, abs=0.01)
 
 
+def test_one_side_of_a_single_value_has_no_interval_however_fine_the_other_sides_digits() -> None:
+    """The other side's step of 0.01 says nothing about 10.3, which was called equivalent to 10.38."""
+    finer = [10.38, 10.39, 10.38, 10.37, 10.38]
+    for blocks in (True, False):
+        a, b = side([10.3] * 5, interleaved=blocks), side(finer, system="b", interleaved=blocks)
+        for found in (verdict(a, b, margin=0.01), verdict(b, a, margin=0.01)):
+            assert (found.verdict, found.ratio.low, found.runs_needed) == ("undecided", None, None)
+            assert "gave the same value" in found.reason
+    sessions = [run for at in range(3) for run in side(finer[at : at + 2], system="b", session=f"s{at}")]
+    assert verdict(side([10.3] * 5, session="s9"), sessions).ratio.low is None
+
+
+def test_a_side_whose_values_repeat_has_its_own_step() -> None:
+    a, b = [10.0] * 9 + [9.5], [10.13, 10.11, 10.12, 10.14, 10.12, 10.1, 10.13, 10.12, 10.11, 10.12]
+    of_a, of_b = hidden.of_values(a, b).steps
+    assert of_a == pytest.approx(0.05, rel=0.06)
+    assert of_b == pytest.approx(0.001, rel=0.02)
+    found = verdict(side(a, interleaved=False), side(b, system="b", interleaved=False))
+    assert found.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("n", "ticks", "noise", "ratio", "margin", "paired"),
+    [
+        ((4, 7), (0.5, 0.01), 0.002, 1.02, 0.02, False),
+        ((6, 6), (0.5, 0.01), 0.002, 1.02, 0.02, True),
+        ((5, 5), (0.1, 0.01), 0.001, 1.01, 0.01, False),
+        ((5, 5), (0.1, 0.01), 0.001, 1.0, 0.005, False),
+        ((12, 12), (0.5, 0.1), 0.005, 1.02, 0.02, False),
+        ((10, 10), (0.5, 0.01), 0.01, 1.02, 0.02, False),
+    ],
+)
+def test_a_side_with_coarser_ticks_than_the_other_hides_no_difference(
+    n: tuple[int, int],
+    ticks: tuple[float, float],
+    noise: float,
+    ratio: float,
+    margin: float,
+    paired: bool,
+) -> None:
+    """Times around 10 at any place between two ticks: up to 43 % were called equivalent."""
+    rng, sets, equivalent, wrong = np.random.default_rng(n[1]), tries(1000), 0, 0
+    for _ in range(sets):
+        here = 10.3 + (rng.random() - 0.5) * ticks[0]
+        a, b = (
+            [round(x, 2) for x in np.round(level * np.exp(noise * rng.normal(size=k)) / tick) * tick]
+            for level, k, tick in zip((here, here * ratio), n, ticks, strict=True)
+        )
+        logs, unseen = ([math.log(x) for x in a], [math.log(x) for x in b]), hidden.of_values(a, b)
+        found = (
+            intervals.paired(list(zip(*logs, strict=True)), 0.95, unseen)
+            if paired
+            else intervals.welch(*logs, 0.95, unseen)
+        )
+        if found.half is not None:
+            equivalent += ratio > 1 and abs(found.centre) + found.half <= math.log1p(margin)
+            wrong += found.centre + found.half < 0 or (ratio == 1 and found.centre > found.half)
+    assert equivalent / sets <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / sets)
+    assert wrong / sets <= 0.05
+
+
 def test_digits_that_are_finer_than_the_spread_change_nothing() -> None:
     a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5, 99.0]
     found = verdict(side(a, session="s1"), side(b, system="b", session="s2"))
@@ -432,6 +493,49 @@ def test_a_drift_that_is_found_widens_the_interval_by_its_size() -> None:
         "B rose by 2.4 % over its runs, so the interval is wider by as much"
     )
     assert found.allows_for[1].startswith("Successive runs may resemble each other, so the 14 runs count as ")
+
+
+def _in_turn(places: Sequence[int], values: Sequence[float], system: str) -> list[Result]:
+    return [
+        result(value, system=system, block=place, session="s1", interleaved=False)
+        for place, value in zip(places, values, strict=True)
+    ]
+
+
+ABBA = ([1, 4, 5, 8, 9, 12, 13, 16], [2, 3, 6, 7, 10, 11, 14, 15])
+
+
+def test_a_drift_of_both_sides_that_the_order_cancels_does_not_widen_the_interval() -> None:
+    drifting = [[100 + 0.1 * place + 0.01 * (place % 3) for place in side] for side in ABBA]
+    balanced = verdict(_in_turn(ABBA[0], drifting[0], "a"), _in_turn(ABBA[1], drifting[1], "b"))
+    assert "drift" in {doubt.code for doubt in balanced.doubts}
+    assert balanced.shift == pytest.approx(0.0, abs=1e-5)
+    assert not any("over its runs" in sentence for sentence in balanced.allows_for)
+
+    later = [list(range(1, 16, 2)), list(range(2, 17, 2))]
+    drifting = [[100 + 0.1 * place + 0.01 * (place % 3) for place in side] for side in later]
+    alternating = verdict(_in_turn(later[0], drifting[0], "a"), _in_turn(later[1], drifting[1], "b"))
+    assert alternating.shift == pytest.approx(0.001, rel=0.05)
+    assert "wider by 0.099 %, because of the order in which both sides ran" in alternating.allows_for[0]
+
+
+@pytest.mark.parametrize("truth", [1.0, 1 + MARGIN])
+def test_under_a_common_drift_the_order_abba_errs_as_seldom_as_without(truth: float) -> None:
+    """A drift of five spreads up and down; all of 400 comparisons were undecided."""
+    rng, sets, equivalent, called = np.random.default_rng(8), tries(200), 0, 0
+    for _ in range(sets):
+        a, b = (
+            [level * math.exp(0.002 * (rng.normal() + 10 * place / 17 - 5)) for place in side]
+            for level, side in zip((100, 100 * truth), ABBA, strict=True)
+        )
+        found = verdict(_in_turn(ABBA[0], a, "a"), _in_turn(ABBA[1], b, "b"))
+        equivalent += found.verdict == "equivalent"
+        called += found.verdict in ("faster", "slower")
+    if truth > 1:
+        assert equivalent / sets <= 0.025
+    else:
+        assert called / sets <= 0.05
+        assert equivalent / sets >= 0.2
 
 
 def test_imported_runs_of_unknown_order_and_runs_in_blocks_are_taken_as_independent() -> None:

@@ -16,6 +16,7 @@ from assay.analyse.comparison.groups import Group, Key, Metrics, group
 from assay.analyse.comparison.lost_time import NOTHING_LOST, Lost, allowing_for
 from assay.analyse.doubts import percent
 from assay.analyse.statistics import bands, power, rank
+from assay.analyse.statistics.hidden import Allowance
 from assay.analyse.statistics.intervals import LogInterval, ratio_end, share_of
 from assay.analyse.statistics.ratio import Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics.sequential import allowance
@@ -199,9 +200,9 @@ def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
         )
     sentences += [
         f"{name} {'rose' if change > 0 else 'fell'} by {percent(abs(share_of(change)))} over its runs, so "
-        "the interval is wider by as much: run both sides shuffled within blocks."
+        f"the interval is wider by {_drifted(allowance)}: run both sides shuffled within blocks."
         for name, change in zip(names, allowance.drifts, strict=True)
-        if change
+        if change and allowance.drifted
     ]
     if (worth := max(2, round(runs * allowance.hidden.worth))) < runs:
         sentences.append(
@@ -209,6 +210,13 @@ def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
             "shuffled blocks prevent that."
         )
     return tuple(sentences)
+
+
+def _drifted(allowance: Allowance) -> str:
+    """By how much drift widens the interval: by its size, unless the sides ran in turn."""
+    if allowance.drifted == max(map(abs, allowance.drifts)):
+        return "as much"
+    return f"{percent(share_of(allowance.drifted))}, because of the order in which both sides ran"
 
 
 def _visible(interval: LogInterval) -> float | None:

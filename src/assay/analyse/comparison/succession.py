@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from statistics import fmean, linear_regression
 
 from assay.analyse.comparison.groups import Sample
 from assay.analyse.comparison.sessions import Session, session_of
@@ -113,6 +114,29 @@ def drifts(successions: Sequence[Succession]) -> list[tuple[Succession, float, f
             if probability * len(seen) <= LEVEL / len(successions):
                 found.append((succession, change, min(1.0, probability * len(seen)), runs))
     return found
+
+
+def shift_in_one_order(a: Sequence[Sample], b: Sequence[Sample]) -> float | None:
+    """By how much drift moves log B − log A of sides that ran in turn in one session; None if they did not.
+
+    Each side's line is followed from the middle of the common order to the mean place of its runs, so a drift
+    of both cancels if they are balanced, as in the order ABBA.
+    """
+    samples = [*a, *b]
+    ordered = sorted(samples, key=_when)
+    if len({session_of(s) for s in samples}) > 1 or not _ordered([s.result.run for s in samples]):
+        return None
+    place = {id(sample): float(at) for at, sample in enumerate(ordered)}
+    of_a, of_b = ([place[id(sample)] for sample in side] for side in (a, b))
+    if max(of_a) < min(of_b) or max(of_b) < min(of_a):
+        return None
+    middle = (len(ordered) - 1) / 2
+    moved = [
+        linear_regression(places, [math.log(sample.value) for sample in side]).slope
+        * (fmean(places) - middle)
+        for places, side in ((of_a, a), (of_b, b))
+    ]
+    return abs(moved[1] - moved[0])
 
 
 def _when(sample: Sample) -> tuple[Session, float, int]:

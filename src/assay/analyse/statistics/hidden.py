@@ -15,8 +15,8 @@ from statistics import stdev
 
 from assay.analyse.comparison.groups import Group
 from assay.analyse.comparison.sessions import deviations, sessions
-from assay.analyse.comparison.succession import Succession, drifts, of_side
-from assay.analyse.statistics.intervals import Hidden
+from assay.analyse.comparison.succession import Succession, drifts, of_side, shift_in_one_order
+from assay.analyse.statistics.intervals import Hidden, constant
 from assay.analyse.statistics.rounding import log_steps
 
 FEWEST_FOR_WORTH = 5  # runs of a side; with fewer, their correlation is next to unknown
@@ -27,7 +27,8 @@ def of_values(a: Sequence[float], b: Sequence[float] = ()) -> Hidden:
     """What rounding hides of values above 0, each of which counts once.
 
     Values that spread over half a step or more are rounded up as often as down. Those of a side that spread
-    over less may all be off in the same direction.
+    over less may all be off in the same direction. How far off a side is that gave one value in all its runs
+    is unknown: its timer's tick may exceed its printed digits.
     """
     sides = [side for side in (a, b) if side]
     steps = log_steps(*sides)
@@ -36,7 +37,15 @@ def of_values(a: Sequence[float], b: Sequence[float] = ()) -> Hidden:
         for values, step in zip(sides, steps, strict=True)
         if len(values) > 1 and stdev(map(math.log, values)) < step / 2
     )
-    return Hidden((steps[0], steps[-1]), shift)
+    return Hidden((steps[0], steps[-1]), shift, why=_one_value(a, b))
+
+
+def _one_value(a: Sequence[float], b: Sequence[float]) -> str:
+    """Which side gave one value in several runs, as text; "" if none did."""
+    for name, side in (("A", a), ("B", b)):
+        if len(side) > 1 and constant([math.log(value) for value in side]):
+            return f"all runs of {name} gave the same value: the spread is hidden by its resolution"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -45,11 +54,13 @@ class Allowance:
 
     step    of the values, on the log scale, if it widens the interval; else 0
     drifts  of A and of B from the first run to the last, on the log scale, where one was found
+    drifted part of the shift that they cause
     """
 
     hidden: Hidden
     step: float = 0.0
     drifts: tuple[float, float] = (0.0, 0.0)
+    drifted: float = 0.0
 
 
 def of_groups(a: Group, b: Group, *, by_session: bool, paired: bool) -> Allowance:
@@ -67,8 +78,12 @@ def of_groups(a: Group, b: Group, *, by_session: bool, paired: bool) -> Allowanc
     sides = of_side("A", a.samples), of_side("B", b.samples)
     found = {succession.name: change for succession, change, *_ in drifts(sides)}
     drift = found.get("A", 0.0), found.get("B", 0.0)
-    shift = rounded.shift + max(map(abs, drift))
-    return Allowance(replace(rounded, shift=shift, worth=worth(sides)), drifts=drift)
+    drifted = 0.0
+    if any(drift):
+        interleaved = shift_in_one_order(a.samples, b.samples)
+        drifted = max(map(abs, drift)) if interleaved is None else interleaved
+    unseen = replace(rounded, shift=rounded.shift + drifted, worth=worth(sides))
+    return Allowance(unseen, drifts=drift, drifted=drifted)
 
 
 def _of_means(group: Group, step: float) -> float:

@@ -49,11 +49,13 @@ class Hidden:
     steps  of a value of A and of B, on the log scale: of a timer, or of the digits that were printed
     shift  by which the log-ratio may be off, whatever the number of runs
     worth  share of the runs that count as independent: below 1 if each resembles the previous one
+    why    why two sides have no interval, if all runs of one gave a single value; else ""
     """
 
     steps: tuple[float, float] = (0.0, 0.0)
     shift: float = 0.0
     worth: float = 1.0
+    why: str = ""
 
 
 NOTHING_HIDDEN = Hidden()
@@ -120,13 +122,8 @@ def welch(
     centre, n = mean_b - mean_a, len(a) + len(b)
     if min(len(a), len(b)) < 2:
         return LogInterval(centre, None, n, _too_few(len(a), len(b)))
-    if constant(a) and constant(b):
-        return LogInterval(
-            centre,
-            None,
-            n,
-            "on each side, all runs gave the same value: the spread is hidden by its resolution",
-        )
+    if why := _no_spread(a, b, hidden):
+        return LogInterval(centre, None, n, why)
     variances = [
         max(variance, _of_rounding(step))
         for variance, step in zip((variance_a, variance_b), hidden.steps, strict=True)
@@ -148,9 +145,11 @@ def one_against(
     more  by how much the single one's variance exceeds that of the others, the only ones that show theirs
     """
     (few, _), (many, others) = sorted(((len(a), a), (len(b), b)), key=lambda side: side[0])
+    centre = math.fsum(b) / len(b) - math.fsum(a) / len(a)
+    if hidden.why:
+        return LogInterval(centre, None, few + many, hidden.why)
     variance = max(_moments(others)[1], _of_rounding(max(hidden.steps)), ROUNDING**2)
     error = math.sqrt((variance + more) / few + variance / many)
-    centre = math.fsum(b) / len(b) - math.fsum(a) / len(a)
     return _by_t(centre, error, many - 1, few + many, confidence, hidden.shift)
 
 
@@ -178,13 +177,8 @@ def paired(
     n = len(pairs)
     if n < 2:
         return LogInterval(centre, None, n, "one block with both sides has no spread")
-    if constant(differences) and constant([a for a, _ in pairs]):
-        return LogInterval(
-            centre,
-            None,
-            n,
-            "on each side, all runs gave the same value: the spread is hidden by its resolution",
-        )
+    if why := _no_spread([a for a, _ in pairs], differences, hidden):
+        return LogInterval(centre, None, n, why)
     variance = max(variance, max(hidden.steps) ** 2 / 4, ROUNDING**2)
     return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence, hidden.shift)
 
@@ -213,6 +207,13 @@ def _moments(values: Sequence[float]) -> tuple[float, float]:
     n = len(values)
     mean = math.fsum(values) / n
     return mean, math.fsum((v - mean) ** 2 for v in values) / (n - 1) if n > 1 else math.nan
+
+
+def _no_spread(a: Sequence[float], b: Sequence[float], hidden: Hidden) -> str:
+    """Why the values show no spread; "" if they do."""
+    if constant(a) and constant(b):
+        return "on each side, all runs gave the same value: the spread is hidden by its resolution"
+    return hidden.why
 
 
 def _too_few(a: int, b: int) -> str:

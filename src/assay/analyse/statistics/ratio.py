@@ -124,7 +124,7 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         allowance = hidden.of_groups(a, b, by_session=by_session, paired=paired)
         more = excess(a.samples, b.samples, logs(a), logs(b)) if by_session and min(counts) == 1 else None
         interval = _interval(replicates, paired, confidence, allowance.hidden, more)
-        unrounded = replace(allowance.hidden, steps=(0.0, 0.0), shift=max(map(abs, allowance.drifts)))
+        unrounded = replace(allowance.hidden, steps=(0.0, 0.0), shift=allowance.drifted)
         if interval.half != _interval(replicates, paired, confidence, unrounded, more).half:
             allowance = replace(allowance, step=max(allowance.hidden.steps))
     return Ratio(

@@ -38,16 +38,21 @@ def _printed(values: Sequence[float]) -> float:
 
 
 def log_steps(*sides: Sequence[float]) -> list[float]:
-    """The common step of all values above 0, on the log scale at each side's mean; 0 if none shows.
+    """The step of each side's values, all above 0, on the log scale at the side's mean; 0 if none shows.
 
-    It is that of the printed digits or, if values repeat, a larger one that all differences are multiples of:
-    the tick of a timer. The times behind rates are tried, too.
+    At least that of all values together: of their printed digits or, if values repeat, a larger one that all
+    differences are multiples of, the tick of a timer. A side whose own values repeat may have a coarser tick
+    than the other one. The times behind rates are tried, too.
     """
     together = [value for side in sides for value in side]
     printed = max(_printed(together), _tick(together))
     of_times = _tick([1 / value for value in together])
-    centers = (math.exp(math.fsum(map(math.log, side)) / len(side)) for side in sides)
-    return [max(printed / center, of_times * center) for center in centers]
+    steps = []
+    for side in sides:
+        center = math.exp(math.fsum(map(math.log, side)) / len(side))
+        tick, of_own_times = _tick(side), _tick([1 / value for value in side])
+        steps.append(max(max(printed, tick) / center, max(of_times, of_own_times) * center))
+    return steps
 
 
 def _tick(values: Sequence[float]) -> float:
