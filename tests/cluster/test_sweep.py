@@ -212,7 +212,7 @@ def test_eight_hosts_are_held_against_each_other_and_the_loss_that_is_named_is_s
     (one,) = judged_nodes(measured(values | {"n5": [50.0]}), None, 0.05)
     assert (one.slow, one.judged, one.changes) == (["n5"], True, ())
     said = shown(sweep_terminal.crowd("matmul", one.crowd))
-    assert "n5            0.501     1  slow" in said
+    assert "n5            0.500     1  slow" in said
     assert "is found in 80 of 100 cases; 5 % of sweeps report a false one" in " ".join(said.split())
 
 

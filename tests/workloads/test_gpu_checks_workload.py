@@ -89,9 +89,12 @@ def test_a_program_that_fails_is_told_with_its_last_line(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("workload", "name"), [("nvbandwidth", "nvbandwidth"), ("gpu-burn", "gpu_burn")])
 def test_a_program_that_is_not_there_is_named(tmp_path: Path, workload: str, name: str) -> None:
-    _, found = assay_run(tmp_path, workload, shape="1x1", program=f"/no/such/{name}")
-    assert found["state"] == "failed"
-    assert f"/no/such/{name} does not exist: it must be installed on the nodes" in found["cause"]
+    suite = {"suite": "gpus", "workload": workload, "params": {"program": f"/no/such/{name}"}}
+    (tmp_path / "suite.yaml").write_text(json.dumps({**suite, "systems": ["local"]}))
+    refused = CliRunner().invoke(
+        assay, ["run", str(tmp_path / "suite.yaml"), "--runs", str(tmp_path / "runs")]
+    )
+    assert f"found /no/such/{name}; this program does not exist on this machine" in str(refused.exception)
 
 
 def test_each_nodes_figures_are_told_from_the_others(tmp_path: Path) -> None:
