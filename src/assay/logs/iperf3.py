@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from assay.logs.facts import ONLY_HOST
 from assay.logs.figures import (
     LogFigure,
     LogFigures,
@@ -45,7 +46,6 @@ _SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
     "sum_received_bidir_reverse": ("bandwidth", {"direction": "reverse"}),
     "sum_sent_bidir_reverse": ("bandwidth_sent", {"direction": "reverse"}),
 }
-ONLY_HOST: Final = "only_host"  # a fact: the address of both ends
 _FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "bidir")
 
 

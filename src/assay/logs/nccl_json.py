@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
+from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS
 from assay.logs.figures import document, number, whole
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_rows import (
-    BLOCKING,
     GB,
-    SETTINGS,
     NcclDevice,
     NcclTest,
     PrintedNumber,
@@ -52,10 +51,10 @@ def of_json(path: Path) -> NcclTest:
 def _settings(config: Mapping[str, Any]) -> dict[str, Scalar]:
     """How the report's test was set."""
     found: dict[str, Scalar] = {
-        fact: int(_number(config[key])) for fact, (_, key) in SETTINGS.items() if key in config
+        fact: int(_number(config[key])) for fact, (_, key) in NCCL_SETTINGS.items() if key in config
     }
     if "blocking_collectives" in config:
-        found[BLOCKING] = int(str(config["blocking_collectives"]).lower() == "true")
+        found[NCCL_BLOCKING] = int(str(config["blocking_collectives"]).lower() == "true")
     return found
 
 

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from assay.logs.nccl_rows import SLACK, PrintedRow
 
-OPERATION_UNKNOWN: Final = "operation_unknown"  # fact: the operations that the rows of a log allow
 _UNBOUNDED: Final = sys.maxsize
 _NOTHING: Final = ("", "none")  # what is printed where an operation does not reduce
 

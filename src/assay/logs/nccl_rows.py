@@ -16,15 +16,6 @@ from assay.logs.figures import number
 from assay.records import Scalar
 
 GB: Final = 1e9
-SETTINGS: Final = {  # fact → its name in the first line of the output, and in a JSON report
-    "nccl_warmup_iters": ("warmup iters", "warmup_iters"),
-    "nccl_iters": ("iters", "iterations"),
-    "nccl_agg_iters": ("agg iters", "aggregated_iterations"),
-    "nccl_validation": ("validation", "validation"),
-    "nccl_graph": ("graph", "graph"),
-    "nccl_unalign": ("unalign", "unalign"),
-}
-BLOCKING: Final = "nccl_blocking"
 SLACK: Final = 1e-6  # for floating point
 
 

@@ -20,15 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
+from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
 from assay.logs.figures import DIGITS, SEVERAL_RUNS, LogFigure, LogFigures
 from assay.logs.log_text import LogText
 from assay.logs.nccl_agreement import measured_test
 from assay.logs.nccl_json import of_json
-from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.nccl_rows import (
-    BLOCKING,
     GB,
-    SETTINGS,
     NcclDevice,
     NcclRow,
     NcclTest,
@@ -172,11 +170,11 @@ def _stated(line: str) -> dict[str, Scalar]:
     if versions := _VERSION.search(line):
         return {"nccl_tests_version": versions[1], "nccl_version": version(int(versions[3]))}
     if _BLOCKING.search(line):
-        return {BLOCKING: 1}
+        return {NCCL_BLOCKING: 1}
     if not _SETTINGS.search(line):
         return {}
-    found: dict[str, Scalar] = {BLOCKING: 0}  # else the next line states it
-    for fact, (name, _) in SETTINGS.items():
+    found: dict[str, Scalar] = {NCCL_BLOCKING: 0}  # else the next line states it
+    for fact, (name, _) in NCCL_SETTINGS.items():
         stated = re.search(rf"(?<!warmup )(?<!agg )\b{name}: ({DIGITS})", line)
         if stated:
             found[fact] = int(stated[1])

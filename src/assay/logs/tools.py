@@ -11,11 +11,11 @@ from typing import Final
 
 from assay.by_name import ByName
 from assay.logs import TOOL_NAMES
+from assay.logs.facts import OPERATION_UNKNOWN
 from assay.logs.figures import LARGEST_REPORT_BYTES, LogFigures
 from assay.logs.launcher_prefixes import shared_beginning
 from assay.logs.log_text import LogText, sample_of, surroundings
 from assay.logs.mllog import TOKEN
-from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
 

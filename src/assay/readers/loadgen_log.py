@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from assay.logs.facts import OPERATION_UNKNOWN
 from assay.logs.inference_paths import run_in_file
 from assay.logs.loadgen import inference_run
 from assay.logs.loadgen_text import DETAIL, SUMMARY
-from assay.logs.nccl_operation import OPERATION_UNKNOWN
 from assay.readers.reader import Params, Reader
 from assay.records import InferenceRun, Metric, Reading
 

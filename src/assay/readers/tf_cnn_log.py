@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from assay.logs.nccl_operation import OPERATION_UNKNOWN
+from assay.logs.facts import OPERATION_UNKNOWN
 from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
 from assay.readers.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, listed, percent, probed
 from assay.analyse.exchange.fabrics import port_bytes_per_s
 from assay.analyse.statistics.ratio import mean
-from assay.logs.iperf3 import ONLY_HOST
+from assay.logs.facts import ONLY_HOST
 from assay.records import Result, Scalar, Shape
 from assay.units import human, significant
 

@@ -14,10 +14,8 @@ from assay.analyse.doubts.case import (
     probed,
     steady_facts,
 )
+from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
 from assay.logs.fio_settings import SETTINGS as FIO_SETTINGS
-from assay.logs.nccl_operation import OPERATION_UNKNOWN
-from assay.logs.nccl_rows import BLOCKING
-from assay.logs.nccl_rows import SETTINGS as NCCL_SETTINGS
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
@@ -39,7 +37,7 @@ WORK = (
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
     *(f"fio_{name}" for name in FIO_SETTINGS),
-    *NCCL_SETTINGS, BLOCKING, "nccl_datatype", "nccl_redop",
+    *NCCL_SETTINGS, NCCL_BLOCKING, "nccl_datatype", "nccl_redop",
     "ior_api", "ior_transferSize", "ior_blockSize", "ior_segmentCount",
     "elbencho_threads", "elbencho_file_size", "elbencho_block_size", "elbencho_direct_io",
     "elbencho_io_depth", "protocol", "num_streams", "blksize", "reverse", "bidir",
