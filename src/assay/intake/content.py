@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from assay import durable
@@ -11,11 +12,20 @@ from assay.records import digest_of
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal digest of a file's bytes. Raises InputError if it can't be read."""
+    """Hexadecimal digest of a file's bytes, which are read once while the file stays as it is.
+
+    Raises InputError if it can't be read.
+    """
     try:
-        return durable.sha256(path)
+        about = path.stat()
+        return _sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror})") from error
+
+
+@lru_cache(maxsize=10_000)  # an import asks for a log's digest up to three times
+def _sha256(path: Path, _inode: int, _size: int, _mtime_ns: int) -> str:
+    return durable.sha256(path)
 
 
 def digest_of_logs(logs: Iterable[Path]) -> str:
