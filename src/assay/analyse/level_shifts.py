@@ -182,7 +182,7 @@ def _without_outliers(x: NDArray[np.float64]) -> NDArray[np.float64]:
     kept = np.zeros_like(distances)
     for sign in (1, -1):
         away = np.maximum(sign * distances, 0)
-        neighbors = np.pad(away, 1)
+        neighbors = np.concatenate(([0.0], away, [0.0]))
         kept += sign * np.minimum(away, np.maximum(far, np.maximum(neighbors[:-2], neighbors[2:])))
     return kept
 
