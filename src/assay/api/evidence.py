@@ -82,7 +82,7 @@ def updated(runs_dir: Path, sessions: Collection[str] | None = None) -> tuple[Pr
     """Bring the index up to date, and return what can't be read, as `update_index` does.
 
     Where the index can't be written, as on a full disk or if only another user may replace it, this process
-    goes on with a copy of it. Raises HostError if that can't be written either, BusyError.
+    continues with a copy of it. Raises HostError if that can't be written either, BusyError.
     """
     from assay import store
     from assay.run.index import update_index

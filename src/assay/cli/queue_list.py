@@ -28,4 +28,4 @@ def command(runs_dir: Path, as_json: bool) -> None:
         words = "" if one.outcome is None else f"{one.outcome.answer}: {one.outcome.words}"
         place = one.session or one.request.file
         row = f"{one.id}  {one.state:<11}  {place}  by {one.request.by}  {words}".rstrip()
-        click.echo("".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in row))  # one row a request
+        click.echo(" ".join(row.splitlines()))  # one row a request

@@ -20,7 +20,7 @@ LEAST_S = 1.0  # that a wait ends late; busy machines stay below it
 
 
 class Pauses:
-    """The pauses of this process and of children of its."""
+    """The pauses of this process and of its children."""
 
     def __init__(self) -> None:
         self._pauses: list[tuple[float, float]] = []

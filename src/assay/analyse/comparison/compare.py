@@ -299,11 +299,9 @@ def decide(
         limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
         return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again on an idle machine"
     least, most = 1 / (1 + margin), 1 + margin
-    reach = f"the interval {_written(low)} to {_written(high)}"
-    remedy = "more runs alone don't change that" if shift else "new runs"
+    reach, remedy = f"the interval {_written(low)} to {_written(high)}", lost_time.what_decides(lost, shift)
     if lost != NOTHING_LOST:
         reach += f", stretched because {lost_time.words(lost, names)},"
-        remedy = "run again on an idle machine"
     if least <= low and high <= most:
         return "equivalent", f"{reach} is within the margin of ±{percent(margin)}"
     if low <= 1 <= high:

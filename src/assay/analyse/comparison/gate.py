@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.analyse.comparison.lost_time import allowing_for, too_much, words
+from assay.analyse.comparison.lost_time import allowing_for, too_much, what_decides, words
 from assay.analyse.doubts import percent
 from assay.records import Comparison, Estimate
 from assay.units import counted, significant
@@ -41,13 +41,9 @@ def judge(comparison: Comparison) -> GateVerdict:
     )
     least, most = 1 / (1 + c.margin), 1 + c.margin
     width = f"the margin of {percent(c.margin)}"
-    remedy = (
-        f"{words(c.lost_to_others, (c.a, c.b))}: run again on an idle machine"
-        if any(c.lost_to_others)
-        else "more runs alone don't change that"
-        if c.shift
-        else "new runs"
-    )
+    remedy = what_decides(c.lost_to_others, c.shift)
+    if any(c.lost_to_others):
+        remedy = f"{words(c.lost_to_others, (c.a, c.b))}: {remedy}"
     if alone is None or too_much(c.lost_to_others):
         return GateVerdict(c, "undecided", c.reason)
     own = f"the interval{_beside_printed(c, alone)}"

@@ -62,3 +62,13 @@ def words(lost: Lost, names: tuple[str, str] = ("A", "B")) -> str:
     (first, share), *second = known
     also = "".join(f", and {name} for {of_it}" for name, of_it in second)
     return f"{first} may have waited for {share} of its run because others used its CPUs{also}"
+
+
+def what_decides(lost: Lost, shift: float) -> str:
+    """What could decide a comparison whose interval is too wide.
+
+    shift  part of the interval that more runs don't narrow
+    """
+    if any(lost):
+        return "run again on an idle machine"
+    return "more runs alone don't change that" if shift else "new runs"

@@ -115,7 +115,7 @@ def welch(
     be close together, or happen to contain none of the rare slow ones, hide how noisy their side is. So, if
     the numbers of runs differ, the side with fewer runs is taken to be at least as noisy as the other, and
     for the degrees of freedom at least twice as noisy. Coverage is then 94 % or more at any spreads (2 with
-    3: 93.8 %) and for runs of which a tenth is slow; equal numbers of runs have the usual interval.
+    3: 93.8 %) and for sides of which a tenth is slow alike; equal numbers of runs have the usual interval.
     Runs that are worth fewer independent ones count as that many, in the error and in the degrees.
     """
     (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)

@@ -46,7 +46,7 @@ def about(found: Crowd) -> list[str]:
 
 
 def two_groups(group: NodeGroup, nodes: int) -> str:
-    """The smaller of two populations among so many nodes, its ratio, and what that means."""
+    """The smaller of two populations of nodes, its ratio, and what that means."""
     few = ", ".join(in_order(group.nodes))
     return (
         f"the nodes are two groups: {few} ({len(group.nodes)} of {nodes}) are at "
