@@ -79,10 +79,10 @@ def timm(path: Path) -> LogFigures:
                     found.again(line, f"step {step:.0f} after step {before:.0f}")
         elif _PROGRESS.search(text):
             begun = True  # a benchmark; its last line has the figures
-        elif said := _MODEL.search(text):
+        elif " created, " in text and (said := _MODEL.search(text)):
             found.facts.setdefault("model", said[1])
         ended = ended or _BEST in text
-        benchmarks += (_BENCHMARK.search(text) is not None) - (_DONE.search(text) is not None)
+        benchmarks += _begun_benchmarks(text) if " benchmark o" in text else 0
     if benchmarks > 0:
         found.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
     elif not ended and any(figure.at for figure in found.figures):
@@ -93,6 +93,11 @@ def timm(path: Path) -> LogFigures:
     if begun:
         return found.missing("no line `benchmark of … done`", "it did not finish")
     return found.missing("no line has a figure")
+
+
+def _begun_benchmarks(text: str) -> int:
+    """1 if a line says that a benchmark begins, -1 if it says that one is done."""
+    return (_BENCHMARK.search(text) is not None) - (_DONE.search(text) is not None)
 
 
 def _failure(text: str) -> str:
