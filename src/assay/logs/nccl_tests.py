@@ -63,7 +63,7 @@ _STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
 _VERSION = re.compile(rf"\bnccl-tests version (\S+) nccl-headers=({DIGITS}) nccl-library=({DIGITS})")
 _SETTINGS = re.compile(rf"\bnThread {DIGITS} nGpus {DIGITS} minBytes ")
 _BLOCKING = re.compile(r"#\s*Blocking Enabled: ")
-_AMD = re.compile(r"rccl|RCCL|\bAMD\b|\bgfx\d|HIP version")
+_AMD = re.compile(r"\bAMD\b|\bgfx\d|rccl|RCCL|HIP version")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.*")
 
 
@@ -136,7 +136,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     bounds: tuple[int, bool] | None = None
     amd = False
     for number, line in lines:
-        amd = amd or _AMD.search(line) is not None
+        amd = amd or _is_of_amd(line)
         if found := _HEADER.search(line):
             if rows or skipped:
                 failures.append(f"line {number}: a second table: {SEVERAL_RUNS}")
@@ -163,6 +163,13 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
         rows, operation, devices, facts,
         average=average, bounds=bounds, failures=failures, skipped=skipped, amd=amd,
     )  # fmt: skip
+
+
+def _is_of_amd(line: str) -> bool:
+    """Whether a line names AMD's library, compiler or GPUs."""
+    if "AMD" in line or "gfx" in line:
+        return _AMD.search(line) is not None
+    return "rccl" in line or "RCCL" in line or "HIP version" in line
 
 
 def _stated(line: str) -> dict[str, Scalar]:
