@@ -12,7 +12,7 @@ moved := $(shell grep -qsF "\"$$PWD/$(VENV)\"" $(VENV)/.made.json || rm -f $(VEN
 ready = $(VENV)/.ready$(if $(wildcard $(VENV)/.ready),,-$(1))
 install = $(PYTHON) tools/make_env.py $(VENV) $(1) "$(TORCH_CPU_INDEX)"
 
-.PHONY: demo test test-all check bench docs reference wheel env clean
+.PHONY: demo test test-all check house bench docs reference wheel env clean
 
 demo: $(call ready,demo)
 	$(BIN)/assay doctor
@@ -30,6 +30,11 @@ check: $(call ready,check)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py --check
+
+# How large the house is, room by room, next to other projects.
+house:
+	@$(PYTHON) tools/house.py
 
 bench: $(call ready,test)
 	$(BIN)/python benchmarks/all.py
