@@ -22,7 +22,7 @@ def prepare(root: Path, version: str, today: datetime.date) -> None:
     """Write the version into the package and above the changelog's unreleased entries."""
     if not re.fullmatch(r"\d+\.\d+\.\d+(rc\d+)?", version):
         sys.exit(f"{version} is not a version; write one like 0.2.0 or 0.2.0rc1")
-    package, changelog = root / "src" / "assay" / "__init__.py", root / "CHANGELOG.md"
+    package, changelog = root / "src" / "assay" / "version.py", root / "CHANGELOG.md"
     before, found, after = changelog.read_text().partition(UNRELEASED)
     if not found or not after.split("\n## ")[0].strip():
         sys.exit(f"{changelog}: nothing is unreleased; describe the changes under {UNRELEASED.strip()}")
@@ -32,7 +32,7 @@ def prepare(root: Path, version: str, today: datetime.date) -> None:
 
 def notes(root: Path, tag: str) -> str:
     """The changelog's section on the release with this tag. Exits if tag, version, and changelog differ."""
-    [version] = VERSION.findall((root / "src" / "assay" / "__init__.py").read_text())
+    [version] = VERSION.findall((root / "src" / "assay" / "version.py").read_text())
     if tag != f"v{version}":
         sys.exit(f"the tag is {tag}, the package's version {version}; expected the tag v{version}")
     section = re.search(

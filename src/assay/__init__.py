@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from assay.version import __version__
+
 if TYPE_CHECKING:
     from assay.api import compare, diff, explain, export, gate, history, scale, score, show
 
-__version__ = "0.1.0"
 # Questions about existing runs; `assay.api` also has the functions that run or change something.
 __all__ = ["__version__", "compare", "diff", "explain", "export", "gate", "history", "scale", "score", "show"]
 

@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from assay import __version__, redact
+from assay import redact
 from assay.errors import BusyError, HostError, InputError
 from assay.inputs import read_whole
+from assay.version import __version__
 
 TIMEOUT_S: Final = 180.0  # without a byte: an answer may take long to compute
 MOST_BYTES: Final = 256 << 20  # of one answer

@@ -16,8 +16,8 @@ import pytest
 
 from assay import api
 from assay.analyse.feeding import checkpoint_costs, different_trainings, feedings, read_sample_bytes
-from assay.api.evidence import run_set
 from assay.errors import InputError
+from assay.questions.evidence import run_set
 from assay.read import metrics
 from assay.records import Measurement, NodeCounts, Result, Shape
 from conftest import require

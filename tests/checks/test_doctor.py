@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay.api import checkups
-from assay.api.systems import system_named
 from assay.checks import machine, software
 from assay.checks.check import PLACE, Check, placed
 from assay.checks.examine import CHECKS, examine
 from assay.cli import assay, doctor
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
 from assay.launch.local.facts import facts_here
+from assay.questions import doctor as doctor_question
+from assay.questions.systems import system_named
 from assay.records import Scalar
 
 GB = 10**9
@@ -534,8 +534,8 @@ def test_a_system_is_looked_for_beside_where_one_stands(
 
 
 def test_the_disk_is_that_on_which_runs_would_come_to_lie(tmp_path: Path) -> None:
-    assert checkups._existing(tmp_path / "a" / "b") == tmp_path
-    assert checkups._existing(Path()) == Path.cwd()
+    assert doctor_question._existing(tmp_path / "a" / "b") == tmp_path
+    assert doctor_question._existing(Path()) == Path.cwd()
 
 
 @pytest.mark.parametrize("name", ["doctor", "diff"])

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import provenance
-from assay.api.differences import Differences, RunMachines
 from assay.cli import assay, diff
 from assay.provenance import Fact
+from assay.questions.diff import Differences, RunMachines
 from assay.records import Provenance
 from assay_payloads.probing import probe
 

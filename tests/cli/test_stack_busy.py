@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
-from assay.api.stack_explorations import ExplorationResult, ExploredStack
 from assay.cli import stack_bisect, stack_explore
+from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
+from assay.questions.explore_stacks import ExplorationResult, ExploredStack
 from assay.records import Comparison, Doubt, Point
 from assay.stacks.bisecting.confirmation import SpeedEffect
 from assay.stacks.bisecting.search import Culprit, Search, Settings

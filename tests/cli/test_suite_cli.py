@@ -17,11 +17,11 @@ from ruamel.yaml import YAML
 from test_suite import GOOD, GOOD_SYSTEMS
 
 from assay import cli, plan
-from assay.api import starters
-from assay.api.starters import Machine
 from assay.errors import InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.launcher import LocalLauncher
+from assay.questions import init as init_question
+from assay.questions.init import Machine
 from assay.records import Plan
 from assay.suite import load
 from assay.suite.schema import suite_schema, systems_schema
@@ -140,8 +140,8 @@ def test_problems_of_the_suite_and_of_its_requirements_are_told_together(suite: 
 @pytest.mark.parametrize("gpus", [0, 1, 3, 8])
 @pytest.mark.parametrize("cores", [1, 2, 64])
 def test_a_starter_suite_loads_and_plans_on_any_machine(tmp_path: Path, cores: int, gpus: int) -> None:
-    (tmp_path / "suite.yaml").write_text(starters.suite_text("starter", Machine(cores, gpus)))
-    (tmp_path / "systems.yaml").write_text(starters.systems_text(Machine(cores, gpus)))
+    (tmp_path / "suite.yaml").write_text(init_question.suite_text("starter", Machine(cores, gpus)))
+    (tmp_path / "systems.yaml").write_text(init_question.systems_text(Machine(cores, gpus)))
     shapes = {trial.shape for trial in planned(tmp_path / "suite.yaml").trials}
     most = max(shape.ranks for shape in shapes)
     assert most <= max(gpus, min(cores, 2))
@@ -159,10 +159,14 @@ def test_what_the_starter_suite_shows_in_comments_can_be_used(tmp_path: Path) ->
         assert found
         return head + re.sub(r"^( *)# ", r"\1", first + tail, flags=re.MULTILINE)
 
-    text = starters.suite_text("starter", Machine(2, 0))
+    text = init_question.suite_text("starter", Machine(2, 0))
     (tmp_path / "suite.yaml").write_text(uncommented(text, "mine:").replace("here-again", "pinned"))
     systems = (
-        starters.systems_text(Machine(2, 0)).replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
+        init_question.systems_text(Machine(2, 0))
+        .replace("# python:", "python:")
+        .replace("# pin_cpus", "pin_cpus")
+        .replace("# python:", "python:")
+        .replace("# pin_cpus", "pin_cpus")
     )
     (tmp_path / "systems.yaml").write_text(uncommented(systems, "pinned:"))
     whole = planned(tmp_path / "suite.yaml")

@@ -17,7 +17,6 @@ from rich.console import Console, RenderableType
 
 from assay import cli
 from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_nodes, judged_pairs
-from assay.api.sweep_runs import by_reason
 from assay.cluster import sweep
 from assay.cluster.members import members
 from assay.cluster.rounds import Group
@@ -25,6 +24,7 @@ from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.options import LocalSystem
 from assay.launch.ssh.options import SshSystem
+from assay.questions.sweep_runs import by_reason
 from assay.records import Point
 from assay.report.terminal import sweep as sweep_terminal
 from assay.suite.model import NAME_PATTERN

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.api.evidence import run_set
+from assay.questions.evidence import run_set
 from conftest import require
 
 

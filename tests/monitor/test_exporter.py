@@ -22,11 +22,11 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from test_live import running, shown  # noqa: F401 - a fixture
 
 from assay import api
-from assay.api import monitoring
 from assay.errors import HostError, InputError
 from assay.monitor.exporter import MetricsCollector, NewestResult, NewestResults, NewestVerdict
 from assay.monitor.live import LiveGpu, LiveNode, LiveRank, LiveRun, LiveRuns
 from assay.monitor.rules import RULES
+from assay.questions import monitor as monitor_question
 from assay_payloads.sampling.gpus import GPU_COLUMNS
 from assay_payloads.sampling.node import COLUMNS
 from command_line import assay as typed
@@ -151,7 +151,7 @@ def until(url: str, expression: str) -> list[dict[str, Any]]:
 
 def test_a_real_prometheus_scrapes_a_real_run(running: Path, tmp_path: Path) -> None:  # noqa: F811
     shown(running)
-    server, url = monitoring.monitor_server("127.0.0.1:0", runs=running)
+    server, url = monitor_question.monitor_server("127.0.0.1:0", runs=running)
     with served(server):
         target = url.removeprefix("http://").removesuffix("/metrics")
         rules = subprocess.run(
@@ -172,16 +172,16 @@ def test_a_real_prometheus_scrapes_a_real_run(running: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("address", ["9850", "host", ":", "127.0.0.1:99999", "127.0.0.1:x"])
 def test_what_is_no_address_is_an_error(address: str, tmp_path: Path) -> None:
     with pytest.raises((InputError, HostError), match=r"address|listen"):
-        monitoring.monitor_server(address, runs=tmp_path)
+        monitor_question.monitor_server(address, runs=tmp_path)
 
 
 def test_the_textfile_is_whole_and_its_name_one_that_is_read(tmp_path: Path) -> None:
     target = tmp_path / "assay.prom"
-    monitoring.write_textfile(target, runs=tmp_path)
+    monitor_question.write_textfile(target, runs=tmp_path)
     assert target.read_bytes() == api.monitor_metrics(runs=tmp_path)
     assert promtool("check", "metrics", text=target.read_text()).returncode == 0
     with pytest.raises(InputError, match=r"end in \.prom"):
-        monitoring.write_textfile(tmp_path / "assay.txt", runs=tmp_path)
+        monitor_question.write_textfile(tmp_path / "assay.txt", runs=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["assay.prom"]
 
 

@@ -19,9 +19,9 @@ import pytest
 from test_exporter import _free_port, promtool
 from test_rundir import header, plan, trial
 
-from assay.api.fetching import fetch_telemetry
 from assay.errors import HostError
 from assay.monitor.prometheus import client
+from assay.questions.fetch_telemetry import fetch_telemetry
 from assay.records import RunState
 from assay.rundir import session as rundir
 from assay.telemetry import recorded

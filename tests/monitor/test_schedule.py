@@ -18,13 +18,13 @@ from ruamel.yaml import YAML
 import kubernetes_cluster as cluster
 import nvml_stand_in
 from assay import api, cli
-from assay.api.schedules import schedule
 from assay.errors import HostError, InputError
 from assay.launch.kubernetes import pod_security, rbac
 from assay.monitor import idleness
 from assay.monitor.schedule import units
 from assay.monitor.schedule.period import HOUR, schedule_period
 from assay.monitor.schedule.scrontab import scrontab_lines
+from assay.questions.schedule import schedule
 from command_line import assay as typed
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401 - a fixture

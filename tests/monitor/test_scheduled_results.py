@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from test_alert_rules import firing
 
 from assay import api, cli
-from assay.api.runs import BASELINE_FILE
 from assay.errors import InputError
+from assay.questions.run import BASELINE_FILE
 
 PROGRAM = """\
 import os

@@ -21,14 +21,14 @@ DAY = datetime.date(2027, 1, 31)
 def project(tmp_path: Path) -> Path:
     """A project with one change that is not released."""
     (tmp_path / "src" / "assay").mkdir(parents=True)
-    (tmp_path / "src" / "assay" / "__init__.py").write_text('"""Assay."""\n\n__version__ = "0.1.0"\nX = 1\n')
+    (tmp_path / "src" / "assay" / "version.py").write_text('"""Assay."""\n\n__version__ = "0.1.0"\nX = 1\n')
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n### Fixed\n- This.\n")
     return tmp_path
 
 
 def test_a_release_writes_the_version_and_dates_what_was_unreleased(project: Path) -> None:
     TOOL["prepare"](project, "0.2.0", DAY)
-    text = (project / "src" / "assay" / "__init__.py").read_text()
+    text = (project / "src" / "assay" / "version.py").read_text()
     assert text == '"""Assay."""\n\n__version__ = "0.2.0"\nX = 1\n'
     changelog = (project / "CHANGELOG.md").read_text()
     assert changelog == "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2027-01-31\n### Fixed\n- This.\n"
@@ -57,9 +57,9 @@ def test_a_tag_is_refused_for_another_version_and_without_a_dated_section(projec
 
 
 def test_the_tool_finds_this_projects_version_and_unreleased_changes(tmp_path: Path) -> None:
-    for name in ("CHANGELOG.md", "src/assay/__init__.py"):
+    for name in ("CHANGELOG.md", "src/assay/version.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     TOOL["prepare"](tmp_path, "99.0.0", DAY)
-    assert f'__version__ = "{__version__}"' not in (tmp_path / "src/assay/__init__.py").read_text()
+    assert f'__version__ = "{__version__}"' not in (tmp_path / "src/assay/version.py").read_text()
     assert TOOL["notes"](tmp_path, "v99.0.0")

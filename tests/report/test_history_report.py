@@ -16,9 +16,9 @@ import swept_runs
 from assay import cli
 from assay.analyse.history import SessionValue, histories
 from assay.analyse.level_shifts import LevelShift
-from assay.api.histories import history as node_histories
-from assay.api.reports import report
 from assay.cluster.sweep import NODES
+from assay.questions.history import history as node_histories
+from assay.questions.report import report
 from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
 from assay.report.page import history as history_page

@@ -14,8 +14,8 @@ from test_secret_reference import assay as command_line
 
 from assay.analyse.doubts import KINDS
 from assay.analyse.spending import cost_of_a_result, energy_cost_of_a_result
-from assay.api.reports import _summarised
 from assay.cli import assay
+from assay.questions.report import _summarised
 from assay.records import Doubt, Estimate, Price
 from assay.report import markdown
 from assay.report.contents import costs

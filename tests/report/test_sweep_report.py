@@ -18,11 +18,11 @@ from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart
 from assay.analyse.sweeps.suspects import Suspect
 from assay.analyse.sweeps.verdicts import SweepVerdicts
-from assay.api.evidence import RunSet
-from assay.api.sweep_pages import sweep_of
 from assay.cluster import rounds
 from assay.cluster.sweep import GROUPS_FILE, PAIRS, systems
 from assay.errors import InputError
+from assay.questions.evidence import RunSet
+from assay.questions.sweep_pages import sweep_of
 from assay.records import Estimate
 from assay.report.charts import sweep as charts
 from assay.report.page import sweep as sweep_page

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import durable, store
-from assay.api import evidence
 from assay.cli import assay
 from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, InputError, LaunchError
 from assay.launch.spool import told
+from assay.questions import evidence
 from assay.workloads import PLACES
 from command_line import assay as typed
 from conftest import long_but

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.api.evidence import runs_directory
 from assay.cli import assay
+from assay.questions.evidence import runs_directory
 from assay.rundir.session import all_of, sessions
 from assay.store import layout
 from conftest import require

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.api.evidence import run_set
 from assay.data.manifest import write
+from assay.questions.evidence import run_set
 from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import ChosenFrame, made
 from command_line import assay as typed

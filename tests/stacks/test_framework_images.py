@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api.comparisons import compare
-from assay.api.stack_builds import build_stack
+from assay.questions.build_stack import build_stack
+from assay.questions.compare import compare
 from assay.stacks import uv
 from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from assay import cli, read, store
-from assay.api.stack_knowledge import list_stacks, show_stack
 from assay.errors import InputError
+from assay.questions.stack_knowledge import list_stacks, show_stack
 from assay.records import HardwareClass, JobState, Observation, Provenance, Result, Stack
 from assay.stacks import observing, places, recorded
 from assay.stacks.stack import hardware_of, stack_of

@@ -16,9 +16,9 @@ from packaging.requirements import Requirement
 
 from advised_stacks import advised_from
 from assay import cli, store
-from assay.api import stack_hardware
-from assay.api.stack_advice import advise_stack
 from assay.errors import HostError, InputError
+from assay.questions import stack_hardware
+from assay.questions.advise_stack import advise_stack
 from assay.records import (
     HardwareClass,
     Measurement,

@@ -23,8 +23,8 @@ import pytest
 from ruamel.yaml import YAML
 
 import custom_resources
-from assay.api.stack_builds import build_stack, render_build
 from assay.errors import EXIT_INPUT, EXIT_INTERRUPTED, HostError, InputError
+from assay.questions.build_stack import build_stack, render_build
 from assay.shell import CommandTimeoutError
 from assay.stacks import smoke_test
 from assay.stacks.engines import ENGINES, build

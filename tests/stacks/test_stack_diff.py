@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli, store
-from assay.api import stack_hardware
-from assay.api.stack_differences import diff_stacks
 from assay.errors import InputError
+from assay.questions import stack_hardware
+from assay.questions.diff_stacks import diff_stacks
 from assay.records import HardwareClass, Provenance, Stack
 from assay.stacks.changes import Change, changes, folded
 from assay.stacks.requirement_files import pinned_packages

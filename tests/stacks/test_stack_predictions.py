@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from advised_stacks import advised_from
 from assay import cli, store
-from assay.api import stack_advice
-from assay.api.stack_indicators import stack_indicators
 from assay.errors import InputError
+from assay.questions import advise_stack as advise_stack_question
+from assay.questions.stack_indicators import stack_indicators
 from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.predictions import IndicatorPrediction, predictions
 from observed_stacks import results
@@ -267,7 +267,7 @@ def test_an_indicator_that_does_not_predict_is_not_used_and_it_says_so(
     assert "not used: it is not shown to rank steps as the workload does" in done.stderr
     assert "fastmath==2.1" in done.stdout
     with pytest.raises(InputError, match="name the workload that you run"):
-        stack_advice.advise_stack("fastmath", workload="indicators", runs=tmp_path / "runs")
+        advise_stack_question.advise_stack("fastmath", workload="indicators", runs=tmp_path / "runs")
 
 
 def test_the_predictions_are_shown(tmp_path: Path) -> None:

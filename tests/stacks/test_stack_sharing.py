@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli, store
-from assay.api.stack_differences import diff_stacks
-from assay.api.stack_knowledge import list_stacks
-from assay.api.stack_sharing import export_stacks, import_stacks, trust_key
 from assay.errors import InputError
+from assay.questions.diff_stacks import diff_stacks
+from assay.questions.stack_knowledge import list_stacks
+from assay.questions.stack_sharing import export_stacks, import_stacks, trust_key
 from assay.records import Provenance, Reading, Scalar
 from assay.stacks import bundles, keys, places
 from assay.stacks.scrubbing import LEFT_OUT

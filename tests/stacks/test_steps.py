@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay import read, store
-from assay.api.stack_differences import diff_stacks
-from assay.api.stack_knowledge import known_stacks
+from assay.questions.diff_stacks import diff_stacks
+from assay.questions.stack_knowledge import known_stacks
 from assay.records import Observation
 from assay.rundir.files import Header, StepOf
 from assay.stacks import observing
@@ -49,7 +49,7 @@ def test_one_exploration_is_one_session_in_a_difference_however_many_steps_it_ha
 ) -> None:
     store.update(tmp_path, results(sessions=4))
     steps = tuple(steps_of(("q1",) * 4))
-    monkeypatch.setattr("assay.api.stack_differences.known", lambda *_: Knowledge(steps, {}))
+    monkeypatch.setattr("assay.questions.diff_stacks.known", lambda *_: Knowledge(steps, {}))
     (change,) = diff_stacks("stacks:old", "stacks:new", runs=tmp_path).changes
     (effect,) = change.effects
     comparison = effect.comparison

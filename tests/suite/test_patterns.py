@@ -9,7 +9,7 @@ import pytest
 from assay.logs.patterns import compiled
 from conftest import ROOT
 
-SHOWN = ("docs/how-to/suites.md", "src/assay/api/starters.py", "benchmarks/peers.py")
+SHOWN = ("docs/how-to/suites.md", "src/assay/questions/init.py", "benchmarks/peers.py")
 PATTERNS = (
     r"images/sec: (?P<value>[0-9.]+)",
     r"step (?P<step>\d+): (?P<value>\S+) images/s",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.api import stack_advice, stack_hardware
+from assay.questions import advise_stack as advise_stack_question
+from assay.questions import stack_hardware
 from assay.records import Provenance
 from assay.stacks.stack import hardware_of
 from observed_stacks import MACHINE
@@ -23,7 +24,7 @@ def advised_from(
     machine = hardware_of(Provenance((MACHINE,)))
     assert machine is not None
     monkeypatch.setattr(stack_hardware, "hardware_here", lambda: machine)
-    monkeypatch.setattr(stack_advice, "_python_here", lambda: "3.11.7")
+    monkeypatch.setattr(advise_stack_question, "_python_here", lambda: "3.11.7")
     with serving(releases) as served:
         for name, value in served.environment(folder / "uv").items():
             monkeypatch.setenv(name, value)

@@ -15,8 +15,8 @@ from ruamel.yaml import YAML
 
 import assay
 import kubernetes_cluster as cluster
-from assay.api.schedules import schedule
 from assay.cluster.scheduled_suite import priority_class
+from assay.questions.schedule import schedule
 
 CODE = {
     "/code/assay": str(Path(assay.__file__).parents[1]),

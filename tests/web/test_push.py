@@ -18,11 +18,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.api import pushes
 from assay.cli import assay, remote_commands
 from assay.errors import EXIT_INPUT, HostError, InputError
 from assay.intake import pushed
 from assay.intake.pushed import manifest_of, parts_of, text_of
+from assay.questions import push as push_question
 from assay.remote import AssayServer
 from assay.rundir.session import Session
 from command_line import assay as typed
@@ -145,7 +145,7 @@ def test_a_push_that_is_cut_anywhere_is_completed_by_the_same_command(
     words = ["import", str(place / f"{name}.csv"), "--runs", str(place / "here")]
     assert CliRunner().invoke(assay, words).exit_code == 0
     size = manifest_of(session(place, name)).bytes
-    monkeypatch.setattr(pushes, "PAUSE_S", 0.0)
+    monkeypatch.setattr(push_question, "PAUSE_S", 0.0)
     with cut_after(site.port, size * percent // 100) as port:
         broken = push(replace(site, port=port), place, name)
     assert isinstance(broken.exception, HostError), broken.output
@@ -159,13 +159,13 @@ def test_a_session_that_somebody_else_sent_meanwhile_is_there(
     site: ServedSite, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other's push ends between the announcement of this one and its content."""
-    send = pushes._send_content
+    send = push_question._send_content
 
     def after_another(*arguments: Any) -> Any:
         send(*arguments)
         return send(*arguments)
 
-    monkeypatch.setattr(pushes, "_send_content", after_another)
+    monkeypatch.setattr(push_question, "_send_content", after_another)
     [one] = json.loads(push(site, place, "fifth").output)["sessions"]
     assert (one["added"], one["bytes"]) == (False, 0)
 

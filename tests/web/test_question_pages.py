@@ -16,10 +16,10 @@ import made_results
 import made_site
 import swept_runs
 from assay import store
-from assay.api.attention import AttentionKind, attention
-from assay.api.browsing import newest_sessions
 from assay.cli import assay
 from assay.cluster.sweep import NODES
+from assay.questions.attention import AttentionKind, attention
+from assay.questions.browsing import newest_sessions
 from assay.records import Result
 from made_results import failed
 from open_site import Served, serving

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from assay.api.browsing import browse, refresh
 from assay.cli import assay
 from assay.durable import locked
+from assay.questions.browsing import browse, refresh
 from assay.web.server import STOPPED_S
 from served_site import ASSAY, ServedSite, serving, tokens_file
 

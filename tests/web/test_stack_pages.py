@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from assay.api.stack_knowledge import known_stacks
+from assay.questions.stack_knowledge import known_stacks
 from assay.records import to_json
 from assay.rundir.files import SCHEMA, Header, StepOf
 from assay.web.stack_pages import sessions_observed

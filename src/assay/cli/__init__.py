@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 from click.core import ParameterSource
 
-from assay import __version__
 from assay.errors import (
     EXIT_ENVIRONMENT,
     EXIT_INTERRUPTED,
@@ -28,6 +27,7 @@ from assay.errors import (
     HostError,
     ReaderGoneError,
 )
+from assay.version import __version__
 
 COLLECT_EVERY = 100_000  # new containers; Python's 700 makes the collector scan all imports again and again
 _OUT_OF_MEMORY = "out of memory: this machine, or `ulimit -v`, allows too little"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.api.systems import every_system, system_named
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.cli.systems import SYSTEMS
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
+from assay.questions.systems import every_system, system_named
 
 if TYPE_CHECKING:
-    from assay.api.leftovers import Leftovers
+    from assay.questions.clean import Leftovers
     from assay.run.leftovers import Remains
 
 _SHOWN = 4  # things of one job that a line lists
@@ -60,8 +60,8 @@ def command(
     Exit codes: 0 checked, and removed what was requested; 4 no such system; 5 a system can't be checked,
     or something can't be removed.
     """
-    from assay.api.leftovers import clean, not_looked_at
     from assay.documents.leftovers import document
+    from assay.questions.clean import clean, not_looked_at
 
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or use --all, not both")

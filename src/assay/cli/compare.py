@@ -14,7 +14,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.rankings.ranking import Ranking
-    from assay.api.comparisons import Comparisons
+    from assay.questions.compare import Comparisons
     from assay.records import Verdict
 
 CODES_OF_ANSWERS: dict[Verdict, int] = {
@@ -95,7 +95,7 @@ def command(
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 otherwise, one is
     undecided or was measured on only one side; 4 nothing to compare. A ranking exits with 0.
     """
-    from assay.api.comparisons import compare, rank
+    from assay.questions.compare import compare, rank
 
     alone = b is None and baseline is None and not layouts
     if alone and (ranked := rank(a, metric=metric, runs=runs_dir)):

@@ -28,8 +28,8 @@ def command(directory: Path, remove: tuple[str, ...], as_json: bool) -> None:
     Exit codes: 0 the sets are listed; 4 there is no cache, or no such set; 5 a set is in use, or can't be
     removed.
     """
-    from assay.api.data_staging import staged_sets
     from assay.documents.datasets import sets_document
+    from assay.questions.stage_data import staged_sets
     from assay.units import counted, human
 
     found = staged_sets(directory, remove=remove)

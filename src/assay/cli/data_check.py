@@ -52,7 +52,7 @@ def command(
     \b
     Exit codes: 0 every sample is readable; 1 some are not; 4 another layout, or the workload has no data.
     """
-    from assay.api.datasets import check_data
+    from assay.questions.datasets import check_data
     from assay.units import counted
 
     live = sys.stderr.isatty() and not as_json

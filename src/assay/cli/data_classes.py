@@ -45,7 +45,7 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
     from assay.documents.datasets import drift_document, shares_document
 
     if scenes:
-        from assay.api.datasets import scene_drift
+        from assay.questions.datasets import scene_drift
 
         drifts = scene_drift(where, catalog=catalog)
         if as_json:
@@ -63,7 +63,7 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
                 "At random: 19 of 20 random sets of as many frames are at most this far from all frames"
             )
         return
-    from assay.api.datasets import class_shares
+    from assay.questions.datasets import class_shares
 
     count, found = class_shares(where, catalog=catalog)
     if as_json:
@@ -79,7 +79,7 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
 
 
 def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -> None:
-    from assay.api.datasets import classes_together
+    from assay.questions.datasets import classes_together
 
     counts = classes_together(classes, where, catalog=catalog)
     if as_json:

@@ -45,7 +45,7 @@ def command(
     \b
     Exit codes: 0 shown; 4 the runs have no supply with its demand.
     """
-    from assay.api.feedings import feeds
+    from assay.questions.feeds import feeds
 
     found = feeds(*references, sample_bytes=sample_bytes, checkpoint_every=checkpoint_every, runs=runs_dir)
     if as_json:

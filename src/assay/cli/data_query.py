@@ -81,7 +81,7 @@ def command(
     Exit codes: 0 found; 1 no frame satisfies the condition; 4 the condition or the catalog is wrong; 5 the
     manifest can't be written.
     """
-    from assay.api.datasets import query_data, query_data_sql, split_data
+    from assay.questions.datasets import query_data, query_data_sql, split_data
 
     if sql is not None:
         if where or limit or balance or split or manifest or validation or like or page:
@@ -121,8 +121,8 @@ def command(
 
 def _written(found: Manifest, parts: list[Manifest], manifest: Path | None, page: Path | None) -> list[Path]:
     """Write the manifests and the page, unless there is no frame; the names of the manifests."""
-    from assay.api.data_pages import query_page
     from assay.data.manifest import write
+    from assay.questions.data_pages import query_page
 
     files = _files(manifest, len(parts))
     if found.frames:
@@ -134,7 +134,7 @@ def _written(found: Manifest, parts: list[Manifest], manifest: Path | None, page
 
 
 def _show_without_scene(found: Manifest, catalog: Path) -> None:
-    from assay.api.datasets import frames_without_scene
+    from assay.questions.datasets import frames_without_scene
 
     without = frames_without_scene(found, catalog=catalog)
     if without == len(found.frames):
@@ -147,7 +147,7 @@ def _ranked(
     where: str, catalog: Path, limit: int, seed: int, validation: Path | None, like: Path | None
 ) -> tuple[Manifest, dict[str, object]]:
     """The frames of --most-uncertain or --like, and what there is to say of them."""
-    from assay.api.data_choice import frames_like, most_uncertain_frames
+    from assay.questions.data_choice import frames_like, most_uncertain_frames
 
     if validation is not None:
         uncertain = most_uncertain_frames(where, validation, limit, catalog=catalog)

@@ -74,7 +74,7 @@ def command(
     Exit codes: 0 every frame is in the catalog; 1 some are damaged; 4 the place, the tags or the catalog is
     not one; 5 the store fails, or the catalog can't be written.
     """
-    from assay.api.datasets import scan_data
+    from assay.questions.datasets import scan_data
     from assay.units import counted, human_seconds
 
     live = sys.stderr.isatty() and not as_json
@@ -137,7 +137,7 @@ def _echo_joined(done: Scan) -> None:
 
 
 def _damaged(catalog: Path) -> list[tuple[str, str]]:
-    from assay.api.datasets import query_data_sql
+    from assay.questions.datasets import query_data_sql
 
     rows = query_data_sql("SELECT label, why FROM damaged ORDER BY label", catalog=catalog).rows
     return [(str(label), str(why)) for label, why in rows]

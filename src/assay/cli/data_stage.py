@@ -79,7 +79,7 @@ def command(
     Exit codes: 0 all of it is there; 4 the manifest is damaged, or its data set lacks files; 5 a file can't
     be copied: no space, no permission, a disk that returns other bytes, a store that refuses the key.
     """
-    from assay.api.data_staging import stage_data, staging_job
+    from assay.questions.stage_data import stage_data, staging_job
     from assay.units import counted, human, human_seconds
 
     if system is not None:

@@ -14,7 +14,7 @@ from assay.cli.options import JSON, QUIET, RUNS, echo_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.api.data_jobs import DataJob
+    from assay.questions.data_job import DataJob
     from assay.suite.filled_template import Choice
 
 
@@ -87,7 +87,7 @@ def command(
     Exit codes: 0 all runs gave a result; 1 a run failed; 4 the template, a choice or the catalog is wrong, or
     no frame is left: every problem is listed; 5 a platform can't be used; 130 stopped by Ctrl-C.
     """
-    from assay.api.data_jobs import data_job, submit_data
+    from assay.questions.data_job import data_job, submit_data
 
     if new and failed:
         raise click.UsageError("--failed repeats runs of an existing session; --new starts another one")

@@ -106,7 +106,7 @@ def command(
     Exit codes: 0 every frame counts; 1 some can't be read; 4 an input is wrong or damaged; 5 workers are
     killed again and again, or a file can't be written; 6 another process works on the directory.
     """
-    from assay.api.data_validation import validate_data, validation_rayjob
+    from assay.questions.validate_data import validate_data, validation_rayjob
 
     if render is not None:
         if system is None:
@@ -140,7 +140,7 @@ def command(
     if live:
         show_progress("")
     if page is not None:
-        from assay.api.data_pages import validation_page
+        from assay.questions.data_pages import validation_page
 
         validation_page(found, checkpoint, page, source=source, device=device)
     if as_json:

@@ -16,8 +16,8 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.api.differences import Differences, RunMachines
     from assay.provenance import Fact
+    from assay.questions.diff import Differences, RunMachines
     from assay.records import Scalar
 
 ABSENT = "–"
@@ -50,7 +50,7 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
     Exit codes: 0 no relevant difference; 1 relevant differences;
     3 unknown: the runs of a side don't describe their machines; 4 no such run.
     """
-    from assay.api.differences import diff
+    from assay.questions.diff import diff
 
     found = diff(a, b, runs=runs_dir)
     if as_json:

@@ -84,8 +84,8 @@ def command(
         raise click.UsageError("--at-least applies to what --data DIR reads; add --data DIR")
     if data is not None and not data.startswith("/"):
         raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as trials see it")
-    from assay.api.checkups import doctor
     from assay.cli.console import Console
+    from assay.questions.doctor import doctor
 
     with Console(stderr=True).status("") as line:  # shows nothing if standard error is a file
         found = doctor(

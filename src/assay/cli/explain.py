@@ -22,7 +22,7 @@ def command(code: str | None, as_json: bool) -> None:
       assay explain not-interleaved
       assay explain drift --json
     """
-    from assay.api.explanations import explain
+    from assay.questions.explain import explain
 
     found = explain(code)
     if as_json:

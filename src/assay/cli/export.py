@@ -49,7 +49,7 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
       assay export resnet50:bare-metal resnet50:openshift --format csv > both.csv
       assay export quickstart --json | jq '.[].value'
     """
-    from assay.api.exports import export
+    from assay.questions.export import export
     from assay.store.query import Format
 
     chosen: Format

@@ -13,7 +13,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.comparison.gate import Answer
-    from assay.api.gates import GateResult, GateSide
+    from assay.questions.gate import GateResult, GateSide
 
 MOST_NAMED = 4  # sessions of one side in one line
 CODES_OF_ANSWERS: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
@@ -57,7 +57,7 @@ def command(
     Exit codes: 0 holds; 1 worse by more than the margin; 3 undecided, or something was measured on only one
     side; 4 nothing to compare.
     """
-    from assay.api.gates import gate
+    from assay.questions.gate import gate
 
     found = gate(a, baseline=baseline, margin=margin, metric=metric, runs=runs_dir)
     if junit_file is not None:

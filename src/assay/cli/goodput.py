@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from assay.analyse.goodput.checkpoints import CheckpointInterval
     from assay.analyse.goodput.failures import FailureRate
-    from assay.api.goodputs import GoodputResult
+    from assay.questions.goodput import GoodputResult
 
 MOST_NODES = 10  # shown
 MOST_SIZES = 8  # of jobs, shown
@@ -55,7 +55,7 @@ def command(
     \b
     Exit codes: 0 shown; 4 a source can't be read, or nothing ran.
     """
-    from assay.api.goodputs import goodput
+    from assay.questions.goodput import goodput
 
     result = goodput(
         reference,

@@ -56,7 +56,7 @@ def command(
       assay history throughput --suite nightly --since 90d --report throughput.html
       assay history busbw --benchmark allreduce --system dgx-openshift --json
     """
-    from assay.api.histories import history
+    from assay.questions.history import history
 
     found = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
     if as_json:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.imports import FORMATS
 from assay.cli.options import JSON, RUNS, echo_json
+from assay.questions.import_ import FORMATS
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.api.imports import ImportedSession
+    from assay.questions.import_ import ImportedSession
     from assay.records import Shape
 
 
@@ -93,7 +93,7 @@ def command(
       assay import /mnt/other-machine/runs/resnet50-scaling
       assay import numbers.csv && assay compare numbers
     """
-    from assay.api.imports import import_
+    from assay.questions.import_ import import_
 
     found = import_(
         *paths,

@@ -30,7 +30,7 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
     Exits with 1 if a run directory can't be read, or if a session lacks a file; each is named, with what
     to do.
     """
-    from assay.api.indexes import index
+    from assay.questions.index import index
 
     found = index(rebuild=rebuild, runs=runs_dir)
     if as_json:

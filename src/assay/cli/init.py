@@ -33,7 +33,7 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
     \b
     Exit codes: 0 written; 4 a file already exists and --force is not given; 5 a file can't be written.
     """
-    from assay.api.starters import init
+    from assay.questions.init import init
 
     files = init(directory, force=force)
     suite = files[0]

@@ -52,7 +52,7 @@ def command(
       assay list --suite resnet50-scaling --since 7d
       assay list --trials --state failed
     """
-    from assay.api.listings import list_
+    from assay.questions.list_ import list_
     from assay.store import Filter
 
     only = Filter(suite, system, workload, benchmark, state, since)

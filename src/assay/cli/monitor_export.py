@@ -37,12 +37,12 @@ def command(listen: str | None, textfile: Path | None, every: float | None, runs
     Exit codes: 0 the file is written; 2 the options contradict each other; 4 no such address;
     5 can't listen or write; 130 stopped by Ctrl-C.
     """
-    from assay.api import monitoring
+    from assay.questions import monitor as monitor_question
 
     if textfile is None:
         if every is not None:
             raise click.UsageError("--every needs --textfile: a server answers each scrape")
-        server, url = monitoring.monitor_server(listen or DEFAULT_ADDRESS, runs=runs_dir)
+        server, url = monitor_question.monitor_server(listen or DEFAULT_ADDRESS, runs=runs_dir)
         click.echo(f"Serving {url} until Ctrl-C.")
         with server:
             server.serve_forever()
@@ -50,6 +50,6 @@ def command(listen: str | None, textfile: Path | None, every: float | None, runs
     if listen is not None:
         raise click.UsageError("--textfile and --listen exclude each other")
     if every is None:
-        monitoring.write_textfile(textfile, runs=runs_dir)
+        monitor_question.write_textfile(textfile, runs=runs_dir)
         return
-    monitoring.write_textfile_every(textfile, every, runs=runs_dir)
+    monitor_question.write_textfile_every(textfile, every, runs=runs_dir)

@@ -13,7 +13,7 @@ from assay.cli.options import JSON, RUNS, echo_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assay.api.fetching import FetchedRun
+    from assay.questions.fetch_telemetry import FetchedRun
 
 MOST_LINES = 12  # of missing metrics
 
@@ -51,7 +51,7 @@ def command(
     Exit codes: 0 stored; 1 nothing about these runs is there; 4 an address, a token or RUN is wrong; 5 the
     Prometheus does not answer, or refuses.
     """
-    from assay.api.fetching import fetch_telemetry
+    from assay.questions.fetch_telemetry import fetch_telemetry
 
     watched = sys.stderr.isatty() and not as_json
 

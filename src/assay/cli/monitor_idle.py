@@ -26,7 +26,7 @@ def command(for_s: float, as_json: bool) -> None:
     \b
     Exit codes: 0 idle; 1 something else uses it; 4 the time is invalid; 5 this can't be found out.
     """
-    from assay.api.schedules import idleness
+    from assay.questions.schedule import idleness
     from assay.units import counted
 
     found = idleness(for_=for_s)

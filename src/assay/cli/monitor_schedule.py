@@ -10,7 +10,7 @@ import click
 from assay.cli.options import JSON, RUNS, echo_json
 
 if TYPE_CHECKING:
-    from assay.api.schedules import Schedule, ScheduleForm
+    from assay.questions.schedule import Schedule, ScheduleForm
 
 
 @click.command("schedule")
@@ -74,7 +74,7 @@ def command(
     Exit codes: 0 printed; 2 usage error; 4 the suite, the system or an option does not fit, or the suite is
     too long; 5 the namespace must be read from a kubeconfig, and that can't be.
     """
-    from assay.api.schedules import schedule
+    from assay.questions.schedule import schedule
 
     found = schedule(
         suite,

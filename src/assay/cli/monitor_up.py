@@ -62,8 +62,8 @@ def command(
     Exit codes: 4 a time, address or file is invalid; 5 Prometheus is not installed, or a program does not
     start or has ended; 6 the directory is in use; 130 stopped by Ctrl-C.
     """
-    from assay.api.monitoring_stacks import follow, monitoring_stack
     from assay.documents.monitoring_stacks import document
+    from assay.questions.monitoring_stack import follow, monitoring_stack
 
     with monitoring_stack(
         directory,

@@ -37,8 +37,8 @@ def command(
       assay notebook quickstart
       assay notebook resnet50:bare-metal resnet50:openshift -o resnet50.ipynb
     """
-    from assay.api.notebooks import notebook
     from assay.durable import deliver
+    from assay.questions.notebook import notebook
 
     made = notebook(*references, margin=margin, baseline=baseline, runs=runs_dir)
     if str(output) == "-":

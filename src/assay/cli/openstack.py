@@ -36,9 +36,9 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
     \b
     Exit codes: 0 printed; 4 the file can't be used.
     """
-    from assay.api.machines import openstack as machines
     from assay.cluster.openstack import commands, flavor, heat, nova
     from assay.launch.kubernetes.manifests import as_yaml
+    from assay.questions.openstack import openstack as machines
 
     wanted = machines(file)
     if as_json:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from assay.api.evidence import runs_directory
+from assay.questions.evidence import runs_directory
 from assay.units import margin_of, moment, seconds
 from assay.units import size as size_of
 

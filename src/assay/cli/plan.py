@@ -15,8 +15,8 @@ from assay.errors import LaunchError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.api.plans import SuitePlan
     from assay.launch.check import PartCheck
+    from assay.questions.plan import SuitePlan
     from assay.records import Plan, RenderedJob, Trial
     from assay.run.interim_looks import Limits
 
@@ -71,8 +71,8 @@ def command(
     if validate and shown is None:
         raise click.UsageError("--validate checks one trial: name it with --show")
     check_limits(until, max_repeats, max_time)
-    from assay.api.plans import plan
     from assay.documents import plans
+    from assay.questions.plan import plan
 
     found = plan(
         suite,

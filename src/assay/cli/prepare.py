@@ -14,11 +14,11 @@ from assay.cli.systems import SYSTEMS
 from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.api.preparations import ClusterPreparation
     from assay.cluster.components import Preparation
     from assay.cluster.components.component import Platform
     from assay.cluster.prepare import ObjectChange
     from assay.launch.kubernetes.client import Cluster
+    from assay.questions.prepare import ClusterPreparation
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
 ACTIONS: dict[Action, str] = {
@@ -97,12 +97,12 @@ def prepare(
     Exit codes: 0 done; 1 --check: something is missing; 2 usage error; 4 no such system or part, or a field
     belongs to another manager, or the server rejects something; 5 the cluster does not answer; 130 declined.
     """
-    from assay.api import preparations
+    from assay.questions import prepare as prepare_question
 
     action = _action(does)
     if as_json and action in ("apply", "revert") and not yes:
         raise click.UsageError(f"--json can't ask for confirmation: add --yes to --{action}")
-    found = preparations.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
+    found = prepare_question.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
     if action == "print":
         _print(found.wanted, as_json)
         return
@@ -132,8 +132,8 @@ def _print(wanted: Preparation, as_json: bool) -> None:
 def _carry_out(
     action: Action, found: ClusterPreparation, *, as_json: bool, yes: bool, may_restart: bool
 ) -> int:
-    from assay.api.preparations import refuse_restarts
     from assay.cluster.prepare import HINDERS
+    from assay.questions.prepare import refuse_restarts
 
     if action == "check":
         return _checked(found, as_json)

@@ -47,7 +47,7 @@ def command(
     \b
     Exit codes: 0 the server has them; 4 it refuses one, or a name matches nothing; 5 it does not answer.
     """
-    from assay.api.pushes import push
+    from assay.questions.push import push
     from assay.units import human
 
     shown: dict[str, int] = {}

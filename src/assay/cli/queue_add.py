@@ -27,7 +27,7 @@ def command(suite: Path, only: tuple[str, ...], new: bool, failed: bool, runs_di
     """
     if new and failed:
         raise click.UsageError("--failed repeats trials of an existing session; --new starts another one")
-    from assay.api.queues import enqueue
+    from assay.questions.queue import enqueue
     from assay.queue.requests import QueueRequest
 
     request = QueueRequest(str(suite.resolve()), getpass.getuser(), time.time(), only, failed=failed, new=new)

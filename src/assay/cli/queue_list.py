@@ -14,7 +14,7 @@ from assay.cli.options import JSON, RUNS, echo_json
 @JSON
 def command(runs_dir: Path, as_json: bool) -> None:
     """List what waits, runs and ended in the queue, oldest first."""
-    from assay.api.queues import queue
+    from assay.questions.queue import queue
 
     found = queue(runs=runs_dir)
     if as_json:

@@ -18,6 +18,6 @@ def command(name: str, runs_dir: Path) -> None:
 
     What it started is ended, as after Ctrl-C; the same suite resumes its session.
     """
-    from assay.api.queues import stop_queued
+    from assay.questions.queue import stop_queued
 
     stop_queued(name, getpass.getuser(), runs=runs_dir)

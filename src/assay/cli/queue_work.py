@@ -21,7 +21,7 @@ def command(name: str | None, runs_dir: Path) -> None:
     \b
     Exit codes: 0 nothing waits; 6 another process works on the queue.
     """
-    from assay.api.queues import work_on, work_queue
+    from assay.questions.queue import work_on, work_queue
 
     if name is None:
         work_queue(runs=runs_dir)

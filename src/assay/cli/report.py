@@ -10,7 +10,7 @@ import click
 from assay.cli.options import JSON, MARGIN, RUNS, echo_json, form_of
 
 if TYPE_CHECKING:
-    from assay.api.reports import Form
+    from assay.questions.report import Form
 
 SUFFIXES = {"html": ".html", "markdown": ".md"}
 ENDINGS = {suffix: form for form, suffix in SUFFIXES.items()}
@@ -77,8 +77,8 @@ def command(
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
       assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
     """
-    from assay.api.reports import report
     from assay.durable import deliver
+    from assay.questions.report import report
 
     if as_json and str(output) == "-":
         raise click.UsageError(

@@ -21,8 +21,8 @@ from assay.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.api.runs import Outcome, RunResult
     from assay.cli.console import Console
+    from assay.questions.run import Outcome, RunResult
     from assay.records import Comparison
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
@@ -107,8 +107,8 @@ def command(
         raise click.UsageError("--failed repeats trials of an existing session; --new starts another one")
     form_of(report_file, None, {".html": "html"}, "html")
     check_limits(until, max_repeats, max_time)
-    from assay.api.runs import run
     from assay.cli.progress import teller
+    from assay.questions.run import run
 
     found = run(
         suite,
@@ -265,8 +265,8 @@ def _next_commands(completed: CompletedSession) -> list[str]:
 
 def _write_report(completed: CompletedSession, file: Path, runs_dir: Path) -> None:
     """The page as `assay report` makes it, including provenance and the recipe."""
-    from assay.api.reports import report
     from assay.durable import deliver
+    from assay.questions.report import report
 
     deliver(file, report(completed.session.id, runs=runs_dir).text().encode(), option="--report")
     click.echo(f"Report: {file}", err=True)

@@ -12,7 +12,7 @@ from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.analyse.scaling.machines import By
-    from assay.api.curves import ScalingCurves
+    from assay.questions.scale import ScalingCurves
 
 
 @click.command()
@@ -71,7 +71,7 @@ def command(
       assay scale quickstart --json
       assay scale v4.0 --group accelerator
     """
-    from assay.api.curves import scale
+    from assay.questions.scale import scale
 
     found = scale(
         *references,

@@ -25,6 +25,6 @@ def command(file: File, as_json: bool) -> None:  # noqa: ARG001 the output is JS
     then, as the first line of the file, for editors with the YAML language server:
       # yaml-language-server: $schema=suite.schema.json
     """
-    from assay.api.schemas import schema
+    from assay.questions.schema import schema
 
     echo_json(schema(file))

@@ -22,7 +22,7 @@ SILENT_S = 2.0  # reading that takes longer reports its progress
 
 
 def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    from assay.api.scores import round_of
+    from assay.questions.score import round_of
 
     try:
         return None if text is None else round_of(text)
@@ -81,7 +81,7 @@ def command(
     4 a path doesn't exist or contains no results.
     A run that did not converge is a complete log.
     """
-    from assay.api.scores import score
+    from assay.questions.score import score
 
     waiting = _WaitNotice()
     found = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)

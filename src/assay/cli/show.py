@@ -12,9 +12,9 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.api.details import RunDetails, SystemFigures
-    from assay.api.evidence import RunSet
     from assay.cli.console import Console
+    from assay.questions.evidence import RunSet
+    from assay.questions.show import RunDetails, SystemFigures
     from assay.records import Result
 
 # What people ask first about a machine; `assay diff` shows the rest.
@@ -42,7 +42,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
       assay show resnet50-scaling:dgx-openshift
       assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
     """
-    from assay.api.details import show
+    from assay.questions.show import show
 
     found = show(run, runs=runs_dir)
     if as_json:

@@ -33,8 +33,8 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
     """
     import sys
 
-    from assay.api.grants import smoke as smoke_pods
     from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
+    from assay.questions.rbac import smoke as smoke_pods
 
     pods = smoke_pods(system, systems=systems_file, validate=validate)
     refused = [f"{pod.name}: {refusal}" for pod in pods for refusal in pod.refusals]

@@ -17,7 +17,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.api.stack_advice import CandidateFigures, StackAdvice
+    from assay.questions.advise_stack import CandidateFigures, StackAdvice
     from assay.records import Observation
     from assay.stacks.advice import Candidate
 
@@ -116,8 +116,8 @@ def command(
     the workload decides: the versions are what an indicator predicts, or uv's choice; 4 no solution;
     5 no uv, or the index can't be reached.
     """
-    from assay.api.stack_advice import advise_stack
     from assay.cli.stack_progress import reading
+    from assay.questions.advise_stack import advise_stack
 
     if (containerfile and output is None) or (base and not containerfile):
         raise click.UsageError("--containerfile needs -o DIRECTORY, and --base needs --containerfile")
@@ -159,7 +159,7 @@ def _exit_code(found: StackAdvice) -> int:
 
 
 def _containerfile(found: StackAdvice, directory: Path, base: str | None) -> str:
-    from assay.api.container_files import advised_containerfile
+    from assay.questions.containerfile import advised_containerfile
 
     return advised_containerfile(found, str(directory / _FILES[0]), base=base).text
 

@@ -15,7 +15,7 @@ from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
-    from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
+    from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
     from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
     from assay.stacks.bisecting.search import Culprit
 
@@ -158,8 +158,8 @@ def command(
     4 the stacks can't be bisected; 6 another process works on this bisection;
     130 stopped; run again to resume.
     """
-    from assay.api.stack_bisections import BisectLimits, BisectRequest, bisect_stacks
     from assay.cli.progress import teller
+    from assay.questions.bisect_stacks import BisectLimits, BisectRequest, bisect_stacks
     from assay.records import DEFAULT_MARGIN
 
     request = BisectRequest(

@@ -16,7 +16,7 @@ from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
-    from assay.api.stack_builds import BuiltStack
+    from assay.questions.build_stack import BuiltStack
 
 _STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
 # options without effect on objects, and on a build here
@@ -146,13 +146,13 @@ def command(
     Exit codes: 0 built, tested, and pushed if requested; 1 the image does not pass the test; 4 FILE or an
     option can't be used; 5 the engine or the registry failed; 130 stopped: run again to continue.
     """
-    from assay.api import stack_builds
+    from assay.questions import build_stack as build_stack_question
 
     _need_effect(_HERE if render else _ELSEWHERE, "with" if render else "without")
     if render is not None:
         from assay.launch.kubernetes.manifests import as_yaml
 
-        objects = stack_builds.render_build(
+        objects = build_stack_question.render_build(
             file,
             render,  # type: ignore[arg-type]  # click has checked it
             name=tag,
@@ -169,7 +169,7 @@ def command(
             click.echo(as_yaml(objects), nl=False)
         return
     with _steps() as on_line:
-        built = stack_builds.build_stack(
+        built = build_stack_question.build_stack(
             file,
             tag=tag,
             engine=engine,

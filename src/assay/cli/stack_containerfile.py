@@ -79,12 +79,12 @@ def command(
     \b
     Exit codes: 0 printed; 4 a part is unknown, or the parts are incompatible.
     """
-    from assay.api import container_files
+    from assay.questions import containerfile as containerfile_question
 
     if lock is not None:
         if accelerator or framework:
             raise click.UsageError("--from has its own framework and accelerator; leave out the option")
-        file = container_files.locked_containerfile(
+        file = containerfile_question.locked_containerfile(
             lock, workload=workload or "command", base=base, mpi=mpi, settings=settings
         )
     elif settings:
@@ -97,7 +97,7 @@ def command(
             param_type="argument",
         )
     else:
-        file = container_files.containerfile(
+        file = containerfile_question.containerfile(
             workload, base=base or "ubuntu24.04", accelerator=accelerator, framework=framework, mpi=mpi
         )
     if as_json:

@@ -18,7 +18,7 @@ from assay.units import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.api.stack_differences import ChangeKnowledge, StackDifferences
+    from assay.questions.diff_stacks import ChangeKnowledge, StackDifferences
     from assay.stacks.changes import Change
     from assay.stacks.known_effects import KnownEffect
 
@@ -52,8 +52,8 @@ def command(a: str, b: str, margin: float | None, runs_dir: Path, as_json: bool)
     Exit codes: 0 B is as fast as A or faster; 1 slower, or known to fail;
     3 undecided, or nothing is known; 4 no such stack.
     """
-    from assay.api.stack_differences import diff_stacks
     from assay.cli.stack_progress import reading
+    from assay.questions.diff_stacks import diff_stacks
 
     with reading() as progress:
         found = diff_stacks(a, b, margin=margin, runs=runs_dir, progress=progress)

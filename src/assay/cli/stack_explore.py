@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.api.stack_explorations import ExplorationResult, ExploredStack
+    from assay.questions.explore_stacks import ExplorationResult, ExploredStack
 
 _MOST_REASONS = 4
 
@@ -69,8 +69,8 @@ def command(
     with --build-only, 0 all candidates were built, 1 some can't be;
     4 SPEC can't be used; 6 another process works on this exploration; 130 stopped; run again to resume.
     """
-    from assay.api.stack_explorations import explore
     from assay.cli.progress import teller
+    from assay.questions.explore_stacks import explore
 
     found = explore(
         spec,

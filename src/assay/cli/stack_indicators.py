@@ -13,7 +13,7 @@ from assay.cli import options
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.api.stack_indicators import IndicatorListing
+    from assay.questions.stack_indicators import IndicatorListing
     from assay.stacks.predictions import IndicatorPrediction
 
 
@@ -36,8 +36,8 @@ def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
       assay stack indicators
       assay stack indicators --workload resnet50 --json
     """
-    from assay.api.stack_indicators import stack_indicators
     from assay.cli.stack_progress import reading
+    from assay.questions.stack_indicators import stack_indicators
 
     with reading() as progress:
         found = stack_indicators(workload=workload, runs=runs_dir, progress=progress)

@@ -15,7 +15,7 @@ from assay.units import counted
 _KEY = 20  # characters of a party's key
 
 if TYPE_CHECKING:
-    from assay.api.stack_knowledge import KnownStack
+    from assay.questions.stack_knowledge import KnownStack
     from assay.records import Observation
 
 
@@ -37,8 +37,8 @@ def command(package: str | None, workload: str | None, runs_dir: Path, as_json: 
       assay stack list
       assay stack list --package 'torch>=2.8' --workload resnet50
     """
-    from assay.api.stack_knowledge import list_stacks
     from assay.cli.stack_progress import reading
+    from assay.questions.stack_knowledge import list_stacks
 
     with reading() as progress:
         found = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)

@@ -14,7 +14,7 @@ from assay.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assay.api.stack_knowledge import KnownLevel, KnownStack
+    from assay.questions.stack_knowledge import KnownLevel, KnownStack
     from assay.records import Doubt, Observation
 
 
@@ -33,8 +33,8 @@ def command(stack: str, everything: bool, runs_dir: Path, as_json: bool) -> None
       assay stack show 3f9a
       assay stack show quickstart:here --all
     """
-    from assay.api.stack_knowledge import show_stack
     from assay.cli.stack_progress import reading
+    from assay.questions.stack_knowledge import show_stack
 
     with reading() as progress:
         found = show_stack(stack, runs=runs_dir, progress=progress)

@@ -13,7 +13,7 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.api.submissions import SubmissionFolder
+    from assay.questions.submit import SubmissionFolder
     from assay.submission.checkers import Finding
 
 
@@ -58,7 +58,7 @@ def command(
     Exit codes: 0 nothing is missing and all checkers pass; 1 something is missing or a checker fails; 4 a
     source can't be used; 5 mlperf-logging is not installed.
     """
-    from assay.api.submissions import check_round, submit
+    from assay.questions.submit import check_round, submit
 
     try:
         check_round(round_)

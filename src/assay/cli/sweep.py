@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.sweep_runs import by_reason
-from assay.api.systems import system_named
 from assay.cli.options import JSON, QUIET, RUNS, duration, echo_json
 from assay.cli.systems import SYSTEMS
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+from assay.questions.sweep_runs import by_reason
+from assay.questions.systems import system_named
 from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
-    from assay.api.sweeps import SweepResult
     from assay.launch.keep_off import KeepOffMethod
+    from assay.questions.sweep import SweepResult
 
 _MOST_COMMANDS = 8  # of each kind that the terminal shows
 
@@ -145,9 +145,9 @@ def command(
     or runs to judge, or the sweep is incomplete; 4 the system can't be swept; 130 stopped by Ctrl-C; run
     again to resume.
     """
-    from assay.api.sweeps import sweep
     from assay.cli.progress import teller
     from assay.cluster.keep_off import way
+    from assay.questions.sweep import sweep
 
     if form is not None and as_json:
         raise click.UsageError("--json lists every way to keep jobs off: omit --print")

@@ -43,7 +43,7 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
     \b
     Exit codes: 0 shown; 4 RUN matches nothing; 130 stopped by Ctrl-C.
     """
-    from assay.api.running import top
+    from assay.questions.top import top
 
     if as_json:
         from assay.documents.running import answer

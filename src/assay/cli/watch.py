@@ -122,7 +122,7 @@ def command(
 
         show(slurm_job, kubernetes, every, for_, python, steps, as_json=as_json)
     elif pid is not None:
-        from assay.api.watching import watch
+        from assay.questions.watch import watch
 
         _show(beside(watch(pid, every=every, for_=for_), steps, as_json=as_json), as_json=as_json)
     elif steps is not None:

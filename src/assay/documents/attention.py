@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.attention import AttentionItem
+    from assay.questions.attention import AttentionItem
 
 
 def document(found: Sequence[AttentionItem]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import why as why_words
 
 if TYPE_CHECKING:
-    from assay.api.comparisons import Comparisons
+    from assay.questions.compare import Comparisons
     from assay.records import Comparison
 
 

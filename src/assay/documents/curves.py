@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.curves import ScalingCurves
+    from assay.questions.scale import ScalingCurves
 
 
 def document(found: ScalingCurves) -> dict[str, Any]:

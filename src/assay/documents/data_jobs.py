@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay import redact
 
 if TYPE_CHECKING:
-    from assay.api.data_jobs import DataJob
+    from assay.questions.data_job import DataJob
 
 
 def document(job: DataJob) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from assay.records import to_plain
 from assay.report.sentences import ranking as ranking_words
 
 if TYPE_CHECKING:
-    from assay.api.details import RunDetails
+    from assay.questions.show import RunDetails
 
 
 def document(found: RunDetails) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.differences import Differences
+    from assay.questions.diff import Differences
 
 
 def document(found: Differences, *, everything: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from assay.api.feedings import FeedingResult
+from assay.questions.feeds import FeedingResult
 
 
 def document(found: FeedingResult) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from assay.api.fetching import FetchedRun
+from assay.questions.fetch_telemetry import FetchedRun
 
 
 def document(found: Sequence[FetchedRun]) -> dict[str, Any]:

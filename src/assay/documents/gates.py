@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.gates import GateResult
+    from assay.questions.gate import GateResult
 
 
 def document(found: GateResult) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from assay.api.goodputs import GoodputResult
+from assay.questions.goodput import GoodputResult
 
 
 def document(result: GoodputResult) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.leftovers import Leftovers, OtherSystem
+    from assay.questions.clean import Leftovers, OtherSystem
 
 
 def document(cleaned: Sequence[Leftovers], others: Sequence[OtherSystem]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from assay.rundir.files import without_secrets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.api.plans import SuitePlan
     from assay.launch.check import PartCheck
+    from assay.questions.plan import SuitePlan
     from assay.records import Trial
 
 

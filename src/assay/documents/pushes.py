@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.pushes import Push
+    from assay.questions.push import Push
 
 
 def document(found: Push) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from assay import redact
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.queues import RunQueue
+    from assay.questions.queue import RunQueue
     from assay.queue.requests import QueuedRun
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.run_logs import RunLogs
+    from assay.questions.run_logs import RunLogs
     from assay.rundir.log_pages import LogMatches, LogPage
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.schedules import Schedule
     from assay.monitor.idleness import NodeIdleness
+    from assay.questions.schedule import Schedule
 
 
 def document(found: Schedule) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from assay.analyse.mlperf.rules import NOT_VERIFIED
 
 if TYPE_CHECKING:
     from assay.analyse.mlperf.score import ScoredSet
-    from assay.api.scores import Scores
+    from assay.questions.score import Scores
     from assay.records import InferenceRun, TrainingRun
 
 

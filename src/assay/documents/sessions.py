@@ -9,7 +9,7 @@ from assay.records import to_plain
 from assay.report.sentences import why as why_words
 
 if TYPE_CHECKING:
-    from assay.api.runs import RunResult
+    from assay.questions.run import RunResult
     from assay.records import Result
     from assay.run.drive import CompletedSession
     from assay.run.interim_looks import Look

@@ -10,7 +10,7 @@ from assay.documents.stacks import hardware, observation, software
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_advice import CandidateFigures, StackAdvice
+    from assay.questions.advise_stack import CandidateFigures, StackAdvice
 
 
 def document(found: StackAdvice) -> dict[str, Any]:

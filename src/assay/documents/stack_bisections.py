@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_bisections import BisectedLine, BisectionResult, BisectPlan
+    from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
     from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
     from assay.stacks.bisecting.search import Culprit
 

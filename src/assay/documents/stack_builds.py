@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.stack_builds import BuiltStack
+    from assay.questions.build_stack import BuiltStack
 
 
 def document(built: BuiltStack) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_explorations import ExplorationResult, ExploredStack
+    from assay.questions.explore_stacks import ExplorationResult, ExploredStack
 
 
 def document(found: ExplorationResult) -> dict[str, Any]:

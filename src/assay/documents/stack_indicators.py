@@ -9,7 +9,7 @@ from assay.documents.stacks import hardware
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_indicators import IndicatorListing
+    from assay.questions.stack_indicators import IndicatorListing
     from assay.stacks.predictions import IndicatorPrediction, MetricSeries
 
 

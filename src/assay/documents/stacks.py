@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from assay.records import to_plain
 
 if TYPE_CHECKING:
-    from assay.api.stack_differences import StackDifferences
-    from assay.api.stack_knowledge import KnownStack, StackListing
+    from assay.questions.diff_stacks import StackDifferences
+    from assay.questions.stack_knowledge import KnownStack, StackListing
     from assay.records import HardwareClass, Observation, Stack
     from assay.stacks.known_effects import KnownEffect
 

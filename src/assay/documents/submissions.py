@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assay.submission.description import missing
 
 if TYPE_CHECKING:
-    from assay.api.submissions import Submission
+    from assay.questions.submit import Submission
 
 
 def document(found: Submission, round_: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from assay.records import to_plain
 if TYPE_CHECKING:
     from assay.analyse.sweeps.figures import Pairs
     from assay.analyse.sweeps.verdicts import SweepVerdicts
-    from assay.api.sweeps import SweepResult
+    from assay.questions.sweep import SweepResult
 
 
 def document(system: str, found: SweepResult) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay import __version__
 from assay.errors import InputError
 from assay.intake.content import digest_of_logs
 from assay.records import DEFAULT_MARGIN, Plan, Run, RunState, Shape, Trial, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, set_name
 from assay.rundir.session import Session
+from assay.version import __version__
 
 UNKNOWN = "unknown"
 

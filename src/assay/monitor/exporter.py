@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay import __version__
 from assay.errors import AssayError
 from assay.monitor.live import LiveGpu, LiveNode, LiveRun, LiveRuns
 from assay.telemetry.samples import COUNTER
+from assay.version import __version__
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from assay import __version__, redact
+from assay import redact
 from assay.report.contents import costs
 from assay.report.contents.answers import Answers, answers
 from assay.report.contents.contents import Contents, Recipe
@@ -19,6 +19,7 @@ from assay.report.sentences.recommendation import recommendation
 from assay.report.tables import Table, tables
 from assay.report.terminal import operators
 from assay.units import counted
+from assay.version import __version__
 
 MOST_ROWS = 40  # a longer table is collapsed in the comment
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from assay import __version__, read
+from assay import read
 from assay.errors import InputError
 from assay.records import Plan, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
@@ -23,6 +23,7 @@ from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
 from assay.suite.document import Document
+from assay.version import __version__
 
 _TRAVELS = "a program that is sent with the trials, Assay's or the suite's,"
 

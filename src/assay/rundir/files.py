@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay import __version__, redact
+from assay import redact
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
 from assay.records import (
@@ -25,6 +25,7 @@ from assay.records import (
     is_reserved,
     to_plain,
 )
+from assay.version import __version__
 
 SCHEMA = 1
 FIX = "restore the file, or remove its directory to repeat the work"

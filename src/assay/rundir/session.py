@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from assay import __version__, redact
+from assay import redact
 from assay.durable import (
     append,
     locked,
@@ -56,6 +56,7 @@ from assay.rundir.files import (
     safe_name,
     set_name,
 )
+from assay.version import __version__
 
 _OWN_FILES = ("session.json", "plan.json")
 _ATTEMPT = re.compile(r"attempt-([1-9]\d*)")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from assay import __version__
 from assay.analyse.doubts import KINDS
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
@@ -32,6 +31,7 @@ from assay.records import (
     to_compact_json,
 )
 from assay.stacks import keys, scrubbing
+from assay.version import __version__
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner

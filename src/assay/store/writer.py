@@ -11,7 +11,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay import __version__
 from assay.durable import locked, make_directory, sync, writing
 from assay.store.layout import (
     SCHEMA,
@@ -22,6 +21,7 @@ from assay.store.layout import (
     trouble,
     writing_at,
 )
+from assay.version import __version__
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

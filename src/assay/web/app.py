@@ -16,9 +16,9 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp
 
-from assay import __version__
 from assay.errors import AssayError, BusyError, InputError
 from assay.queue.directory import NAME as QUEUE
+from assay.version import __version__
 from assay.web import (
     command_api,
     compare_pages,

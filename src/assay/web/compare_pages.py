@@ -6,9 +6,9 @@ from typing import Any
 
 from litestar import Response, get
 
-from assay.api.browsing import browse
-from assay.api.comparisons import Comparisons, compare, rank
 from assay.errors import InputError
+from assay.questions.browsing import browse
+from assay.questions.compare import Comparisons, compare, rank
 from assay.report.contents.contents import Contents, failures
 from assay.report.page import page as report_page
 from assay.report.sentences import sentences

@@ -7,8 +7,8 @@ from typing import Any
 
 from litestar import Response, get
 
-from assay.api.data_pages import frame_pictures
-from assay.api.datasets import class_shares, query_data
+from assay.questions.data_pages import frame_pictures
+from assay.questions.datasets import class_shares, query_data
 from assay.report.charts.shares import NamedShare, share_bars
 from assay.report.page.document import numbered
 from assay.report.tables import Table, TableBody, TableRow

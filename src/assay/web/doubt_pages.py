@@ -5,9 +5,9 @@ from __future__ import annotations
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.explanations import explain
 from assay.documents.explanations import document
 from assay.errors import InputError
+from assay.questions.explain import explain
 from assay.records import SEVERITIES, SUBJECTS
 from assay.web.rendering import page
 from assay.web.session_pages import command_line

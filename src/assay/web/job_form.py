@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from assay import redact
-from assay.api.data_jobs import data_job, job_template
-from assay.api.plans import plan
 from assay.documents import data_jobs
 from assay.errors import InputError
 from assay.inputs import read_whole
+from assay.questions.data_job import data_job, job_template
+from assay.questions.plan import plan
 from assay.queue.requests import QueueRequest
 from assay.units import human_seconds
 

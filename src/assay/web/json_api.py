@@ -9,18 +9,18 @@ from litestar import MediaType, Request, Response, Router, get
 from litestar.params import Parameter
 
 from assay import redact
-from assay.api.attention import attention
-from assay.api.browsing import RowPage
-from assay.api.comparisons import compare, rank
-from assay.api.details import show
-from assay.api.explanations import explain
-from assay.api.reports import report
-from assay.api.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
-from assay.api.running import top
 from assay.documents import attention as attention_documents
 from assay.documents import comparisons, details, explanations, running, sweeps
 from assay.documents import run_logs as log_documents
 from assay.errors import InputError, Problem
+from assay.questions.attention import attention
+from assay.questions.browsing import RowPage
+from assay.questions.compare import compare, rank
+from assay.questions.explain import explain
+from assay.questions.report import report
+from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
+from assay.questions.show import show
+from assay.questions.top import top
 from assay.report.contents.contents import Contents
 from assay.report.sentences import ranking as ranking_words
 from assay.web.problems import PROBLEMS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from litestar import Router
 from litestar.exceptions import NotFoundException
 
-from assay.api.curves import scale
-from assay.api.datasets import class_shares
-from assay.api.histories import history
-from assay.api.scores import score
-from assay.api.stack_knowledge import list_stacks, show_stack
 from assay.documents import curves, datasets, histories, scores, stacks
+from assay.questions.datasets import class_shares
+from assay.questions.history import history
+from assay.questions.scale import scale
+from assay.questions.score import score
+from assay.questions.stack_knowledge import list_stacks, show_stack
 from assay.web.json_api import Document, answer, answering, refuse_unknown
 from assay.web.queries import Group, Name, Required, RequiredNames, some
 from assay.web.site import Site

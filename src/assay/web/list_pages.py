@@ -7,8 +7,8 @@ from typing import Any
 
 from litestar import Response, get
 
-from assay.api.attention import attention
-from assay.api.browsing import filters, newest_sessions
+from assay.questions.attention import attention
+from assay.questions.browsing import filters, newest_sessions
 from assay.web.queries import ListQuestion, page_links
 from assay.web.rendering import page, with_query
 from assay.web.site import Site

@@ -10,8 +10,8 @@ from litestar import Response, get
 from litestar.concurrency import sync_to_thread
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from assay.api.running import top
 from assay.errors import AssayError, BusyError
+from assay.questions.top import top
 from assay.units import human, human_seconds, significant
 from assay.web.access import MAY_READ_ON
 from assay.web.guard import MOST_STREAMS

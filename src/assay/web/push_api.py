@@ -7,7 +7,6 @@ from typing import Any
 from litestar import Response, Router, post, put
 from litestar.concurrency import sync_to_thread
 
-from assay.api.pushes import announce_push, complete_push, receive_push
 from assay.intake.pushed import (
     LARGEST_MANIFEST_BYTES,
     LARGEST_PART_BYTES,
@@ -15,6 +14,7 @@ from assay.intake.pushed import (
     announced_session,
     received_session,
 )
+from assay.questions.push import announce_push, complete_push, receive_push
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.audit import Audit
 from assay.web.problems import ACTING_PROBLEMS

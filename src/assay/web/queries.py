@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from litestar.params import Parameter, QueryParameter
 
-from assay.api.browsing import MOST_ROWS, RowPage, browse
 from assay.errors import InputError
+from assay.questions.browsing import MOST_ROWS, RowPage, browse
 from assay.records import RunState
 from assay.store import Filter, SortOrder
 from assay.units import moment

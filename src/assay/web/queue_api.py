@@ -10,8 +10,8 @@ from litestar import Router, get, post
 from litestar.concurrency import sync_to_thread
 from litestar.exceptions import PermissionDeniedException
 
-from assay.api.queues import enqueue, queue, stop_queued, suite_in
 from assay.documents import queue as documents
+from assay.questions.queue import enqueue, queue, stop_queued, suite_in
 from assay.queue.directory import QueueDirectory
 from assay.queue.requests import QueueRequest
 from assay.web.access import AccessRules

@@ -9,8 +9,16 @@ from typing import Any
 from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
 
-from assay.api.queues import can_be_repeated, enqueue, queue, start_worker, stop_queued, suite_in, suites_in
 from assay.errors import InputError
+from assay.questions.queue import (
+    can_be_repeated,
+    enqueue,
+    queue,
+    start_worker,
+    stop_queued,
+    suite_in,
+    suites_in,
+)
 from assay.queue.directory import QueueDirectory, last_output
 from assay.queue.requests import QueueRequest
 from assay.web.access import ASKING, AccessRules, Identity

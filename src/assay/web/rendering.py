@@ -14,9 +14,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment
 from litestar import MediaType, Response
 
-from assay import __version__, redact
+from assay import redact
 from assay.report.page.document import chart_runtime, environment, page_text
 from assay.units import human, human_seconds
+from assay.version import __version__
 from assay.web.access import ASKING
 
 STYLES = ("report.css", "site.css")

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.score_pages import score_page, score_set
 from assay.errors import InputError
+from assay.questions.score_pages import score_page, score_set
 from assay.report import figures
 from assay.report.tables import Table, TableBody, TableRow
 from assay.report.terminal.scores import verdict

@@ -63,7 +63,7 @@ def serve(
     import uvicorn
 
     from assay import store
-    from assay.api.queues import start_worker
+    from assay.questions.queue import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
     from assay.web.connections import BoundedConnection

@@ -14,9 +14,9 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.response import Redirect
 
-from assay.api.details import RunDetails, show
-from assay.api.reports import report
-from assay.api.run_logs import read_log, run_logs, search_log
+from assay.questions.report import report
+from assay.questions.run_logs import read_log, run_logs, search_log
+from assay.questions.show import RunDetails, show
 from assay.report import figures
 from assay.report.contents.contents import Contents
 from assay.report.page import page as report_page

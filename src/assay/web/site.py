@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from assay.api.attention import AttentionItem, attention
-from assay.api.browsing import has_runs
 from assay.errors import AssayError
+from assay.questions.attention import AttentionItem, attention
+from assay.questions.browsing import has_runs
 
 REFRESH_S = 3.0  # between looks at sessions that run while somebody reads pages
 WHOLE_REFRESH_S = 60.0  # between looks at all runs
@@ -77,7 +77,7 @@ class Site:
         self._has_looked.wait()
 
     def _look(self, whole: bool) -> None:
-        from assay.api.browsing import refresh
+        from assay.questions.browsing import refresh
 
         begin = time.monotonic()
         try:

@@ -9,8 +9,8 @@ from typing import Any
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.api.stack_knowledge import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.errors import InputError
+from assay.questions.stack_knowledge import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.report import figures
 from assay.report.sentences.history import when
 from assay.report.tables import Table, TableBody, TableRow

@@ -7,11 +7,11 @@ from typing import Any
 
 from litestar import Response, get
 
-from assay.api.browsing import browse, metric_names
-from assay.api.curves import scale
-from assay.api.histories import history
-from assay.api.reports import report
 from assay.errors import InputError
+from assay.questions.browsing import browse, metric_names
+from assay.questions.history import history
+from assay.questions.report import report
+from assay.questions.scale import scale
 from assay.report.charts.exchange import exchanges
 from assay.report.charts.scaling import scaling
 from assay.report.contents.contents import Contents, of_scaling, together

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from assay import cli
 from assay.analyse.comparison.gate import judge, overall
-from assay.api.gates import GateSide
 from assay.cli import gate as gate_command
+from assay.questions.gate import GateSide
 from assay.records import Better, Comparison, Doubt, Estimate, Family, Point
 from assay.report.junit import junit
 

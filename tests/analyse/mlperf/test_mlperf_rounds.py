@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 
 from assay.analyse.mlperf.score import ScoredSet
-from assay.api.scores import scored_sets
+from assay.questions.score import scored_sets
 from conftest import ROOT
 
 APART = ROOT / "tests" / "mlperf_rounds_apart.csv"

@@ -11,9 +11,10 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from assay import __version__, redact
+from assay import redact
 from assay.report.charts.chart import Chart
 from assay.report.folding import shortened
+from assay.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,0 +1,330 @@
+"""Which change between two stacks made it slower or made it fail: bisected under noise, resumable."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import InputError
+from assay.questions.evidence import reindex, runs_directory
+from assay.records import DEFAULT_MARGIN
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.questions.stack_bisection_bench import StackBench
+    from assay.records import Comparison
+    from assay.run.progress import Tell
+    from assay.stacks.bisecting.lines import StackLine
+    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search
+    from assay.stacks.changes import Change
+    from assay.stacks.exploring.environments import Workshop
+    from assay.stacks.exploring.journal import Journal
+    from assay.stacks.exploring.measuring import MeasuredWork
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to bisect.
+
+    good, bad  a requirement file with exact versions, or a stack that runs have observed
+    between    instead of a bad one: two days; `good` is then any requirement file
+    measure    a suite's file: what each stack runs
+    pythons    versions or paths of the good and the bad one; None: a stack's own, else Assay's
+    env        variables of the good and the bad one, besides a stack's own
+    wheels     directories with wheels; `offline`: nothing else
+    imports    modules that a stack must be able to import
+    system     where stacks run: its launcher and options; the Python is each stack's
+    systems    the file with that system; None: systems.yaml next to the suite
+    """
+
+    good: str
+    measure: Path
+    bad: str | None = None
+    between: tuple[date, date] | None = None
+    name: str | None = None
+    pythons: tuple[str | None, str | None] = (None, None)
+    env: tuple[Mapping[str, str], Mapping[str, str]] = field(default_factory=lambda: ({}, {}))
+    wheels: tuple[Path, ...] = ()
+    offline: bool = False
+    imports: tuple[str, ...] = ()
+    system: str = "local"
+    systems: Path | None = None
+
+
+@dataclass(frozen=True)
+class BisectLimits:
+    """The budget and the precision: nothing starts once the budget is spent.
+
+    error        probability with which a named change may be wrong
+    margin       share that counts as equal
+    max_repeats  most blocks in which the ends are compared
+    max_time_s   of builds and trials together; None: no limit
+    """
+
+    error: float = 0.05
+    margin: float = DEFAULT_MARGIN
+    max_repeats: int = 20
+    max_stacks: int = 100
+    max_time_s: float | None = None
+
+
+@dataclass(frozen=True)
+class BisectPlan:
+    """What will be bisected, before anything is measured.
+
+    names     of the changes, in the order in which they are applied
+    fixed     differences that can't be made here, such as the kernel's version
+    at_least  stacks to build if every answer is clear
+    """
+
+    name: str
+    what: str
+    names: tuple[str, ...]
+    fixed: tuple[Change, ...]
+    at_least: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class BisectedLine:
+    """What the search of one row of stacks has come to.
+
+    search       its state: culprits, probabilities, effects on the log scale, how it ended
+    ends         the bad stack compared with the good one; None if there is no figure of both
+    builds       stacks that were built, besides the ends
+    unbuildable  stacks that could not be, with the reason
+    then         why it is not followed by a finer search, as text; "" if it is, or need not be
+    """
+
+    what: str
+    names: tuple[str, ...]
+    search: Search
+    ends: Comparison | None
+    builds: int
+    unbuildable: tuple[tuple[str, str], ...]
+    then: str = ""
+
+    @property
+    def too_busy(self) -> bool:
+        """Whether the ends may have lost too much of their time to others for a verdict on speed."""
+        from assay.analyse.comparison import lost_time
+
+        by_speed = self.search.kind != "fails"
+        return by_speed and self.ends is not None and lost_time.too_much(self.ends.lost_to_others)
+
+
+@dataclass(frozen=True)
+class BisectionResult:
+    """The result of `bisect_stacks`: its lines, the coarsest first."""
+
+    plan: BisectPlan
+    lines: tuple[BisectedLine, ...]
+    spent_s: float
+    error: float
+    sessions: tuple[str, ...]
+
+    @property
+    def ended(self) -> str:
+        """How the first search ended."""
+        return self.lines[0].search.ended
+
+    @property
+    def decided(self) -> bool:
+        """Whether a change is named that may be relied on."""
+        return self.ended == "found" and not self.lines[0].too_busy
+
+
+def bisect_stacks(
+    request: BisectRequest,
+    limits: BisectLimits | None = None,
+    *,
+    keep: bool = False,
+    runs: str | PathLike[str] | None = None,
+    progress: Tell | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    planned: Callable[[BisectPlan], bool] = lambda _: True,
+    command_line: Sequence[str] = (),
+) -> BisectionResult | None:
+    """The changes that made the bad stack worse than the good one, like `assay stack bisect GOOD BAD`.
+
+    keep     leave the environments in place
+    say      receives a line about each step
+    planned  receives the plan before anything is built; nothing is if it returns False, and None is returned
+
+    The same call resumes a stopped bisection, and a larger budget continues one that ended.
+
+    Raises InputError for what can't be bisected as requested (with uv's reason), BusyError if another Assay
+    process works on it, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
+    """
+    from assay.durable import locked, make_directory
+    from assay.questions.stack_bisection_input import digest_of_request, system_of, work_of
+    from assay.run.progress import Silence
+    from assay.stacks import places
+    from assay.stacks.exploring.environments import Workshop
+    from assay.stacks.exploring.journal import Journal
+    from assay.suite.model import NAME_PATTERN
+
+    limits = limits or BisectLimits()
+    runs_dir = runs_directory(runs).resolve()
+    system = system_of(request)
+    digest = digest_of_request(request, limits, system)
+    name = request.name or f"bisect-{digest[:8]}"
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InputError(f"--name: {name!r} must match {NAME_PATTERN}")
+    work = work_of(request.measure, name, limits.margin)
+    folder = places.bisections(runs_dir) / name
+    make_directory(folder)
+    with locked(folder / "lock", f"the bisection {name}"):
+        journal = Journal.open(folder / "journal.jsonl")
+        _begin(journal, digest, name, folder)
+        run = _Bisection(
+            request,
+            limits,
+            runs_dir,
+            work,
+            system,
+            journal,
+            Workshop(folder, 600.0),
+            keep,
+            progress or Silence,
+            say,
+            command_line,
+        )
+        try:
+            return run.run(planned)
+        finally:
+            reindex(runs_dir)
+
+
+def _begin(journal: Journal, digest: str, name: str, folder: Path) -> None:
+    begun = next(journal.of("begun"), None)
+    if begun is None:
+        journal.add("begun", digest=digest, at=time.time())
+    elif begun["digest"] != digest:
+        raise InputError(
+            f"{name} was begun with other stacks or settings: give another --name, or remove {folder}"
+        )
+
+
+@dataclass
+class _Bisection:
+    """One call's work: all that it knows is in the journal, the locks and the run directories."""
+
+    request: BisectRequest
+    limits: BisectLimits
+    runs_dir: Path
+    work: MeasuredWork
+    system: Mapping[str, Any]
+    journal: Journal
+    workshop: Workshop
+    keep: bool
+    progress: Tell
+    say: Callable[[str], None]
+    command_line: Sequence[str]
+    benches: list[StackBench] = field(default_factory=list)
+
+    def run(self, planned: Callable[[BisectPlan], bool]) -> BisectionResult | None:
+        from assay.questions.stack_bisection_input import first_line
+
+        line, fixed = first_line(self.request, self.runs_dir, self.workshop, self.journal, self.say)
+        plan = BisectPlan(
+            self.work.name,
+            line.what,
+            line.names,
+            fixed,
+            max(len(line.names) - 1, 0).bit_length() + 2 * line.alone,
+            self.workshop.root,
+        )
+        if not planned(plan):
+            return None
+        lines = [self._bisected(1, line)]
+        while (finer := self._finer(line, lines[-1])) is not None:
+            if isinstance(finer, str):
+                from dataclasses import replace
+
+                lines[-1] = replace(lines[-1], then=finer)
+                break
+            line = finer
+            lines.append(self._bisected(len(lines) + 1, line))
+        sessions = tuple(name for bench in self.benches for name in bench.measuring.sessions)
+        return BisectionResult(plan, tuple(lines), self._spent_s, self.limits.error, sessions)
+
+    def _finer(self, line: StackLine, found: BisectedLine) -> StackLine | str | None:
+        """The line within what was found; why there is none, as text; or None if that needs no words."""
+        from assay.questions.stack_bisection_input import packages_line
+        from assay.stacks.bisecting.lines import ChangesLine, RowLine, versions_line
+
+        culprits = found.search.culprits
+        if found.search.ended != "found" or self._over:
+            return None
+        if isinstance(line, RowLine):
+            if line.what != "dates":
+                return None
+            cuts = culprits[0].changes[0], culprits[0].changes[-1] + 1
+            return packages_line(self.request, line, cuts, self.workshop, self.say)
+        if not isinstance(line, ChangesLine) or len(culprits) != 1 or len(culprits[0].changes) != 1:
+            return "the versions between are searched only if one change is responsible by itself"
+        (change,) = culprits[0].changes
+        return versions_line(line.difference, change, culprits[0].stack, self.workshop)
+
+    @property
+    def _spent_s(self) -> float:
+        return sum(bench.spent_s for bench in self.benches)
+
+    @property
+    def _over(self) -> bool:
+        late = self.limits.max_time_s is not None and self._spent_s >= self.limits.max_time_s
+        return late or sum(len(bench.names) for bench in self.benches) >= self.limits.max_stacks
+
+    def _bisected(self, number: int, line: StackLine) -> BisectedLine:
+        from assay.questions.stack_bisection_bench import BAD, GOOD, StackBench
+        from assay.stacks.bisecting.search import Search, Settings
+        from assay.stacks.exploring.measuring import Measuring
+
+        settings = Settings(
+            self.limits.error, self.limits.margin, self.limits.max_repeats, line.requires, line.alone
+        )
+        search = Search(tuple(range(len(line.names))), settings)
+        measuring = Measuring(
+            self.work, self.runs_dir, self.progress, self.command_line, self.limits.max_repeats
+        )
+        measuring.check(self.system)
+        bench = StackBench(
+            self.workshop, self.journal, number, line, self.system, search, measuring, self.say
+        )
+        self.benches.append(bench)
+        for request in _driven(search, bench.answer):
+            if self._over:
+                break
+            self.say(bench.about(request))
+        if not self.keep:
+            bench.clear()
+        comparison = None
+        if measuring.results:
+            comparison, _ = measuring.compared(BAD, GOOD, self.limits.max_repeats)
+        return BisectedLine(
+            line.what,
+            line.names,
+            search,
+            comparison,
+            len(bench.names) - len({GOOD, BAD} & set(bench.names.values())),
+            tuple((bench.title(stack), why) for stack, why in bench.unbuildable.items()),
+        )
+
+
+def _driven(search: Search, answer: Callable[[Measure], BlocksOutcome]) -> Iterator[Measure]:
+    """Each request of a search before it is answered; who stops iterating stops the search."""
+    run = search.run()
+    try:
+        request = next(run)
+        while True:
+            yield request
+            request = run.send(answer(request))
+    except StopIteration:
+        return

@@ -1,0 +1,112 @@
+"""What runs left on the systems."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.errors import AssayError
+from assay.questions.evidence import runs_directory
+from assay.questions.systems import every_system, on_command_line, system_named
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.run.leftovers import Remains
+    from assay.suite import System
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """The result of `clean`.
+
+    looked   whether it is known what is left
+    found    what runs left there
+    removed  tokens of the jobs whose remains are gone now
+    error    why the system could not be checked, or something could not be removed; "" if all went well
+    """
+
+    system: str
+    looked: bool
+    found: tuple[Remains, ...]
+    removed: frozenset[str]
+    error: str
+
+
+@dataclass(frozen=True)
+class OtherSystem:
+    """Another system of which the runs directory has unfinished jobs, or directories.
+
+    command  the command that checks it
+    """
+
+    system: str
+    jobs: int
+    command: str
+
+
+def not_looked_at(
+    looked_at: Collection[str],
+    *,
+    systems: str | PathLike[str] | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> tuple[OtherSystem, ...]:
+    """What the runs directory lists as left on systems that `clean` has not checked, by name.
+
+    systems  the file that was used; None: systems.yaml here
+
+    For a system that the file lacks, the session's own copy of its systems is named.
+    """
+    from assay.run import leftovers
+
+    directory = runs_directory(runs)
+    written = {system.name for system in every_system(systems)}
+    jobs: dict[str, list[leftovers.KnownJob]] = {}
+    for job in leftovers.known(directory).values():
+        if job.system not in looked_at:
+            jobs.setdefault(job.system, []).append(job)
+    return tuple(
+        OtherSystem(
+            name,
+            len(of),
+            f"assay clean {on_command_line(name, systems if name in written else of[-1].session.systems)}",
+        )
+        for name, of in sorted(jobs.items())
+    )
+
+
+def clean(
+    system: str | System | None = None,
+    *,
+    systems: str | PathLike[str] | None = None,
+    yes: bool = False,
+    running: bool = False,
+    runs: str | PathLike[str] | None = None,
+) -> Leftovers:
+    """What runs left on a system, like `assay clean SYSTEM`; an error there is returned, not raised.
+
+    system   its name, or the system itself; None: this machine
+    systems  the file with a system of this name; None: systems.yaml here
+    yes      remove it, except what may be in use
+    running  include that; with `yes`, end it
+    runs     directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if there is no such system.
+    """
+    from assay.run import leftovers
+
+    where = system_named(system, systems) if system is None or isinstance(system, str) else system
+    directory = runs_directory(runs)
+    found: list[Remains] = []
+    looked, removed, error = False, frozenset[str](), ""
+    try:
+        found = [*leftovers.remains(where, leftovers.known(directory))]
+        looked = True
+        doomed = [left for left in found if running or not left.going]
+        if yes and doomed:
+            leftovers.remove(where, doomed, directory, running=running)
+            removed = frozenset(left.token for left in doomed)
+    except AssayError as refused:
+        error = str(refused)
+    return Leftovers(where.name, looked, tuple(found), removed, error)

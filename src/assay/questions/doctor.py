@@ -1,0 +1,92 @@
+"""What is missing on a system, and the command that fixes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import HostError, InputError
+from assay.questions.evidence import runs_directory
+from assay.questions.systems import on_command_line, system_named
+from assay.units import rate
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from assay.checks.check import Check
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """The result of `doctor`: the facts, and the checks of them."""
+
+    facts: Mapping[str, Any]
+    checks: tuple[Check, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether no check fails."""
+        return not any(check.state == "fail" for check in self.checks)
+
+
+def doctor(
+    system: str | None = None,
+    *,
+    systems: str | PathLike[str] | None = None,
+    deep: bool = False,
+    data: str | None = None,
+    at_least: str | float | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Checkup:
+    """What is missing on a system, like `assay doctor SYSTEM`; without a system, on this machine.
+
+    systems   the systems file; None: systems.yaml here
+    deep      on Kubernetes: also run pods, and check from inside them
+    data      directory, as trials see it: read its files for five seconds, where the trials run
+    at_least  a check fails if it is read more slowly, such as `"2GB/s"`, or bytes per second
+    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    progress  takes a line about the current step
+
+    Raises InputError if there is no such system, HostError or PlatformError if it can't be checked.
+    """
+    from assay import launch
+    from assay.launch.platform import DoctorRequest
+
+    if data is not None and not data.startswith("/"):
+        raise InputError(f"data: found {data!r}; expected an absolute path, as trials see it")
+    try:
+        least = None if at_least is None else rate(at_least)
+    except ValueError as error:
+        raise InputError(f"at_least: {error}") from error
+    where = system_named(system, systems)
+    request = DoctorRequest(
+        on_command_line(where.name, systems),
+        _existing(runs_directory(runs)),
+        data,
+        deep,
+        report=progress or (lambda _words: None),
+    )
+    found = launch.PLATFORMS[where.launcher].doctor(where.options, request)
+    speed = () if data is None else _data_speed(found.facts, least)
+    return Checkup(found.facts, (*found.checks, *speed))
+
+
+def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
+    """The speed as measured here, or as each of several hosts measured it."""
+    from assay.checks import data
+    from assay.checks.side_by_side import each
+
+    tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
+    return tuple(each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest existing one above it: the disk that runs would be stored on."""
+    absolute = directory.absolute()
+    for candidate in (absolute, *absolute.parents):
+        if candidate.is_dir():
+            return candidate
+    raise HostError(f"{absolute}: no directory above it exists")

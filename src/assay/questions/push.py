@@ -1,0 +1,208 @@
+"""Sessions sent to another Assay's server, and received there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from assay.errors import AssayError, BusyError, HostError, InputError, Problem
+from assay.questions.evidence import runs_directory, updated
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.intake.pushed import PushManifest, PushState
+    from assay.intake.run_directories import MergeResult
+    from assay.remote import AssayServer, ServerAnswer
+    from assay.rundir.session import Session
+
+PATH = "/api/v1/push"
+MOST_TRIES = 5  # of a part, if the connection breaks
+PAUSE_S = 0.5  # before the second try; it doubles
+
+
+@dataclass(frozen=True)
+class PushedSession:
+    """A session that the server has now.
+
+    added  False if it had the session already
+    bytes  sent by this call: less than its size if an earlier call was stopped
+    """
+
+    session: str
+    added: bool
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PushedPart:
+    """A server's answer to a part: where to continue."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class PushedWhole:
+    """A server's answer to the end of an upload: whether the session is new there."""
+
+    added: bool
+
+
+@dataclass(frozen=True)
+class Push:
+    """The result of `push`: the sessions that the server has now, and those that can't be sent."""
+
+    sessions: tuple[PushedSession, ...]
+    left_out: tuple[Problem, ...]
+
+
+def push(
+    url: str,
+    *references: str,
+    token_file: str | PathLike[str] | None = None,
+    ca_file: str | PathLike[str] | None = None,
+    runs: str | PathLike[str] | None = None,
+    tell: Callable[[str, int, int], object] | None = None,
+) -> Push:
+    """Sessions sent to a server, which takes them as `assay import` would, like `assay push URL`.
+
+    references  suites, or sessions as `suite/session`; none: every session here that is not running
+    token_file  file with the token; None: $ASSAY_TOKEN
+    ca_file     certificates that vouch for the server, in PEM; None: the system's
+    runs        directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    tell        called with session, bytes that the server has, and all bytes; None: nobody
+
+    The same call continues where it was stopped. Raises InputError for what the server refuses, HostError if
+    it does not answer.
+    """
+    from assay.intake.pushed import manifest_of
+    from assay.remote import AssayServer, token_of
+
+    token = token_of(None if token_file is None else Path(token_file))
+    server = AssayServer(url, token, None if ca_file is None else Path(ca_file))
+    sent, left_out = [], []
+    for session in _sessions(runs_directory(runs), references):
+        try:
+            manifest = manifest_of(session)
+        except InputError as error:
+            left_out += [Problem(session.id, problem.what) for problem in error.problems]
+            continue
+        sent.append(_send(server, session, manifest, tell or _tell_nobody))
+    if references and left_out and not sent:
+        raise InputError(left_out)
+    return Push(tuple(sent), tuple(left_out))
+
+
+def announce_push(manifest: bytes, *, runs: str | PathLike[str] | None = None) -> PushState:
+    """Begin to receive a session, or continue: the server's side of `push`."""
+    from assay.intake.pushed import announce
+
+    return announce(manifest, runs_directory(runs))
+
+
+def receive_push(name: str, offset: int, part: bytes, *, runs: str | PathLike[str] | None = None) -> int:
+    """Keep a part of a session; returns where to continue."""
+    from assay.intake.pushed import receive
+
+    return receive(name, offset, part, runs_directory(runs))
+
+
+def complete_push(name: str, *, runs: str | PathLike[str] | None = None) -> MergeResult:
+    """Check a session that was received, and merge it as `assay import` does."""
+    from assay.intake.pushed import complete
+
+    merged = complete(name, runs_directory(runs))
+    updated(runs_directory(runs))
+    return merged
+
+
+def _sessions(directory: Path, references: tuple[str, ...]) -> Iterator[Session]:
+    from assay.rundir import session as rundir
+    from assay.rundir.files import safe_name
+    from assay.rundir.session import Session
+
+    if not references:
+        yield from rundir.sessions(directory)
+    for reference in references:
+        suite, _, name = reference.partition("/")
+        found = rundir.all_of(directory, safe_name(suite))
+        chosen = [one for one in found if name in ("", one.name)]
+        if not chosen:
+            raise InputError(f"{directory} has no session {reference}; name a suite, or suite/session")
+        yield from (Session(one.path.absolute()) for one in chosen)
+
+
+def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
+    """Progress that nobody wants to see."""
+
+
+def _send(
+    server: AssayServer, session: Session, manifest: PushManifest, tell: Callable[[str, int, int], object]
+) -> PushedSession:
+    from assay.intake.pushed import PushState, text_of
+    from assay.remote import NotAssayError
+
+    text = text_of(manifest)
+
+    def announced() -> PushState:
+        state = server.record(PushState, _again(lambda: server.ask("POST", PATH, body=text)))
+        if state.id != sha256(text).hexdigest() or not 0 <= state.offset <= manifest.bytes:
+            raise NotAssayError(server.url, "it names another upload")
+        return state
+
+    state = announced()
+    if state.present:
+        return PushedSession(session.id, added=False, bytes=0)
+    try:
+        return _send_content(server, session, manifest, state, tell)
+    except InputError:
+        if announced().present:  # somebody else sent the same session meanwhile
+            return PushedSession(session.id, added=False, bytes=0)
+        raise
+
+
+def _send_content(
+    server: AssayServer,
+    session: Session,
+    manifest: PushManifest,
+    state: PushState,
+    tell: Callable[[str, int, int], object],
+) -> PushedSession:
+    from assay.intake.pushed import parts_of
+
+    name, offset, sent, total = state.id, state.offset, 0, manifest.bytes
+    stalls = 0
+    while offset < total:
+        for part in parts_of(session, manifest, offset):
+            tell(session.id, offset, total)
+            answer = _again(partial(server.ask, "PUT", f"{PATH}/{name}", {"at": offset}, part))
+            begun, offset = offset, server.record(PushedPart, answer).offset
+            stalls = stalls + 1 if offset <= begun else 0
+            if offset > total or stalls > MOST_TRIES:
+                raise HostError(f"{session.id}: the server keeps nothing of what it gets; push again later")
+            if answer.status == 409 or offset != begun + len(part):  # it has other parts: continue from there
+                break
+            sent += len(part)
+    tell(session.id, total, total)
+    answer = _again(lambda: server.ask("POST", f"{PATH}/{name}/complete"))
+    if answer.status == 409:
+        raise HostError(f"{session.id}: the server lost a part; push again to continue")
+    return PushedSession(session.id, added=server.record(PushedWhole, answer).added, bytes=sent)
+
+
+def _again(ask: Callable[[], ServerAnswer]) -> ServerAnswer:
+    """The answer, asked for again if the connection breaks. Raises AssayError after several tries."""
+    for at in range(MOST_TRIES):
+        try:
+            return ask()
+        except (HostError, BusyError) as error:
+            last: AssayError = error
+            time.sleep(PAUSE_S * 2**at)
+    raise HostError(f"{last}. What arrived is kept: the same command continues")

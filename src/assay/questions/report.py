@@ -1,0 +1,350 @@
+"""A self-contained report page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from assay.errors import InputError
+from assay.inputs import read_whole
+from assay.questions.evidence import RunSet, each, run_sets, runs_directory
+from assay.units import margin_of
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.records import Metric, Plan, Price, Result, Run, Scalar
+    from assay.report.charts.chart import Chart
+    from assay.report.contents.contents import Contents, Recipe, ReportedFact
+    from assay.report.contents.run_times import RunTime
+    from assay.report.page.sweep import SweepReport
+    from assay.rundir.session import Session
+
+Form = Literal["html", "markdown"]
+MOST_VALUES = 3  # of a fact that one cell lists
+MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of `report`.
+
+    name      `<suite>-<session>` of the newest run, for a file
+    runs_dir  directory of the runs
+    about     its contents: sides that are compared, or a sweep
+    """
+
+    name: str
+    runs_dir: Path
+    about: Contents | SweepReport
+
+    def text(self, form: Form = "html") -> str:
+        """The page as HTML, or as Markdown for a comment. Raises InputError for a sweep as Markdown."""
+        from assay.report import markdown
+        from assay.report.contents.contents import Contents
+        from assay.report.page import page
+        from assay.report.page import sweep as sweep_page
+
+        if isinstance(self.about, Contents):
+            return markdown.text(self.about) if form == "markdown" else page.html(self.about)
+        if form != "html":
+            raise InputError("a sweep's report is a page of heat maps: omit --format markdown")
+        return sweep_page.html(self.about)
+
+    def plain(self) -> dict[str, Any]:
+        """Its answers as plain data."""
+        from assay.report.contents.contents import Contents
+        from assay.report.page import sweep as sweep_page
+
+        return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
+
+    def with_logs(self, page: Path) -> Report:
+        """The same with links to the logs of its runs, which are copied into a folder next to the page."""
+        from assay.report.contents.contents import Contents
+
+        if not isinstance(self.about, Contents):
+            return self
+        return replace(self, about=_with_logs(self.about, page, self.runs_dir))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The charts of its page, for a notebook; a sweep's are in the page only."""
+        from assay.report.charts import charts
+        from assay.report.contents.contents import Contents
+
+        return charts(self.about) if isinstance(self.about, Contents) else ()
+
+    def _repr_html_(self) -> str:
+        return self.text()
+
+
+def report(
+    reference: str | Sequence[str],
+    *more: str,
+    margin: str | float | None = None,
+    baseline: str | None = None,
+    with_identity: bool = False,
+    runs: str | PathLike[str] | None = None,
+) -> Report:
+    """A recommendation, verdicts, charts, numbers, doubts and how to reproduce, like `assay report RUN…`.
+
+    more           further sides
+    margin         share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
+    baseline       what to compare with; None means the suite's, or else the first of at most four
+    with_identity  keep names of machines and people
+    runs           directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if a name matches nothing, or the references share runs.
+    """
+    from assay.questions.sweep_pages import is_sweep, sweep_of
+
+    try:
+        width = None if margin is None else margin_of(margin)
+    except ValueError as error:
+        raise InputError(f"margin: {error}") from error
+    directory = runs_directory(runs)
+    found = run_sets(directory, dict.fromkeys(each(reference, *more)))
+    results = [result for one in found for result in one.results]
+    newest = max((result.run for result in results), key=lambda run: run.session)
+    about: Contents | SweepReport
+    if is_sweep(found, directory):
+        if baseline is not None:
+            raise InputError("a sweep's nodes are compared with each other: omit --baseline")
+        about = sweep_of(found, directory, width, _recipes({"": results}, directory))
+    else:
+        about = _gathered(found, directory, width, baseline, with_identity=with_identity)
+    return Report(f"{newest.suite}-{newest.session}", directory, about)
+
+
+def _gathered(
+    found: Sequence[RunSet],
+    runs_dir: Path,
+    margin: float | None,
+    baseline: str | None,
+    *,
+    with_identity: bool,
+) -> Contents:
+    from assay.read import flops
+    from assay.report.contents import contents
+    from assay.suite.findings import suggestion
+
+    plan = _shared_plan(found)
+    known = _sides(found)
+    if baseline is not None and baseline not in known:
+        raise InputError(f"--baseline: there is no system {baseline}; {suggestion(baseline, known)}")
+    sides = contents.baseline_first(known, plan, baseline)  # a fact has its values in this order
+    recipes = _recipes(sides, runs_dir)
+    made = contents.gather(
+        sides,
+        lambda run: _metrics(found, run),
+        plan=plan,
+        margin=margin,
+        facts=_facts(sides, with_identity=with_identity),
+        recipes=recipes,
+        flops=flops,
+        prices=_prices(found, sides),
+        baseline=baseline,
+    )
+    made = replace(made, run_times=_run_times(made, runs_dir))
+    return made if with_identity else _without_identity(made, recipes, runs_dir)
+
+
+def _run_times(made: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
+    from assay.report.contents.run_times import run_times
+
+    def directory(result: Result) -> Path:
+        session, _, trial = result.run.id.rpartition("/")
+        return runs_dir / session / trial / f"attempt-{result.run.attempt}"
+
+    return run_times(made.sides, made.summaries, made.primary, directory)
+
+
+def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
+    """The contents, with names of machines and people left out when written."""
+    from assay.report.contents.pseudonyms import LEFT_OUT, anonymous
+    from assay.rundir.session import Session
+
+    hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
+    texts = [text for r in recipes for text in (r.command_line, *r.files.values(), *r.commands.values())]
+    results = [result for side in made.sides.values() for result in side]
+    names = anonymous(results, hosts, texts, made.sides)
+    return replace(made, hide=names.text, left_out=LEFT_OUT)
+
+
+def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
+    """Each side's price as stated in its plan."""
+    by_session = {
+        (plan.suite, result.run.session): plan
+        for one in found
+        if (plan := one.plan)
+        for result in one.results
+    }
+    first = {name: results[0].run for name, results in sides.items() if results}
+    plans = {name: by_session.get((run.suite, run.session)) for name, run in first.items()}
+    return {
+        name: price
+        for name, plan in plans.items()
+        if plan is not None and (price := plan.prices.get(first[name].trial.system)) is not None
+    }
+
+
+def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
+    """The contents with links to the logs, which are copied into a folder next to the page."""
+    from assay.durable import deliver
+    from assay.report.page import log as log_page
+    from assay.rundir.session import Session
+
+    folder = page.with_name(f"{page.stem}-logs")
+    links: dict[str, dict[str, str]] = {}
+    for run in (result.run for results in contents.sides.values() for result in results):
+        session, _, trial = run.id.rpartition("/")
+        attempt = Session(runs_dir / session).last_attempts()[trial]
+        attempt.run()  # registers the secrets in its logs, which are hidden from now on
+        for name, log in attempt.logs().items():
+            place = PurePosixPath(*run.id.split("/"), f"{name}.html")
+            deliver(
+                folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode(), option="-o"
+            )
+            links.setdefault(run.id, {})[name] = quote(f"{folder.name}/{place}")
+    return replace(contents, logs=links)
+
+
+def _shared_plan(found: Sequence[RunSet]) -> Plan | None:
+    """The newest plan, if all references have one suite digest; else no plan applies to all."""
+    plans = [one.plan for one in found if one.plan is not None]
+    digests = {plan.suite_digest for plan in plans}
+    return plans[-1] if len(plans) == len(found) and len(digests) == 1 else None
+
+
+def _metrics(found: Sequence[RunSet], run: Run) -> Mapping[str, Metric]:
+    """What the run's workload declares, with the primary metric of its suite first."""
+    own = next((one for one in found if one.plan is not None and one.plan.suite == run.suite), found[0])
+    return own.metrics()(run)
+
+
+def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
+    """The runs by system; if two references contain the same system, under the references' names too."""
+    systems = [system for one in found for system in one.by_system()]
+    sides: dict[str, list[Result]] = {}
+    seen: dict[str, str] = {}
+    for one in found:
+        by_system = one.by_system()
+        for system, results in by_system.items():
+            full = one.reference if len(by_system) == 1 else f"{one.reference}:{system}"
+            for result in results:
+                if seen.setdefault(result.run.id, one.reference) != one.reference:
+                    raise InputError(
+                        f"{result.run.id} is in {seen[result.run.id]} and in {one.reference}: "
+                        "name references that share no run"
+                    )
+            sides[system if systems.count(system) == 1 else full] = results
+    return sides
+
+
+def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> list[ReportedFact]:
+    """Every provenance fact with each side's values; those that differ and could matter are marked."""
+    from itertools import chain
+
+    from assay import provenance
+    from assay.report.contents.contents import ReportedFact
+
+    known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
+    own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
+    made = []
+    for fact in provenance.side_by_side(known[0], chain(*known[1:])):
+        if not with_identity and (fact.group == "identity" or fact.name == "boot_id"):
+            continue
+        values = [table.get(fact.name, (None,)) for table in own]
+        differs = len(set(values)) > 1
+        texts = tuple(map(_summarised, values))
+        matters = differs and fact.group not in provenance.INCIDENTAL
+        made.append(ReportedFact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
+    return made
+
+
+def _summarised(values: Sequence[Scalar]) -> str:
+    """A fact's values over nodes and runs: a few as they are, more as a range or a count."""
+    if len(values) <= MOST_VALUES:
+        return ", ".join("absent" if v is None else str(v) for v in values)
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(values):
+        return f"{min(numbers):,} to {max(numbers):,} ({len(values)} values)"
+    shown = ", ".join("absent" if v is None else str(v) for v in values[:MOST_VALUES])
+    return f"{shown} and {len(values) - MOST_VALUES} more"
+
+
+def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Recipe]:
+    """How to reproduce each session of these runs, ordered by name."""
+    from assay.rundir.session import Session
+
+    runs: dict[str, list[Run]] = {}
+    for results in sides.values():
+        for result in results:
+            runs.setdefault(f"{result.run.suite}/{result.run.session}", []).append(result.run)
+    return [_recipe(Session(runs_dir / name), runs[name]) for name in sorted(runs)]
+
+
+def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
+    from assay.report.contents.contents import Recipe
+
+    header = session.header
+    files = {name: session.path / name for name in ("suite.yaml", "systems.yaml")}
+    return Recipe(
+        session=session.id,
+        command_line=shlex.join(header.command_line),
+        seed=session.plan().seed if (session.path / "plan.json").is_file() else None,
+        plan_digest=header.plan_digest,
+        suite_digest=header.suite_digest,
+        assay_version=header.assay_version,
+        git=_git(header.git),
+        files={name: _text(path) for name, path in files.items() if path.is_file()},
+        commands=_commands(session, runs),
+    )
+
+
+def _git(state: Mapping[str, Scalar]) -> str:
+    """`1f0c9ab on main, with changes`; "" if unknown."""
+    if "commit" not in state:
+        return ""
+    branch = f" on {state['branch']}" if "branch" in state else ""
+    return f"{state['commit']}{branch}{', with changes' if state.get('dirty') else ''}"
+
+
+def _commands(session: Session, runs: Sequence[Run]) -> dict[str, str]:
+    """The exact command of the first trial of each benchmark, system and shape; none for imported logs."""
+    kinds: dict[tuple[str, str, str], Run] = {}
+    for run in runs:
+        trial = run.trial
+        kinds.setdefault((trial.benchmark, trial.system, str(trial.shape)), run)
+    attempts = session.last_attempts()
+    return {
+        run.trial.id: attempts[run.trial.id].sent().rendered.command
+        for run in list(kinds.values())[:MOST_COMMANDS]
+        if run.trial.id in attempts and (attempts[run.trial.id].path / "plan.json").is_file()
+    }
+
+
+def _text(path: Path) -> str:
+    return read_whole(path).decode(errors="replace")
+
+
+def _plain(contents: Contents) -> dict[str, Any]:
+    """The answers as plain data."""
+    from assay.report.contents.answers import answers
+    from assay.report.sentences.ranking import plain
+
+    return {
+        "runs": contents.runs,
+        "failed": len(contents.failures),
+        "unfinished": contents.unfinished,
+        "answers": [
+            {"verdict": a.verdict, "sentence": a.sentence, "doubts": [*group.doubts, *a.doubts]}
+            for group in answers(contents)
+            for a in group.answers
+        ],
+        "rankings": plain(contents.rankings),
+    }

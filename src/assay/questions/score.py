@@ -1,0 +1,242 @@
+"""MLPerf results, scored by the rules of their round."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.errors import InputError
+from assay.questions.evidence import Names, each
+
+if TYPE_CHECKING:
+    from assay.analyse.mlperf.score import ScoredSet
+    from assay.logs.result_sets import ResultSet
+    from assay.records import InferenceRun
+    from assay.store.layout import FileStamp
+
+Progress = Callable[[int, int], None]
+"""Takes the number of sets read so far and in total."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The result of `score`; iterating gives the sets of training logs, each with its score and its doubts.
+
+    sets       sets of training logs
+    inference  inference runs
+    checked    whether the rules of their rounds were checked
+    """
+
+    sets: tuple[ScoredSet, ...]
+    inference: tuple[InferenceRun, ...] = ()
+    checked: bool = False
+
+    def __iter__(self) -> Iterator[ScoredSet]:
+        return iter(self.sets)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every log is complete and valid, no check fails and every stated score follows."""
+        from assay.analyse.doubts.scores import SCORE_CONTRADICTS
+        from assay.analyse.mlperf.inference_rules import check_inference
+
+        checks = [check for scored in self.sets for check in scored.checks]
+        checks += [check for run in self.inference if self.checked for check in check_inference(run)]
+        incomplete = any(run.status in ("unfinished", "invalid") for one in self.sets for run in one.runs)
+        no_result = any(run.problem and not (run.mode or "").startswith("Accuracy") for run in self.inference)
+        contradicted = any(doubt.code == SCORE_CONTRADICTS.code for one in self.sets for doubt in one.doubts)
+        return not (incomplete or no_result or contradicted or any(c.state == "fail" for c in checks))
+
+    def __str__(self) -> str:
+        from rich.console import Group
+
+        from assay.analyse.mlperf.rules import NOT_VERIFIED
+        from assay.report.terminal.scores import scored_set
+        from assay.report.terminal.verdicts import plain
+
+        return plain(Group(*map(scored_set, self.sets), NOT_VERIFIED))
+
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        return notebook.scores(self.sets)
+
+
+def score(
+    path: Names,
+    *paths: str | PathLike[str],
+    round: str | None = None,  # noqa: A002 - the command's own word for it
+    stated: float | str | PathLike[str] | None = None,
+    rules: bool = False,
+    progress: Progress | None = None,
+) -> Scores:
+    """MLPerf logs scored by their round's rules, like `assay score PATH…`; times in minutes.
+
+    round     if neither log nor folder states it, such as `"v3.1"`
+    stated    a published score, compared with what follows from the logs: minutes of the only set, as text
+              if its last digit is a 0; or a CSV of system,benchmark,minutes
+    rules     also check the sets against the rules of their rounds; every log is read once more
+    progress  called before each set with the number of those read and in total
+
+    Raises InputError if a path doesn't exist or contains no results, a round is invalid, or no set here has
+    a stated score.
+    """
+    from assay.logs.inference_paths import inference_runs, told_apart
+
+    try:
+        of_round = None if round is None else round_of(round)
+    except ValueError as error:
+        raise InputError(f"round: {error}") from error
+    training, inference = told_apart([Path(p) for p in each(path, *paths)])
+    sets = scored_sets(training, of_round, rules=rules, progress=progress)
+    sets = _with_published(None if stated is None else str(stated), sets)
+    return Scores(tuple(sets), tuple(inference_runs(inference)), rules)
+
+
+def round_of(text: str) -> str:
+    """A round as MLCommons writes it. Raises ValueError on anything else."""
+    if not re.fullmatch(r"v\d+\.\d+", text):
+        raise ValueError(f"{text!r} is not a round; write it as v3.1")
+    return text
+
+
+def scored_sets(
+    paths: Sequence[Path],
+    round_: str | None = None,
+    *,
+    rules: bool = False,
+    progress: Progress | None = None,
+) -> list[ScoredSet]:
+    """Every set of result files below the paths, scored. Raises InputError if a path contains none.
+
+    rules     also check each set against the rules of its round: every log is read once more
+    progress  called before each set with the number of those read and in total
+    """
+    from assay.logs.result_sets import find_sets
+
+    made = []
+    sets = find_sets(paths)
+    for at, found in enumerate(sets):
+        if progress is not None:
+            progress(at, len(sets))
+        scored = score_result_set(found, round_)
+        made.append(_checked(found, scored) if rules else scored)
+    return made
+
+
+def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet]:
+    """The sets with their published scores, and a doubt if a score doesn't follow from their logs.
+
+    stated  minutes of the only set, or the path of a sheet
+
+    Raises InputError if it is neither, if one value is given for several sets, or if no row of a
+    sheet is about a set here.
+    """
+    from assay.analyse.doubts.scores import score_contradicts
+    from assay.logs.stated_scores import of_set, stated_scores
+
+    if stated is None:
+        return sets
+    said = stated_scores(stated)
+    if any(s.system is None for s in said) and len(sets) != 1:
+        raise InputError(
+            f"stated: one value is given for {len(sets)} sets; score one set, or give a CSV of "
+            "system,benchmark,minutes"
+        )
+    held = []
+    for scored in sets:
+        published = of_set(said, scored.system, scored.benchmark)
+        if published is None:
+            held.append(scored)
+            continue
+        what = f"{scored.benchmark or 'unknown benchmark'} on {scored.system or 'an unknown system'}, minutes"
+        doubt = score_contradicts(
+            published.minutes, scored.score.scaled, decimals=published.decimals, what=what
+        )
+        doubts = scored.doubts if doubt is None else (doubt, *scored.doubts)
+        held.append(replace(scored, stated_minutes=published.minutes, doubts=doubts))
+    if all(scored.stated_minutes is None for scored in held):
+        here = ", ".join(f"{scored.system},{scored.benchmark}" for scored in held[:5])
+        raise InputError(f"stated: no row of the sheet is about a set here; the sets are {here}")
+    return held
+
+
+def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
+    from assay.analyse.mlperf.rounds import rules_of
+    from assay.analyse.mlperf.rules import check_set
+    from assay.logs.outline import outline
+
+    rules = rules_of(scored.benchmark, scored.round)
+    outlines = [outline(file) for file in found.files]
+    checks = check_set(scored.runs, outlines, rules, scaling_factor=scored.scaling_factor)
+    return replace(scored, rules=rules, checks=checks)
+
+
+def score_result_set(found: ResultSet, round_: str | None = None) -> ScoredSet:
+    """A set with its score; its logs are read again only when one of them has changed.
+
+    round_  for logs that don't state it
+    """
+    around = repr((found.name, found.system_facts, found.scaling_factor, found.problems))
+    stamps = tuple((str(log), _stamp(log)) for log in found.files)
+    return _scored(_StampedSet(around, stamps, found), round_)
+
+
+@dataclass(frozen=True)
+class _StampedSet:
+    """A set that is equal to itself only while its logs and what is around them stay as they are."""
+
+    around: str
+    logs: tuple[tuple[str, FileStamp | None], ...]
+    found: ResultSet = field(compare=False)
+
+
+def _stamp(log: Path) -> FileStamp | None:
+    from assay.store.layout import file_stamp
+
+    try:
+        return file_stamp(log)
+    except OSError:  # reading it says why
+        return None
+
+
+@lru_cache(maxsize=1024)  # more than a round has
+def _scored(stamped: _StampedSet, round_: str | None) -> ScoredSet:
+    from assay.analyse.doubts.result_sets import UNREADABLE_FILE, doubts_of_set
+    from assay.analyse.mlperf.score import ScoredSet, score
+    from assay.logs.mlperf import training_runs
+
+    found = stamped.found
+    runs = tuple(training_runs(found, round_=round_))
+    benchmark = _most_common(run.benchmark for run in runs) or found.benchmark
+    of_round = _most_common(run.round for run in runs) or found.round or round_
+    result = score(runs, benchmark=benchmark, round_=of_round, scaling_factor=found.scaling_factor)
+    beside = (UNREADABLE_FILE.doubt(f"{p.where}: {p.what}") for p in found.problems)
+    return ScoredSet(
+        name=found.name,
+        benchmark=benchmark,
+        round=of_round,
+        system=found.system,
+        runs=runs,
+        scaling_factor=found.scaling_factor,
+        score=result,
+        doubts=(
+            *result.doubts,
+            *doubts_of_set(runs, system=found.system, system_facts=found.system_facts),
+            *beside,
+        ),
+    )
+
+
+def _most_common(words: Iterable[str | None]) -> str | None:
+    known = Counter(word for word in words if word is not None)
+    return known.most_common(1)[0][0] if known else None

@@ -1,0 +1,135 @@
+"""Everything about one session, imported set or trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from assay.questions.evidence import RunSet, run_set, runs_directory
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.analyse.comparison.groups import Group
+    from assay.analyse.exchange.curves import ExchangeCurve
+    from assay.analyse.expectations.shares import Usage
+    from assay.analyse.rankings.ranking import Ranking
+    from assay.records import Doubt, Estimate, Result
+
+
+@dataclass(frozen=True)
+class PointFigures:
+    """One metric at one point.
+
+    estimate  mean of the runs with its 95 % interval
+    spread    from run to run, as a share; None if unknown
+    """
+
+    group: Group
+    estimate: Estimate
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class SystemFigures:
+    """One system's runs, their measurements, and the curves of its exchanges by message size."""
+
+    name: str
+    results: tuple[Result, ...]
+    points: tuple[PointFigures, ...]
+    exchanges: tuple[ExchangeCurve, ...]
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """The result of `show`; what follows from the runs is computed on first use.
+
+    runs      the runs, with the plan of the newest session
+    rankings  of many systems without a baseline; else empty
+    """
+
+    runs: RunSet
+    rankings: tuple[Ranking, ...]
+
+    @cached_property
+    def systems(self) -> tuple[SystemFigures, ...]:
+        """Each system, in the plan's order."""
+        from assay.analyse.comparison.groups import group
+        from assay.analyse.exchange.curves import exchange_curves
+
+        metrics = self.runs.metrics()
+        found = []
+        for system, results in self.runs.by_system().items():
+            points = group(results, metrics).values()
+            curves = exchange_curves(system, points)
+            found.append(SystemFigures(system, tuple(results), tuple(map(_figures, points)), tuple(curves)))
+        return tuple(found)
+
+    @property
+    def points(self) -> int:
+        """Points of all systems, counting each metric."""
+        return sum(len(one.points) for one in self.systems)
+
+    @cached_property
+    def usage(self) -> tuple[Usage, ...]:
+        """The measurements compared with what the hardware can do and with published results."""
+        from assay.analyse.expectations.shares import usage
+        from assay.read import flops
+
+        points = {one.name: [point.group for point in one.points] for one in self.systems}
+        return usage(points, flops)
+
+    @cached_property
+    def doubts(self) -> tuple[tuple[Doubt, int], ...]:
+        """Each doubt by code, the gravest first, with its first evidence and the number of its points."""
+        from assay.analyse import doubts
+
+        by_code: dict[str, tuple[Doubt, int]] = {}
+        about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
+        for system in self.systems:
+            for here in system.points:
+                case = doubts.Case((doubts.Side(system.name, here.group),), here.estimate)
+                for doubt in doubts.of(case, about_runs):
+                    kept, times = by_code.get(doubt.code, (doubt, 0))
+                    by_code[doubt.code] = (kept, times + 1)
+        return tuple(sorted(by_code.values(), key=lambda at: doubts.rank(at[0].code)))
+
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        rows = [_row(system, here) for system in self.systems for here in system.points]
+        return notebook.points(rows, [doubt for doubt, _ in self.doubts])
+
+
+def _row(system: SystemFigures, here: PointFigures) -> tuple[str, str, str, str, str]:
+    from assay.report import figures
+    from assay.units import human
+
+    point, e = here.group.point, here.estimate
+    span = "" if e.low is None or e.high is None else f" ({human(e.low, e.unit)} to {human(e.high, e.unit)})"
+    value = f"{human(e.value, e.unit)}{span}, n = {e.n}"
+    return system.name, point.benchmark, figures.where(point), figures.metric(point.metric), value
+
+
+def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -> RunDetails:
+    """One session, imported set, `suite:system` or trial, like `assay show RUN`.
+
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if the name matches nothing.
+    """
+    from assay.analyse.comparison.sides import are_ranked
+    from assay.analyse.rankings.ranking import rankings
+
+    found = run_set(runs_directory(runs), run)
+    sides = found.by_system()
+    ranked = are_ranked(sides, found.plan.baseline if found.plan else None)
+    return RunDetails(found, rankings(sides, found.metrics()) if ranked else ())
+
+
+def _figures(here: Group) -> PointFigures:
+    from assay.analyse.statistics.intervals import spread
+    from assay.analyse.statistics.ratio import logs, one_side
+
+    return PointFigures(here, one_side(here), spread(logs(here)) if min(here.values) > 0 else None)

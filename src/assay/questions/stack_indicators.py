@@ -1,0 +1,48 @@
+"""How well performance indicators predict the workloads that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.questions.evidence import runs_directory
+from assay.questions.stack_knowledge import known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from assay.stacks.predictions import IndicatorPrediction
+
+
+@dataclass(frozen=True)
+class IndicatorListing:
+    """The result of `stack_indicators`.
+
+    predictions  of each workload on each hardware class, the best indicator first
+    indicators   titles of those that were measured, whether or not with a workload
+    """
+
+    predictions: tuple[IndicatorPrediction, ...]
+    indicators: tuple[str, ...]
+
+
+def stack_indicators(
+    *,
+    workload: str | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> IndicatorListing:
+    """How well each indicator orders stacks like each workload, like `assay stack indicators`.
+
+    workload  only this one
+    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if there are neither runs nor imported bundles.
+    """
+    from assay.stacks.predictions import INDICATORS, predictions, series_of
+
+    observed = known(runs_directory(runs), progress).observations
+    found = [one for one in predictions(observed) if workload in (None, one.workload.workload.workload)]
+    series = [one for one in map(series_of, observed) if one and one.workload.workload == INDICATORS]
+    return IndicatorListing(tuple(found), tuple(sorted({one.title for one in series})))

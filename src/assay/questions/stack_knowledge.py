@@ -1,0 +1,243 @@
+"""What is known of software stacks: those observed, and one of them in detail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.errors import InputError
+from assay.questions.evidence import ready, runs_directory, up_to_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from os import PathLike
+
+    from assay.analyse.stacks.effects import Level
+    from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
+    from assay.stacks.knowledge import Knowledge
+
+_DIGEST = re.compile(r"[0-9a-f]{4,16}")
+MAIN_PACKAGES = ("torch", "tensorflow", "jax", "onnxruntime", "transformers", "numpy")
+"""What people call a stack by."""
+_MOST_NAMED = 3  # packages of a stack that has none of them
+
+
+@dataclass(frozen=True)
+class KnownLevel:
+    """How fast a stack is on a hardware class, by one metric."""
+
+    hardware: HardwareClass
+    workload: StackWorkload
+    metric: StackMetric
+    primary: bool
+    level: Level
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True)
+class KnownStack:
+    """A stack with everything that was observed of it.
+
+    levels    of each metric, hardware class and workload
+    failures  oldest first
+    """
+
+    stack: Stack
+    levels: tuple[KnownLevel, ...]
+    failures: tuple[Observation, ...]
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """All of them."""
+        return (*(one for level in self.levels for one in level.observations), *self.failures)
+
+    def runs_on(self, hardware: str) -> int:
+        """That gave figures on the hardware class of this digest; one can give several figures."""
+        counts: dict[tuple[str, ...], int] = {}
+        for one in self.observations:
+            if one.workload is not None and one.hardware.digest == hardware:
+                session = (one.origin, one.session, one.workload.digest)
+                counts[session] = max(counts.get(session, 0), len(one.values))
+        return sum(counts.values())
+
+    @property
+    def sessions(self) -> int:
+        """In which it was observed."""
+        return len({(one.origin, one.session) for one in self.observations})
+
+    @property
+    def newest(self) -> float:
+        """When it was last observed, seconds since the epoch."""
+        return max(one.at for one in self.observations)
+
+    @property
+    def title(self) -> str:
+        """What people call it: Python and its main packages."""
+        return title(self.stack)
+
+
+@dataclass(frozen=True)
+class StackListing:
+    """The result of `list_stacks`: most recently observed first.
+
+    left_out  how many runs say nothing about a stack, by the reason
+    """
+
+    stacks: tuple[KnownStack, ...]
+    left_out: Mapping[str, int]
+
+
+def title(stack: Stack) -> str:
+    """What people call a stack: Python and its main packages, or its first few if it has none of these."""
+    python = stack.system.get("python.version")
+    names = [f"Python {python}"] if python else []
+    others = sorted(stack.packages.keys() - {"pip", "setuptools", "wheel", "assay"})[:_MOST_NAMED]
+    main = [name for name in MAIN_PACKAGES if name in stack.packages] or others
+    return ", ".join([*names, *(f"{name} {stack.packages[name]}" for name in main)])
+
+
+def known(runs_dir: Path, progress: Callable[[int, int], None] | None = None) -> Knowledge:
+    """All observations of a runs directory, from an index that matches it.
+
+    Raises InputError if there are neither runs nor imported bundles.
+    """
+    from assay.run.answered import answered
+    from assay.stacks import knowledge, places
+
+    if places.has_more_than_runs(runs_dir):
+        _ensure_index(runs_dir)
+    else:
+        ready(runs_dir)
+        up_to_date(runs_dir, None)
+    return answered(runs_dir, lambda: knowledge.knowledge(runs_dir, progress))
+
+
+def _ensure_index(runs_dir: Path) -> None:
+    """An index that matches the runs, also if there are none: bundles alone are knowledge."""
+    from assay import store
+    from assay.run.index import update_index
+
+    if store.trouble(runs_dir) is None:
+        up_to_date(runs_dir, None)
+    else:
+        update_index(runs_dir, rebuild=True)
+
+
+def list_stacks(
+    *,
+    package: str | None = None,
+    workload: str | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StackListing:
+    """The stacks that runs have observed, like `assay stack list`.
+
+    package   only stacks that have this requirement: `torch` or `torch>=2.8`
+    workload  only observations of this workload
+    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    progress  called with the sessions that have been read and those to be read
+
+    Raises InputError if there are no runs, or the requirement is invalid.
+    """
+    found = known(runs_directory(runs), progress)
+    wanted = _requirement(package)
+    observed = [
+        one
+        for one in found.observations
+        if wanted(one.stack) and (workload is None or (one.workload and one.workload.workload == workload))
+    ]
+    return StackListing(tuple(known_stacks(observed)), found.left_out)
+
+
+def known_stacks(observed: Sequence[Observation]) -> list[KnownStack]:
+    """The observations by stack, the most recently observed first."""
+    by_stack: dict[str, list[Observation]] = {}
+    for one in observed:
+        by_stack.setdefault(one.stack.digest, []).append(one)
+    return sorted(map(_known_stack, by_stack.values()), key=lambda one: -one.newest)
+
+
+def _known_stack(observed: Sequence[Observation]) -> KnownStack:
+    from assay.analyse.stacks.effects import level
+    from assay.records import to_compact_json
+
+    by_metric: dict[tuple[str, ...], list[Observation]] = {}
+    for one in observed:
+        if one.metric is not None and one.workload is not None:
+            key = (one.hardware.digest, one.workload.digest, to_compact_json(one.metric))
+            by_metric.setdefault(key, []).append(one)
+    levels = [
+        KnownLevel(of[0].hardware, of[0].workload, of[0].metric, of[0].primary, level(of), tuple(of))
+        for of in by_metric.values()
+        if of[0].workload is not None and of[0].metric is not None
+    ]
+    return KnownStack(observed[0].stack, tuple(levels), tuple(o for o in observed if o.failure is not None))
+
+
+def show_stack(
+    reference: str,
+    *,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> KnownStack:
+    """What is known of one stack, like `assay stack show`.
+
+    reference  the beginning of its digest, or a reference to runs that have one stack
+
+    Raises InputError if it names none, or several.
+    """
+    directory = runs_directory(runs)
+    found = known(directory, progress)
+    digest = digest_named(directory, found, reference)
+    (stack,) = known_stacks([one for one in found.observations if one.stack.digest == digest])
+    return stack
+
+
+def digest_named(runs_dir: Path, found: Knowledge, reference: str) -> str:
+    """The digest of the stack that a reference names: by the beginning of its digest, or by runs.
+
+    Of runs whose stacks differ only in the system, as sessions before and after an update of the kernel do,
+    it is the newest. Raises InputError if it names none, or several.
+    """
+    digests = {one.stack.digest for one in found.observations}
+    if _DIGEST.fullmatch(reference):
+        matching = sorted(digest for digest in digests if digest.startswith(reference))
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise InputError(f"{reference}: {len(matching)} stacks begin so; add a digit")
+    from assay import store
+
+    results = store.find(runs_dir, reference)
+    sessions = {(r.run.suite, r.run.session, r.run.trial.system) for r in results}
+    from assay.stacks.stack import stack_of
+
+    stacks = [stack for r in results if (stack := stack_of(r.provenance)) is not None]
+    if not stacks:
+        raise InputError(f"{reference}: its runs don't report their software, or their nodes differ in it")
+    if len({(str(s.packages), str(s.settings)) for s in stacks}) > 1:
+        systems = sorted({system for _, _, system in sessions})
+        names = " or ".join(f"{reference.partition(':')[0]}:{system}" for system in systems)
+        raise InputError(f"{reference}: its runs have several stacks; name one: {names}, or a digest")
+    if stacks[-1].digest not in digests:
+        raise InputError(f"{reference}: none of its runs gave a result that says something about its stack")
+    return stacks[-1].digest
+
+
+def _requirement(text: str | None) -> Callable[[Stack], bool]:
+    if text is None:
+        return lambda _: True
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        wanted = Requirement(text)
+    except InvalidRequirement as error:
+        raise InputError(f"{text}: not a requirement ({error}); write torch or 'torch>=2.8'") from error
+    name = canonicalize_name(wanted.name)
+    return lambda stack: (
+        name in stack.packages and wanted.specifier.contains(stack.packages[name], prereleases=True)
+    )

@@ -1,0 +1,168 @@
+"""The report of a sweep's sessions: a page about nodes and pairs, not about sides to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import InputError, Problem
+from assay.inputs import read_json
+
+if TYPE_CHECKING:
+    from assay.analyse.sweeps.figures import SweepSession
+    from assay.questions.evidence import RunSet
+    from assay.records import Result
+    from assay.report.contents.contents import Recipe
+    from assay.report.page.sweep import SweepReport
+
+Definitions = Mapping[str, Mapping[str, Any]]
+
+
+def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
+    """Whether the report is only about a sweep's nodes, pairs and rings; rings alone don't count."""
+    from assay.cluster.sweep import NODES, PAIRS, RINGS
+
+    suites = {result.run.suite for one in found for result in one.results}
+    if not suites <= {NODES, PAIRS, RINGS} or suites == {RINGS}:
+        return False
+    return all(_definitions(one, runs_dir) for one in found)
+
+
+def sweep_of(
+    found: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
+) -> SweepReport:
+    """The sweep, judged again: of two sessions of nodes, or of pairs, the first is the baseline.
+
+    margin  tolerated loss relative to it, as a share. Raises InputError for more sessions than it can
+            combine.
+    """
+    from assay.analyse.sweeps.figures import BORNE_BEFORE
+    from assay.analyse.sweeps.verdicts import judge_sweep
+    from assay.cluster.keep_off import ways
+    from assay.cluster.sweep import NODES, PAIRS, RINGS
+    from assay.report.contents.contents import failures
+    from assay.report.page.sweep import SweepReport
+
+    definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
+    alone, together, rings = (
+        [_measured(one, definitions) for one in found if _suite(one) == suite]
+        for suite in (NODES, PAIRS, RINGS)
+    )
+    if len(alone) > 2 or len(together) > 2:
+        raise InputError("a sweep's report takes a session of nodes and one of pairs, each with its baseline")
+    shared = _shared(runs_dir, together[-1].session) if together else {}
+    before = {
+        **(alone[0].figures if len(alone) > 1 else {}),
+        **(together[0].figures if len(together) > 1 else {}),
+    }
+    verdicts = judge_sweep(
+        alone[-1] if alone else None,
+        together[-1] if together else None,
+        rings,
+        hosts=_hosts(definitions),
+        groups=shared,
+        nodes_before=before if len(alone) > 1 else None,
+        pairs_before=before,
+        margin=margin or BORNE_BEFORE,
+    )
+    results = [result for one in found for result in one.results]
+    slow = verdicts.losses
+    off = ways(next(iter(definitions.values())), slow) if slow else ()
+    return SweepReport(
+        title=f"Sweep of {len(_nodes(definitions))} nodes",
+        verdicts=verdicts,
+        runs=len(results),
+        about=_about(definitions, results),
+        keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},
+        failures=[failed for one in found for failed in failures(one.reference, one.results)],
+        unfinished=sum(not result.run.state.final for result in results),
+        recipes=[_without_systems(recipe) for recipe in recipes],
+    )
+
+
+def slow_systems(session: str, runs_dir: Path) -> Mapping[str, str]:
+    """System of a node → what the page of this sweep's session says of it, if it says that the node is slow.
+
+    session  `<suite>/<session>`; empty if it is no sweep. Raises InputError if it can't be judged.
+    """
+    from assay.questions.evidence import run_set
+    from assay.report.sentences.sweep import told_apart
+
+    found = [run_set(runs_dir, session)]
+    if not is_sweep(found, runs_dir):
+        return {}
+    verdicts = sweep_of(found, runs_dir, None, ()).verdicts
+    told = dict(told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts))
+    return {name: told[hosts[0]] for name, hosts in verdicts.hosts.items() if hosts[0] in told}
+
+
+def _suite(one: RunSet) -> str:
+    return one.results[0].run.suite
+
+
+def _definitions(one: RunSet, runs_dir: Path) -> Definitions:
+    """Each system that was swept, as its session recorded it; empty for a user's own suite."""
+    from assay.cluster.sweep import bound
+
+    run = one.results[-1].run
+    path = runs_dir / run.suite / run.session / "systems.yaml"
+    try:
+        made = read_json(path)  # `assay sweep` writes no other YAML
+        return {name: made[name] for name in one.by_system() if bound(made[name])}
+    except (InputError, KeyError, TypeError):
+        return {}
+
+
+def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
+    """Node → what it shares with others, from the sweep's --by; {} without --by."""
+    from assay.cluster.sweep import GROUPS_FILE, PAIRS
+
+    path = runs_dir / PAIRS / session / GROUPS_FILE
+    if not path.exists():
+        return {}
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError([Problem(str(path), "not what `assay sweep` writes: expected an object of texts")])
+    return found
+
+
+def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:
+    from assay.cluster.sweep import bound
+
+    return {name: bound(definition) for name, definition in definitions.items()}
+
+
+def _nodes(definitions: Definitions) -> set[str]:
+    return {node for hosts in _hosts(definitions).values() for node in hosts}
+
+
+def _measured(one: RunSet, definitions: Definitions) -> SweepSession:
+    from assay.analyse.sweeps.figures import SweepSession, figures_of
+
+    figures = figures_of(one.results, one.metrics())
+    return SweepSession(one.results[0].run.session, figures, _hosts(definitions))
+
+
+def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:
+    from assay.report.sentences.history import when
+
+    begun = [result.run.created_at for result in results]
+    launchers = dict.fromkeys(definition["launcher"] for definition in definitions.values())
+    return [
+        ("Nodes", str(len(_nodes(definitions)))),
+        ("Reached through", ", ".join(launchers)),
+        ("Runs", str(len(results))),
+        ("When", f"{when(min(begun))} to {when(max(begun))} UTC"),
+    ]
+
+
+def _commands(apply: Sequence[str], undo: Sequence[str]) -> str:
+    return "\n".join([*apply, *(f"# {line}" for line in undo)])
+
+
+def _without_systems(recipe: Recipe) -> Recipe:
+    """A sweep creates a system for each pair: thousands, which follow from the one that was swept."""
+    files = {name: text for name, text in recipe.files.items() if name == "suite.yaml"}
+    return replace(recipe, files=files, commands={})
