@@ -68,9 +68,9 @@ def test_a_room_that_imports_another_than_its_line_allows_is_named_with_module_a
 def test_not_even_a_room_that_may_know_everything_may_know_a_face(whole: Any, found: Any) -> None:
     graph = import_module("copy").deepcopy(whole)
     assert TABLES["assay"]["faces"] == ["cli", "web", "__main__"]
-    assert TABLES["assay"]["may_know"]["api"] == ["everything"]
-    graph.add_import(importer="assay.api", imported="assay.cli", line_number=7, line_contents="import cli")
-    assert found(graph) == ["assay.api imports assay.cli (l. 7)"]
+    assert TABLES["assay"]["may_know"]["questions"] == ["everything"]
+    graph.add_import(importer="assay.questions", imported="assay.cli", line_number=7, line_contents="import cli")
+    assert found(graph) == ["assay.questions imports assay.cli (l. 7)"]
 
 
 def test_a_room_without_a_line_and_a_line_without_a_room_are_named(whole: Any, found: Any) -> None:
