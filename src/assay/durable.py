@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import BusyError, HostError
-from assay.inputs import open_plain
+from assay.inputs import naming, open_plain
 from assay.units import human
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
             os.pwrite(descriptor, json.dumps(about).encode(), 0)
         yield
     finally:
-        os.close(descriptor)
+        with naming(path):
+            os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:
@@ -249,7 +250,8 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     finally:
-        os.close(descriptor)
+        with naming(path):
+            os.close(descriptor)
     return False
 
 

@@ -6,6 +6,7 @@ input is an `InputError`; several at once are collected as `Problem`s in one `In
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +18,13 @@ EXIT_INPUT = 4
 EXIT_ENVIRONMENT = 5
 EXIT_BUSY = 6
 EXIT_INTERRUPTED = 130
+MOST_SHOWN = 3  # files that a message names, if the machine can't read any of many
 EXIT_READER_GONE = 141  # the shell's number for SIGPIPE
 CODES_OF_ANSWERS = frozenset(
     {EXIT_OK, EXIT_WORSE, EXIT_USAGE, EXIT_UNDECIDED, EXIT_INPUT, EXIT_ENVIRONMENT, EXIT_BUSY}
 )
+_MOUNT_LOST = frozenset({errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.EREMOTEIO})
+_TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,20 @@ class HostError(AssayError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class UnreadableError(HostError):
+    """Files exist but can't be read now: a disk that fails, a file server that is gone. No file is damaged.
+
+    It is never a property of what the files contain, so nothing may be recorded from it.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if (more := len(self.problems) - MOST_SHOWN) > 0:
+            shown.append(f"and {more} more, for such a reason")
+        super().__init__("\n".join(shown))
+
+
 class BusyError(AssayError):
     """Another Assay process holds this run."""
 
@@ -92,3 +110,17 @@ class InterruptedRun(AssayError):  # noqa: N818  (not an error: the user request
 
 class ReaderGoneError(Exception):
     """Nobody reads the output any more, as after `head`: not a user error, and not an answer."""
+
+
+def machine_advice(error: OSError) -> str:
+    """What to do about a file that the machine can't use now."""
+    if error.errno in _MOUNT_LOST:
+        return "mount its file system again (`findmnt` shows it), then run the same command again"
+    if error.errno in _TOO_MANY_OPEN:
+        return "raise the limit of open files (`ulimit -n`), then run the same command again"
+    if error.errno == errno.EIO:
+        return (
+            "its disk or file server fails (`dmesg` may say why); once that is over, run the same command "
+            "again. Don't remove anything because of it"
+        )
+    return "no file is damaged by this; once the cause is gone, run the same command again"

@@ -12,16 +12,25 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.errors import InputError, Problem
+from assay.errors import InputError, Problem, UnreadableError, machine_advice
 from assay.units import human
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 LONGEST_LINE: Final = 2000  # bytes that are read of a line; no value is this far along
 LARGEST_DOCUMENT_BYTES: Final = 256 << 20  # of a file held completely; a plan of 100,000 trials is 100 MB
 BLOCK_BYTES: Final = 1 << 22
+_OF_THE_FILE: Final = frozenset(
+    {
+        *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
+        *(errno.EACCES, errno.EPERM, errno.ENXIO),
+    }
+)
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -37,8 +46,42 @@ def open_plain(path: Path) -> BufferedReader:
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), None)
     if kind is not None:
         raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO created just now
-    return os.fdopen(descriptor, "rb")
+    return BufferedReader(_NamedFile(path, opener=_open_at_once))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO created just now
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the file's name to an OSError that has none: reads, writes and closing state only the reason."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+class _NamedFile(FileIO):
+    """A file whose errors name it, also those of a read."""
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        with naming(self._path):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with naming(self._path):
+            return super().readall()
+
+    def close(self) -> None:
+        with naming(self._path):
+            super().close()
+
+    @property
+    def _path(self) -> Path:
+        return Path(os.fsdecode(self.name))
 
 
 def from_home(path: str | Path) -> Path:
@@ -51,7 +94,7 @@ def from_home(path: str | Path) -> Path:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BufferedReader]:
-    """A plain file, for reading. Raises InputError if it can't be read, now or later."""
+    """A plain file, for reading. Raises what `unreadable` returns if it can't be read, now or later."""
     try:
         with open_plain(path) as file:
             yield file
@@ -59,9 +102,12 @@ def reading(path: Path) -> Iterator[BufferedReader]:
         raise unreadable(path, error) from error
 
 
-def unreadable(path: Path, error: OSError) -> InputError:
-    """Why a file can't be read, as the user's error."""
-    return InputError([Problem(str(path), f"can't be read: {error.strerror or error}")])
+def unreadable(path: Path, error: OSError) -> InputError | UnreadableError:
+    """Why a file can't be read: an InputError if another file or right helps, else an UnreadableError."""
+    what = f"can't be read: {error.strerror or error}"
+    if error.errno in (None, *_OF_THE_FILE):
+        return InputError([Problem(str(path), what)])
+    return UnreadableError([Problem(str(path), f"{what}; {machine_advice(error)}")])
 
 
 def read_whole(path: Path, most_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:

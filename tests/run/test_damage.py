@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from assay import durable, store
+from assay import durable, inputs, store
 from assay.cli import assay
 from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, InputError, LaunchError
 from assay.launch.spool import told
 from assay.questions import evidence
+from assay.rundir import session as rundir
 from assay.workloads import PLACES
 from command_line import assay as typed
 from conftest import long_but
@@ -525,3 +526,102 @@ def test_a_value_that_can_t_be_read_has_one_problem(tmp_path: Path, value: str) 
     (tmp_path / "suite.yaml").write_text(f"suite: a\nworkload: membw\nrepeats: {value}\n")
     done = typed(tmp_path, "plan", "suite.yaml")
     assert (done.returncode, len(done.stderr.splitlines())) == (EXIT_INPUT, 1), done.stderr
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None, str], None]:
+    """Makes the machine fail to read every file whose path contains a text; None: it reads again."""
+    real = os.open
+    failing: list[tuple[int, str]] = []
+
+    def opened(path: str, flags: int, *rest: int, **options: int) -> int:
+        for number, part in failing:
+            if part in os.fspath(path) and not flags & os.O_CREAT:
+                raise OSError(number, os.strerror(number), os.fspath(path))
+        return real(path, flags, *rest, **options)
+
+    def fail(number: int | None, part: str = "") -> None:
+        failing[:] = [] if number is None else [(number, part)]
+
+    monkeypatch.setattr(os, "open", opened)
+    return fail
+
+
+TRANSIENT = (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EMFILE)
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize("part", ["-here-r01/attempt-1/run.json", "run.json", "provenance.json"])
+def test_what_the_machine_fails_to_read_once_is_no_property_of_the_run(
+    session: Path, faults: Callable[..., None], number: int, part: str
+) -> None:
+    for reading in session.glob("*/*/reading.json"):
+        reading.unlink()
+    whole = json.loads(call("compare", "demo", "--json").stdout)
+    for reading in session.glob("*/*/reading.json"):
+        reading.unlink()
+    store.index_path(Path("runs")).unlink()
+    faults(number, part)
+    for words in (("list",), ("show", "demo"), ("compare", "demo"), ("compare", "demo:here", "demo:there")):
+        failed = call(*words)
+        assert isinstance(failed.exception, HostError), words
+        assert re.search(rf"{session}/.*: can't be read: {os.strerror(number)}; .*", str(failed.exception))
+        assert "remove the directory" not in str(failed.exception)
+    faults(None)
+    again = json.loads(call("compare", "demo", "--json").stdout)
+    assert again["comparisons"][0]["n"] == whole["comparisons"][0]["n"] == [3, 3]
+    assert [one["code"] for one in again["comparisons"][0]["doubts"]] == [
+        one["code"] for one in whole["comparisons"][0]["doubts"]
+    ]
+
+
+def test_a_list_has_what_can_be_read_and_ends_with_an_error_that_names_the_rest(
+    session: Path, faults: Callable[..., None]
+) -> None:
+    store.index_path(Path("runs")).unlink()
+    faults(errno.EIO, "-here-r01/attempt-1/run.json")
+    listed = call("list", "--trials", "--json")
+    assert isinstance(listed.exception, HostError)
+    assert len(json.loads(listed.stdout)["runs"]) == 5
+    faults(errno.EIO, "run.json")
+    store.index_path(Path("runs")).unlink()
+    listed = call("list")
+    assert isinstance(listed.exception, HostError)
+    assert listed.stdout == ""
+    assert "and 3 more, for such a reason" in str(listed.exception)
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize("file", ["session.json", "plan.json"])
+def test_a_header_that_the_machine_fails_to_read_is_not_to_be_removed(
+    session: Path, faults: Callable[..., None], number: int, file: str
+) -> None:
+    faults(number, f"{session.name}/{file}")
+    shown = call("show", "demo")
+    assert isinstance(shown.exception, HostError)
+    assert "remove" not in str(shown.exception).replace("Don't remove anything", "")
+    assert "restore" not in shown.stderr
+    assert f"{file}: can't be read" in str(shown.exception)
+
+
+def test_a_directory_that_the_machine_fails_to_look_into_is_not_taken_for_another_users(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: object, *_words: object, **_options: object) -> object:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(os, "access", lambda *_words, **_options: False)
+    monkeypatch.setattr(os, "scandir", fails)
+    with pytest.raises(OSError, match="Stale file handle"):
+        [*rundir.sessions(Path("runs"))]
+
+
+def test_a_read_that_fails_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    with inputs.open_plain(tmp_path / "a") as file:
+        os.close(file.fileno())
+        with pytest.raises(OSError, match="Bad file descriptor") as failed:
+            file.read()
+        with pytest.raises(OSError, match="Bad file descriptor") as closed:
+            file.close()
+    assert failed.value.filename == closed.value.filename == str(tmp_path / "a")

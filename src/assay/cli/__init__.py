@@ -26,6 +26,7 @@ from assay.errors import (
     AssayError,
     HostError,
     ReaderGoneError,
+    machine_advice,
 )
 from assay.version import __version__
 
@@ -206,7 +207,8 @@ def main() -> NoReturn:
     except OSError as error:  # of the machine: what is missing or of another kind would be a bug
         if error.errno is None or isinstance(error, _MISSING):
             raise
-        click.echo(f"assay: {error.filename or 'a file'}: can't be used: {error.strerror}", err=True)
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"assay: {where}can't be used: {error.strerror}; {machine_advice(error)}", err=True)
         _leave(EXIT_ENVIRONMENT)
     _leave(code if isinstance(code, int) else EXIT_OK)
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
+from assay.errors import UnreadableError
 
 
 @click.command()
@@ -56,17 +57,21 @@ def command(
     from assay.store import Filter
 
     only = Filter(suite, system, workload, benchmark, state, since)
-    found = list_(only, limit=limit, trials=trials, runs=runs_dir)
-    rows = found.rows
+    listing = list_(only, limit=limit, trials=trials, runs=runs_dir)
     if as_json:
         named = "runs" if trials else "sets"
-        echo_json({"schema": "assay.list/1", named: rows, "changed_since": found.changed})
-        return
-    if not rows:
+        echo_json({"schema": "assay.list/1", named: listing.rows, "changed_since": listing.changed})
+    elif listing.rows:
+        _print_table(listing.rows, limit, trials=trials)
+    elif not listing.unreadable:
         click.echo(
             "No runs yet. To make some, run `assay run SUITE`." if only == Filter() else "No matching runs."
         )
-        return
+    if listing.unreadable:
+        raise UnreadableError(listing.unreadable)
+
+
+def _print_table(rows: Sequence[dict[str, Any]], limit: int, *, trials: bool) -> None:
     heading, lines = (_RUN, map(_run, rows)) if trials else (_SET, map(_set, rows))
     for line in _columns([heading, *lines], _width()):
         click.echo(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import LaunchError
-from assay.inputs import json_value
+from assay.inputs import json_value, naming
 from assay.launch import processes
 from assay.launch.launcher import JobLostError
 from assay.launch.outputs import CHUNK_BYTES
@@ -203,7 +203,7 @@ def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:
         )
     if size == offset:
         return None
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         file.seek(offset)
         data = file.read(CHUNK_BYTES)
     taken[stream] = offset + len(data)
@@ -273,7 +273,8 @@ def job_status(end: Mapping[str, Any]) -> JobStatus:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        text = path.read_bytes()
+        with naming(path):
+            text = path.read_bytes()
     except FileNotFoundError:
         return None
     value: dict[str, Any] = json_value(path, text)

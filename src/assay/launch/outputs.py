@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from assay.errors import InputError, LaunchError
+from assay.inputs import naming
 from assay.records import Output
 from assay.units import counted
 from assay_payloads.keeping.relay import Stamp, no_files, stamps
@@ -49,7 +50,7 @@ def written(
 
 
 def _parts(name: str, path: Path) -> Iterator[Output]:
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         data = file.read(CHUNK_BYTES)
         yield Output(name, data)
         while data := file.read(CHUNK_BYTES):

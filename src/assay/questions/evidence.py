@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import BusyError, HostError, InputError
+from assay.errors import BusyError, HostError, InputError, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -74,7 +74,11 @@ def ready(runs_dir: Path) -> None:
             "directory"
         )
     _log.info("%s: %s; reading the run directories again", store.index_path(runs_dir), why)
-    for problem in updated(runs_dir):
+    try:
+        problems = updated(runs_dir)
+    except UnreadableError as error:  # for whoever asks for these runs: they are read again then
+        problems = error.problems
+    for problem in problems:
         _warn(str(problem))
 
 
@@ -82,13 +86,15 @@ def updated(runs_dir: Path, sessions: Collection[str] | None = None) -> tuple[Pr
     """Bring the index up to date, and return what can't be read, as `update_index` does.
 
     Where the index can't be written, as on a full disk or if only another user may replace it, this process
-    continues with a copy of it. Raises HostError if that can't be written either, BusyError.
+    continues with a copy of it. Raises HostError if that can't be written either, UnreadableError, BusyError.
     """
     from assay import store
     from assay.run.index import update_index
 
     try:
         return update_index(runs_dir, sessions)
+    except UnreadableError:  # the index could be written
+        raise
     except HostError as error:
         if not store.use_own_index(runs_dir):
             raise
@@ -111,7 +117,8 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
 
     suite, session  the runs in question; None: all
 
-    Raises InputError for runs of this suite that no file describes; of all runs, they are logged.
+    Raises InputError for runs of this suite that no file describes; of all runs, they are logged. Raises
+    UnreadableError if the machine can't read runs in question now.
     """
     from assay import store
     from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
@@ -160,9 +167,15 @@ def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None
     """
     from assay.rundir import session as rundir
 
+    unread: list[Problem] = []
     for session in rundir.sessions(runs_dir, concerned):
-        if (problem := session.loss) is not None:
-            _log.warning("%s", problem)
+        try:
+            if (problem := session.loss) is not None:
+                _log.warning("%s", problem)
+        except UnreadableError as error:
+            unread += error.problems
+    if unread:
+        _warn(str(UnreadableError(unread)))
 
 
 def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
@@ -184,6 +197,8 @@ def _taken_in(runs_dir: Path, changed: Sequence[str], level: int = logging.INFO)
     _log.log(level, "%s changed since the index was made; reading what changed", what)
     try:
         return updated(runs_dir, {run.rpartition("/")[0] for run in changed})
+    except UnreadableError:  # the answer would lack runs that may be whole
+        raise
     except (HostError, BusyError) as error:
         _log.warning("%s; using the index as it is", error)
         return None

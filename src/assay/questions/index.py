@@ -53,8 +53,8 @@ def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> 
         before = {} if why else store.known(directory)
     except store.DamagedIndexError as damaged:
         why, before = str(damaged), {}
+    problems = update_index(directory, rebuild=why is not None)
     lost = [problem for session in sessions(directory) if (problem := session.loss) is not None]
-    problems = (*lost, *update_index(directory, rebuild=why is not None))
     after = store.known(directory)
     return IndexUpdate(
         path=store.index_path(directory),
@@ -62,5 +62,5 @@ def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> 
         read=sum(before.get(run) != stamp for run, stamp in after.items()),
         gone=len(before.keys() - after.keys()),
         made_anew=why,
-        problems=problems,
+        problems=(*lost, *problems),
     )

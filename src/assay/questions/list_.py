@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import InputError
+from assay.errors import InputError, UnreadableError
 from assay.questions.evidence import catch_up, ready, runs_directory, warn_of_lost_files
 
 if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
+    from assay.errors import Problem
     from assay.store import Filter
 
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 class RunListing:
     """The result of `list_`.
 
-    rows     newest first, as the index has them
-    changed  runs that changed since the index was made, if it can't be written: shown as they were
+    rows        newest first, as the index has them
+    changed     runs that changed since the index was made, if it can't be written: shown as they were
+    unreadable  files that the machine can't read now: their runs are not in the rows
     """
 
     rows: list[dict[str, Any]]
     changed: list[str]
+    unreadable: tuple[Problem, ...] = ()
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -58,14 +61,12 @@ def list_(
     directory = runs_directory(runs)
     ready(directory)
     chosen = only or Filter()
-    rows, changed = answered(directory, lambda: _rows(directory, chosen, limit, trials=trials))
+    listing = answered(directory, lambda: _listing(directory, chosen, limit, trials=trials))
     warn_of_lost_files(directory, lambda session: chosen.suite in (None, session.partition("/")[0]))
-    return RunListing(rows, changed)
+    return listing
 
 
-def _rows(
-    runs_dir: Path, only: Filter, limit: int, *, trials: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
+def _listing(runs_dir: Path, only: Filter, limit: int, *, trials: bool) -> RunListing:
     from assay.run.index_stamps import outdated
     from assay.store import indexed_sessions, listed_runs, listed_sets
 
@@ -74,6 +75,9 @@ def _rows(
     shown = {f"{row['suite']}/{row['session']}" for row in rows}
     indexed = indexed_sessions(runs_dir)
     changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
-    if catch_up(runs_dir, changed):
-        return listed(runs_dir, only, limit), []
-    return rows, changed
+    try:
+        if catch_up(runs_dir, changed):
+            return RunListing(listed(runs_dir, only, limit), [])
+    except UnreadableError as error:  # the others are listed
+        return RunListing(listed(runs_dir, only, limit), [], error.problems)
+    return RunListing(rows, changed)

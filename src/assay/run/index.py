@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from assay import read
-from assay.errors import InputError, Problem
+from assay.errors import InputError, Problem, UnreadableError
+from assay.inputs import unreadable
 from assay.records import Reading, Result
 from assay.run.answered import answered
 from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
@@ -23,7 +24,9 @@ def update_index(
     Returns what could not be read. A damaged run stops nothing: it counts as failed for that reason and is
     read again each time. Only a run of which no file says what it was is left out. An index that is damaged
     inside is rebuilt from scratch, which is logged.
-    Raises HostError and BusyError as `store.update` does.
+    Raises UnreadableError if the machine can't read files now, after everything else is in the index: their
+    runs are not in it, so that the next update reads them. Raises HostError and BusyError as `store.update`
+    does.
     """
     if rebuild:
         return _updated(root, sessions, rebuild=True)
@@ -43,6 +46,7 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
     stamps: dict[str, str] = {}
     problems: list[Problem] = []
     lost: set[str] = set()
+    unread: list[Problem] = []
 
     def changed() -> Iterator[Result]:
         for run_id, (session, attempt) in found.items():
@@ -51,19 +55,29 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
             if had.startswith(stamp) and read.is_current(had.removeprefix(stamp)):
                 continue
             try:
-                result = read.result(attempt)
-                stamps[run_id] = f"{stamp}{read.read_by(result.run.trial.workload)}"
-                yield result
-            except InputError as error:
-                problems.extend(error.problems)
-                stamps[run_id] = f"{stamp}{DAMAGED}"
                 try:
-                    yield Result(session.damaged(attempt, f"{CANNOT_BE_READ}{error}"), Reading())
-                except InputError as unknown:
-                    problems.extend(unknown.problems)
-                    lost.add(run_id)
+                    result = read.result(attempt)
+                    stamps[run_id] = f"{stamp}{read.read_by(result.run.trial.workload)}"
+                except InputError as error:
+                    problems.extend(error.problems)
+                    stamps[run_id] = f"{stamp}{DAMAGED}"
+                    result = Result(session.damaged(attempt, f"{CANNOT_BE_READ}{error}"), Reading())
+            except InputError as unknown:
+                problems.extend(unknown.problems)
+                lost.add(run_id)
+            except UnreadableError as error:
+                unread.extend(error.problems)
+                lost.add(run_id)
+            except OSError as error:
+                why = unreadable(Path(error.filename or attempt.path), error)
+                (problems if isinstance(why, InputError) else unread).extend(why.problems)
+                lost.add(run_id)
+            else:
+                yield result
 
     store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
     if lost & known.keys():  # its state before the damage is not its state now
         store.update(root, (), lost & known.keys())
+    if unread:
+        raise UnreadableError(unread)
     return tuple(dict.fromkeys(problems))

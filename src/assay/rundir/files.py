@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 from assay import redact
 from assay.errors import InputError, Problem
-from assay.inputs import json_value, read_whole
+from assay.inputs import json_value, read_whole, unreadable
 from assay.records import (
     Count,
     Reading,
@@ -135,8 +134,12 @@ def word(text: str) -> str:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """The record in a file. Raises InputError if it is missing, damaged or from a newer version of Assay."""
-    if not os.path.lexists(path):
-        raise InputError([Problem(str(path), f"is missing: {FIX}")])
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError([Problem(str(path), f"is missing: {FIX}")]) from None
+    except OSError as error:
+        raise unreadable(path, error) from error
     text = read_whole(path)
     try:
         record = from_json(kind, text)

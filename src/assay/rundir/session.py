@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,7 +30,7 @@ from assay.durable import (
     write_lasting,
     writing,
 )
-from assay.errors import HostError, InputError, Problem
+from assay.errors import HostError, InputError, Problem, UnreadableError
 from assay.inputs import open_plain, read_whole
 from assay.records import (
     LATEST_TIME,
@@ -178,7 +178,11 @@ class Attempt:
         """The reading made under the same key; None if there is none, it is older or it is damaged."""
         try:
             cached = from_json(CachedReading, read_whole(self.path / "reading.json"))
-        except (InputError, ValueError):  # a cache: whatever is wrong with it, the log is read again
+        except (
+            InputError,
+            UnreadableError,
+            ValueError,
+        ):  # a cache: whatever is wrong with it, the log is read again
             return None
         return cached.reading if cached.key == key else None
 
@@ -228,11 +232,14 @@ class Session:
     @property
     def lost_files(self) -> tuple[str, ...]:
         """Its missing files."""
-        return tuple(name for name in _OWN_FILES if not os.path.lexists(self.path / name))
+        return tuple(name for name in _OWN_FILES if not _is_there(self.path / name))
 
     @property
     def loss(self) -> Problem | None:
-        """What a missing right or file, or a damaged header, means and what to do; None if all is there."""
+        """What a missing right or file, or a damaged header, means and what to do; None if all is there.
+
+        Raises UnreadableError if the machine can't read the header now: nothing is to be restored or removed.
+        """
         if not _may_be_read(self.path):
             return Problem(
                 str(self.path),
@@ -549,12 +556,26 @@ def sessions_of(root: Path, suite: str) -> list[Session]:
 def _is_session(path: Path) -> bool:
     files = (path / name for name in _OWN_FILES)
     named = _NAME.fullmatch(path.name) is not None
-    kept = named or any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
+    kept = named or any(map(_is_there, files)) or any(path.glob("*/attempt-*"))
     return kept or not _may_be_read(path)
 
 
+def _is_there(path: Path) -> bool:
+    """Whether the name exists. Raises OSError if the machine can't tell."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return True
+
+
 def _may_be_read(directory: Path) -> bool:
-    return os.access(directory, os.R_OK | os.X_OK, effective_ids=True)
+    """Whether this user has the right. Raises OSError if the machine can't tell."""
+    if os.access(directory, os.R_OK | os.X_OK, effective_ids=True):
+        return True
+    with suppress(FileNotFoundError, PermissionError):
+        os.scandir(directory).close()  # `access` says no for whatever reason
+    return False
 
 
 def _free_name(suite: Path, stem: str) -> Path:

@@ -18,8 +18,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from assay import redact
-from assay.errors import Problem
-from assay.inputs import open_plain
+from assay.errors import InputError, Problem
+from assay.inputs import open_plain, unreadable
 
 MAX_BYTES = 256 * 1024
 MAX_JSON_BYTES = 64 * 2**20
@@ -107,9 +107,11 @@ def _text(path: Path, most_bytes: int = MAX_BYTES) -> str:
     try:
         with open_plain(path) as file:
             data = file.read(most_bytes + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _UnusableError(None, f"can't be read: {reason}") from error
+    except OSError as error:
+        why = unreadable(path, error)
+        raise (_UnusableError(None, why.problems[0].what) if isinstance(why, InputError) else why) from error
+    except ValueError as error:  # a NUL in the name
+        raise _UnusableError(None, f"can't be read: {error}") from error
     if len(data) > most_bytes:
         raise _UnusableError(None, f"is larger than {most_bytes // 1024} KiB, which no suite needs")
     try:
