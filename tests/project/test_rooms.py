@@ -69,7 +69,9 @@ def test_not_even_a_room_that_may_know_everything_may_know_a_face(whole: Any, fo
     graph = import_module("copy").deepcopy(whole)
     assert TABLES["assay"]["faces"] == ["cli", "web", "__main__"]
     assert TABLES["assay"]["may_know"]["questions"] == ["everything"]
-    graph.add_import(importer="assay.questions", imported="assay.cli", line_number=7, line_contents="import cli")
+    graph.add_import(
+        importer="assay.questions", imported="assay.cli", line_number=7, line_contents="import cli"
+    )
     assert found(graph) == ["assay.questions imports assay.cli (l. 7)"]
 
 
