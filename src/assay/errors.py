@@ -82,6 +82,10 @@ class UnreadableError(HostError):
         super().__init__("\n".join(shown))
 
 
+class PluginError(HostError):
+    """What another installed package adds to Assay can't be used; the message names the package."""
+
+
 class BusyError(AssayError):
     """Another Assay process holds this run."""
 

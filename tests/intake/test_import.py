@@ -18,7 +18,7 @@ from assay.cli import assay, import_
 from assay.errors import InputError
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.intake.training_logs import TrainingLogsRequest, import_sets
-from assay.logs.closest_format import FORMATS
+from assay.logs.closest_format import known_formats
 from assay.logs.mlperf import training_run
 from assay.logs.result_sets import find_sets
 from assay.records import JobState, RenderedJob, RunState, Shape, TrainingRun
@@ -599,7 +599,7 @@ def test_a_folder_of_logs_of_other_programs_is_refused_with_what_they_are(tmp_pa
 
 
 def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:
-    assert tuple(known.name for known in FORMATS) == import_.FORMATS[1:]
+    assert tuple(known.name for known in known_formats()) == import_.formats()
 
 
 def test_notes_that_differ_in_their_file_and_figures_are_said_once(

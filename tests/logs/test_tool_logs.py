@@ -22,8 +22,8 @@ from click.testing import CliRunner, Result
 from pydantic import ValidationError
 
 from assay.cli import assay
-from assay.cli.import_ import FORMATS
 from assay.logs.tools import TOOLS, tools_of
+from assay.questions.import_ import formats
 from assay.records import Reading
 from assay.workloads import WORKLOADS
 from reader_contract import ReaderContract
@@ -51,7 +51,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def test_every_tool_can_be_asked_for() -> None:
-    assert set(TOOLS) < set(FORMATS)
+    assert set(TOOLS) < set(formats())
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -25,6 +25,7 @@ from assay.logs.tools import TOOLS, read_log, tools_of
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Reading
 from assay.units import factor
+from assay.workloads import WORKLOADS
 from conftest import long_but
 from dressed_logs import OF_SEVERAL_LINES, SURE, UNKNOWN
 
@@ -157,6 +158,18 @@ class ReaderContract:
         assert f"one.log: read as a log of {self.tool}; unknown lines: 0" in session["notes"]
         rows = json.loads(CliRunner().invoke(assay, ["export", "kept", "--json"]).stdout)
         assert {row["unit"] for row in rows} == {factor(row["unit"])[1] for row in rows}
+
+    def test_a_suite_that_runs_the_program_reads_the_same_figures(
+        self, tmp_path: Path, log_to_import: str
+    ) -> None:
+        file = tmp_path / "rank-0.log"
+        file.write_text(log_to_import, newline="")
+        units = {figure.metric: figure.unit for figure in self.found_in(file).figures}
+        metrics = {name: {"reader": self.tool, "unit": unit} for name, unit in units.items()}
+        command = WORKLOADS["command"]
+        reading = command.reader.read({file.name: file}, command.params(argv=["true"], metrics=metrics))
+        assert reading.problems == ()
+        assert {measured.metric for measured in reading.measurements} == {*units}
 
     def test_a_torn_line_is_counted_and_never_a_figure(self, read: Read, torn_log: tuple[str, str]) -> None:
         torn, without = map(read, torn_log)

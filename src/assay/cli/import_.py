@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.questions.import_ import FORMATS
+from assay.questions.import_ import formats
 from assay.units import counted
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def _shape(_context: click.Context, _option: click.Parameter, text: str | None) 
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(FORMATS),
+    type=click.Choice(("auto", *formats())),
     metavar="NAME",
     default="auto",
-    help=f"For logs: the tool, {', '.join(FORMATS[1:])}. [default: auto, by content]",
+    help=f"For logs: the tool, {', '.join(formats())}. [default: auto, by content]",
 )
 @RUNS
 @JSON

@@ -6,16 +6,15 @@ A new launcher is a package with a `PLATFORM` and a line here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from assay.by_name import ByName
 from assay.errors import InputError
 from assay.launch.launcher import Launcher
 from assay.launch.platform import Platform
+from assay.registry import NamedEntries, registry
 
 PACKAGES = {
     "local": "assay.launch.local",
@@ -27,9 +26,9 @@ PACKAGES = {
     "ssh": "assay.launch.ssh",
 }
 _PLACES = {launcher: f"{package}:PLATFORM" for launcher, package in PACKAGES.items()}
-PLATFORMS: Mapping[str, Platform[Any]] = ByName(_PLACES, lambda platform: platform)
+PLATFORMS: NamedEntries[Platform[Any]] = registry("assay.launchers", _PLACES, Platform)
 # launcher → model of its options in systems.yaml; each has `max_nodes`, None if there is no limit
-SYSTEM_MODELS: Mapping[str, type[BaseModel]] = ByName(_PLACES, lambda platform: platform.options)
+SYSTEM_MODELS: NamedEntries[type[BaseModel]] = PLATFORMS.part(lambda platform: platform.options)
 
 
 def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:

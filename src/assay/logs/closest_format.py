@@ -28,11 +28,15 @@ class Format:
     words: tuple[str, ...]
 
 
-FORMATS: Final = (
+_OWN: Final = (
     Format("mlperf", ':::MLLOG {"key": …}', ("mllog", "run_start", "run_stop", "eval_accuracy", "loadgen")),
     Format("tf-cnn-benchmarks", "total images/sec: 1234.5", ("images/sec", "num batches", "variables:")),
-    *(Format(tool.name, tool.line, tool.words) for tool in TOOLS.values()),
 )
+
+
+def known_formats() -> tuple[Format, ...]:
+    """All of them, those of plug-ins last."""
+    return (*_OWN, *(Format(tool.name, tool.line, tool.words) for tool in TOOLS.values()))
 
 
 def words_in(path: Path) -> dict[str, list[str]]:
@@ -40,13 +44,14 @@ def words_in(path: Path) -> dict[str, list[str]]:
 
     Raises InputError if the file can't be read.
     """
-    wanted = {word for known in FORMATS for word in known.words}
+    formats = known_formats()
+    unseen = {word for known in formats for word in known.words}
     seen: set[str] = set()
     for block in LogText(path).blocks():
         text = block.decode("latin-1").lower()
-        seen |= {word for word in wanted - seen if word in text}
-    found = {known.name: [word for word in known.words if word in seen] for known in FORMATS}
-    most_first = sorted(found.items(), key=lambda pair: -len(pair[1]))
+        seen |= {word for word in unseen - seen if word in text}
+    words_of = {known.name: [word for word in known.words if word in seen] for known in formats}
+    most_first = sorted(words_of.items(), key=lambda pair: -len(pair[1]))
     return {name: words for name, words in most_first if words}
 
 
@@ -67,11 +72,11 @@ def unrecognised(path: Path, otherwise: str = _OTHERWISE) -> str:
         return reason
     found = {name: words for name, words in words_in(path).items() if _point_to_it(words)}
     most = max(map(len, found.values()), default=0)
-    closest = [known for known in FORMATS if len(found.get(known.name, ())) == most > 0]
+    closest = [known for known in known_formats() if len(found.get(known.name, ())) == most > 0]
     parts = ["is not a log in a known format"]
     if closest:
         parts.append(f"closest to {_listed(closest, found)}")
-    names = ", ".join(known.name for known in FORMATS)
+    names = ", ".join(known.name for known in known_formats())
     parts.append(f"known formats: {names}; {otherwise}")
     return "; ".join(parts)
 

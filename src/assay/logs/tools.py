@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from assay.by_name import ByName
-from assay.logs import TOOL_NAMES
 from assay.logs.facts import OPERATION_UNKNOWN
 from assay.logs.figures import LARGEST_REPORT_BYTES, LogFigures
 from assay.logs.launcher_prefixes import shared_beginning
@@ -18,14 +16,41 @@ from assay.logs.log_text import LogText, sample_of, surroundings
 from assay.logs.mllog import TOKEN
 from assay.logs.patterns import searcher
 from assay.logs.tool import Tool
+from assay.records import from_json, to_compact_json
+from assay.registry import EntryPoint, NamedEntries, registry
 
 _COMMA: Final = re.compile(rb"(?<![\d.,\w])\d+,(?:\d{1,2}|\d{4,})(?![\d.,\w])")
 EMPTY: Final = "is empty: the program printed nothing, or the copy failed"
 LONGEST_MARKED: Final = 1 << 16  # bytes of a line that may contain a mark: a JSON report may be one line
 
 
-TOOLS: Final[Mapping[str, Tool]] = ByName(
-    {name: f"assay.logs.{name.replace('-', '_')}:TOOL" for name in TOOL_NAMES}, lambda tool: tool
+_NAMES: Final = (
+    *("nccl-tests", "perftest", "iperf3", "param-comms", "nvbandwidth", "gpu-burn", "horovod", "timm"),
+    *("deeplearningexamples", "fio", "elbencho", "ior", "mlperf-storage"),
+)
+
+
+def _guarded(tool: Tool, plugin: EntryPoint) -> Tool:
+    """The tool of a plug-in: where it raises or returns no figures, the log has a problem that names it."""
+    if not isinstance(tool.mark.pattern, bytes):
+        raise TypeError(f"its mark is {tool.mark!r}; expected a pattern of bytes")
+
+    def read(path: Path) -> LogFigures:
+        figures = tool.read(path)
+        if not isinstance(figures, LogFigures):
+            raise TypeError(f"it returns {figures!r}; expected LogFigures")
+        from_json(LogFigures, to_compact_json(figures))  # raises ValueError for what is not LogFigures
+        return figures
+
+    return replace(tool, read=plugin.guarded(read, lambda failure: LogFigures(problems=[str(failure)])))
+
+
+TOOLS: Final[NamedEntries[Tool]] = registry(
+    "assay.formats",
+    {name: f"assay.logs.{name.replace('-', '_')}:TOOL" for name in _NAMES},
+    Tool,
+    calls_itself=lambda tool: tool.name,
+    adapt=_guarded,
 )
 
 

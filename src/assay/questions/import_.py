@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import InputError, Problem
-from assay.logs import TOOL_NAMES
 from assay.questions.evidence import Names, each, runs_directory, updated
 from assay.units import counted
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 SHEETS = (".csv", ".tsv")
-FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOL_NAMES)
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,13 @@ class Import:
 
     sessions: tuple[ImportedSession, ...]
     problems: tuple[Problem, ...]
+
+
+def formats() -> tuple[str, ...]:
+    """The formats of logs, by name, those of plug-ins last."""
+    from assay.logs.tools import TOOLS
+
+    return ("mlperf", "tf-cnn-benchmarks", *TOOLS)
 
 
 def import_(
@@ -74,8 +79,8 @@ def import_(
     from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Shape
 
-    if format not in FORMATS:
-        raise InputError(f"format: found {format!r}; expected {', '.join(FORMATS)}")
+    if format not in ("auto", *formats()):
+        raise InputError(f"format: found {format!r}; expected auto, {', '.join(formats())}")
     given, directory = [Path(one) for one in each(path, *paths)], runs_directory(runs)
     own = [one for one in given if one.is_dir() and is_run_directory(one)]
     sheets = [one for one in given if one.is_file() and one.suffix.lower() in SHEETS]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from assay.by_name import ByName
 from assay.readers.reader import Reader
+from assay.registry import NamedEntries, registry
 
 __all__ = ["IMPORTED", "Reader"]
 
-IMPORTED: Final[Mapping[str, Reader]] = ByName(
+IMPORTED: Final[NamedEntries[Reader]] = registry(
+    "assay.readers",
     {
         "mlperf": "assay.readers.mlperf_log:MLPERF",
         "numbers": "assay.readers.numbers:NUMBERS",
@@ -18,6 +18,7 @@ IMPORTED: Final[Mapping[str, Reader]] = ByName(
         "tf-cnn-benchmarks": "assay.readers.tf_cnn_log:TF_CNN",
         "tool-log": "assay.readers.tool_log:TOOL_LOG",
     },
-    lambda reader: reader,
+    Reader,
+    calls_itself=lambda reader: reader.name,
 )
 """Readers of what `assay import` accepts. The readers of what Assay runs belong to their workloads."""

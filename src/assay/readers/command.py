@@ -9,10 +9,13 @@ from statistics import fmean, median
 from typing import Final, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from assay.errors import PluginError
 from assay.inputs import LONGEST_LINE
 from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.patterns import compiled
+from assay.logs.tools import TOOLS
 from assay.logs.whole_numbers import NUMBER
 from assay.readers import printed_figures
 from assay.readers.payload_log import few
@@ -23,16 +26,8 @@ from assay.units import factor
 _LOG: Final = "rank-0.log"
 _LONGEST_PATTERN = 500
 
-# Readers that know a program, with its metrics and their units.
-_KNOWN: Mapping[str | None, Mapping[str, str]] = {
-    "mlperf": {name: unit for name, (unit, _) in printed_figures.TRAINING.items()},
-    "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed_figures.CNN.items()},
-    **{
-        name: {metric.name: metric.unit for metric in tool.metrics}
-        for name, tool in printed_figures.PROGRAMS.items()
-        if tool.metrics
-    },
-}
+# Readers that are no format of a program's log.
+_OWN: Final = ("mllog", "mlperf", "tf_cnn_benchmarks")
 
 
 class CommandMetric(Params):
@@ -59,17 +54,17 @@ class CommandMetric(Params):
         "and `epoch` make a series of all figures; other named groups are labels. Only the first "
         f"{LONGEST_LINE} bytes of a line are searched.",
     )
-    reader: (
-        Literal["mllog", "mlperf", "tf_cnn_benchmarks", "horovod", "timm", "deeplearningexamples"] | None
-    ) = Field(
+    reader: str | None = Field(
         None,
+        json_schema_extra=lambda schema: schema.update(anyOf=[{"enum": [*_readers()]}, {"type": "null"}]),
         description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
         "a training log read by MLPerf's rules; the metric is one of "
         f"{', '.join(printed_figures.TRAINING)}. "
         "tf_cnn_benchmarks: what that program prints; the metric is one of "
         f"{', '.join(printed_figures.CNN)}. "
         "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (with their "
-        "own names, like train.total_ips): what those print; a run that failed has no figures.",
+        "own names, like train.total_ips), and every other program of `assay import --format`: what those "
+        "print; a run that failed has no figures.",
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
@@ -95,6 +90,20 @@ class CommandMetric(Params):
             )
         return pattern
 
+    @field_validator("reader")
+    @classmethod
+    def _is_a_reader(cls, reader: str | None) -> str | None:
+        if reader is None or reader in _OWN:
+            return reader
+        if reader not in TOOLS:
+            names = ", ".join(map(repr, _readers()))
+            raise PydanticCustomError("literal_error", f"Input should be {names}")
+        try:
+            TOOLS[reader]
+        except PluginError as error:
+            raise ValueError(str(error)) from None
+        return reader
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if (self.pattern is None) == (self.reader is None):
@@ -102,12 +111,27 @@ class CommandMetric(Params):
         return self
 
 
+def _readers() -> tuple[str, ...]:
+    return (*_OWN, *TOOLS)
+
+
+def _known_units(reader: str | None) -> Mapping[str, str] | None:
+    """Metric → unit of what a reader reports; None if that depends on the suite or on the program."""
+    if reader == "mlperf":
+        return {name: unit for name, (unit, _) in printed_figures.TRAINING.items()}
+    if reader == "tf_cnn_benchmarks":
+        return {name: unit for name, (unit, _) in printed_figures.CNN.items()}
+    if reader is None or reader in _OWN:
+        return None
+    return {metric.name: metric.unit for metric in TOOLS[reader].metrics} or None
+
+
 def check_readers(metrics: Mapping[str, CommandMetric]) -> None:
     """Raise ValueError if a reader doesn't report a metric, or reports it in another unit."""
     for name, metric in metrics.items():
-        if metric.reader not in _KNOWN:
+        known = _known_units(metric.reader)
+        if known is None:
             continue
-        known = _KNOWN[metric.reader]
         if name not in known:
             raise ValueError(f"{name}: the reader {metric.reader} reports {', '.join(known)}")
         if factor(metric.unit)[1] != factor(known[name])[1]:
@@ -138,9 +162,9 @@ def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Readin
     training = printed_figures.by_rules(log, rules, found) if rules else None
     if of_cnn := _units(asked, "tf_cnn_benchmarks"):
         printed_figures.by_tf_cnn_benchmarks(log, of_cnn, found)
-    for program, tool in printed_figures.PROGRAMS.items():
-        if of_program := _units(asked, program):
-            printed_figures.by_tool(log, tool, of_program, found)
+    for program in dict.fromkeys(metric.reader for metric in asked.values()):
+        if program is not None and program not in _OWN:
+            printed_figures.by_tool(log, TOOLS[program], _units(asked, program), found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in asked}
     cut = _cut(found.cut)
     missing = [

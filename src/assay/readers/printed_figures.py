@@ -13,7 +13,7 @@ from assay.logs.figures import Axis, LogFigure, LogFigures, lines
 from assay.logs.mllog import EventReader
 from assay.logs.patterns import Match, Pattern
 from assay.logs.tool import Tool
-from assay.logs.tools import TOOLS, read_log
+from assay.logs.tools import read_log
 from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
@@ -39,8 +39,6 @@ CNN: Mapping[str, tuple[str, Callable[[CnnStep], float | None]]] = {
     "loss": ("", lambda step: step.loss),
     "top_1_accuracy": ("", lambda step: step.accuracies[0] if step.accuracies else None),
 }
-# Programs that a suite may run and whose lines Assay reads; DeepLearningExamples name their own metrics.
-PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm", "deeplearningexamples")}
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
+from assay.errors import PluginError
 from assay.logs.figures import LogFigure
 from assay.logs.tool import picked
 from assay.logs.tools import TOOLS, read_log
@@ -33,6 +34,10 @@ class ToolLogParams(Params):
     def _is_known(cls, tool: str) -> str:
         if tool not in TOOLS:
             raise ValueError(f"no reader for logs of {tool!r}; there are readers for {', '.join(TOOLS)}")
+        try:
+            TOOLS[tool]
+        except PluginError as error:
+            raise ValueError(str(error)) from None
         return tool
 
 

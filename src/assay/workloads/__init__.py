@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pydantic import BaseModel
 
-from assay.by_name import ByName
+from assay.registry import NamedEntries, registry
 from assay.workloads.workload import Workload
 
 __all__ = ["PARAMS", "PLACES", "WORKLOADS", "Workload"]
@@ -22,5 +21,7 @@ PLACES: Final = {
     name.replace("_", "-"): f"assay.workloads.{module}:{name.upper()}"
     for module, name in ((one.partition(":")[0], one.rpartition(":")[2]) for one in _MODULES)
 }
-WORKLOADS: Final[Mapping[str, Workload]] = ByName(PLACES, lambda workload: workload)
-PARAMS: Final[Mapping[str, type[BaseModel]]] = ByName(PLACES, lambda workload: workload.params)
+WORKLOADS: Final[NamedEntries[Workload]] = registry(
+    "assay.workloads", PLACES, Workload, calls_itself=lambda workload: workload.name
+)
+PARAMS: Final[NamedEntries[type[BaseModel]]] = WORKLOADS.part(lambda workload: workload.params)
