@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -10,11 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.launch.batch import life
+from assay.launch.batch import job_state, life
 from assay.launch.batch.life import LAST_WORD_S, Life, QueueAnswer
 from assay.launch.batch.queue import QueuedJob, QueueSilentError
-from assay.launch.batch.shared_directory import SharedJobDirectory
+from assay.launch.batch.shared_directory import OVERDUE_S, SharedJobDirectory
 from assay.launch.slurm.states import SlurmJob
+from assay.records import JobState
 
 LOOK_EVERY_S = 0.1
 LONG_S = 300.0
@@ -80,3 +82,22 @@ def test_the_word_on_who_ended_a_job_is_awaited_as_long_as_it_completes(
 ) -> None:
     seconds, _ = follow("cancelled", lambda now: COMPLETING if now < 100 else CANCELLED)
     assert 100 <= seconds < 101
+
+
+def test_a_job_that_was_suspended_beyond_its_limit_is_not_overdue_when_it_is_resumed(tmp_path: Path) -> None:
+    job = SharedJobDirectory(tmp_path)
+    (tmp_path / "spec.json").write_text('{"nodes": 1, "timeout_s": 20, "grace_s": 5}')
+    (tmp_path / "started.json").write_text(json.dumps({"started_at": time.time() - 100}))
+    assert job.overdue()
+    (tmp_path / "paused.json").write_text('{"paused_s": 70.5}')
+    assert not job.overdue()
+
+
+@pytest.mark.parametrize(("since_s", "state"), [(1.0, JobState.RUNNING), (OVERDUE_S, JobState.LOST)])
+def test_a_keeper_has_a_moment_to_state_the_suspension_that_has_just_ended(
+    tmp_path: Path, since_s: float, state: JobState
+) -> None:
+    (tmp_path / "spec.json").write_text('{"nodes": 1, "timeout_s": 20, "grace_s": 5}')
+    (tmp_path / "started.json").write_text(json.dumps({"started_at": time.time() - 100}))
+    answer = QueueAnswer(500.0, True, SlurmJob("RUNNING", "", "n1"), suspended_at=500.0 - since_s)
+    assert job_state.without_word(SharedJobDirectory(tmp_path), answer, [], "Slurm").state is state

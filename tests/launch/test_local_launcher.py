@@ -534,3 +534,44 @@ def test_a_keeper_that_is_killed_while_it_ends_its_ranks_is_not_lost(tmp_path: P
     os.kill(keeper, signal.SIGKILL)
     follow_to_end(launcher, handle)
     assert launcher.status(handle).state is JobState.STOPPED
+
+
+COUNT = """
+import time
+for tick in range(20):
+    print(tick, flush=True)
+    time.sleep(0.1)
+"""
+
+
+def stop_for(pids: list[int], seconds: float) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("whole_job", [True, False])
+def test_time_in_suspension_does_not_count_towards_the_time_limit(
+    launcher: LocalLauncher, whole_job: bool
+) -> None:
+    handle = launcher.submit(job(python(COUNT), timeout_s=4.0))
+    wait_for_output(launcher, handle)
+    keeper = int(str(handle.data["pid"]))
+    with_token = processes.with_variable("ASSAY_TOKEN", handle.token)
+    (rank,) = {*with_token} & {*processes.with_variable("RANK", "0")}
+    stop_for([keeper, rank] if whole_job else [rank], 2.5 if whole_job else 3.0)
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert status.state is JobState.SUCCEEDED, status
+    assert status.nodes[0].suspended_s == pytest.approx(2.5 if whole_job else 3.0, abs=0.5)
+
+
+def test_a_rank_that_stops_itself_reaches_the_time_limit_and_is_called_stopped(
+    launcher: LocalLauncher,
+) -> None:
+    asked = job(python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"), timeout_s=1.5)
+    status, _ = run(launcher, asked)
+    assert status.state is JobState.TIMED_OUT
+    assert "rank 0 was stopped by a signal" in status.cause

@@ -168,3 +168,15 @@ def test_a_port_that_is_taken_is_the_cause(made: Any) -> None:
     cause = job.await_said(0, "ended.json")["cause"]
     assert f"port {job.port}" in cause
     assert "in use" in cause
+
+
+def test_time_in_suspension_is_not_time_that_a_node_waits_for_the_others(made: Any) -> None:
+    job = made(2, limit_s=4.0)
+    first = job.start(0)
+    job.await_said(0, "waiting.json")
+    first.send_signal(signal.SIGSTOP)
+    time.sleep(3.0)
+    first.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    job.start(1)
+    assert [end["state"] for end in job.ends()] == ["succeeded"] * 2

@@ -260,3 +260,5 @@ def test_at_its_time_limit_a_trial_says_how_much_of_the_cpus_it_had() -> None:
     words = "it used 10 % of the time of its 4 CPUs on the node where it used least, others 90 %"
     assert cpu_use([alone, crowded]) == words
     assert cpu_use([NodeCounts(elapsed_s=10.0, cpus=4)]) == "", "not counted there"
+    paused = NodeCounts(elapsed_s=30.0, cpus=4, job_cpu_s=39.0, busy_cpu_s=120.0, suspended_s=20.0)
+    assert cpu_use([paused]) == "it used 98 % of the time of its 4 CPUs"

@@ -142,6 +142,11 @@ class JobDirectory:
         started = _read(self.directory / "started.json")
         return None if started is None else float(started["started_at"])
 
+    def paused_s(self) -> float:
+        """How long its ranks were suspended so far, which moves their time limit; 0 if they never were."""
+        paused = _read(self.directory / "paused.json")
+        return 0.0 if paused is None else float(paused["paused_s"])
+
     def waits_for(self) -> str:
         """What its keeper waits for before it starts its ranks; "" if it does not wait, or not yet long."""
         waiting = None if self.started_at() is not None else _read(self.directory / "waiting.json")

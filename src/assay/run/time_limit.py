@@ -13,6 +13,8 @@ from assay.units import counted
 def cpu_use(nodes: Sequence[NodeCounts]) -> str:
     """What a job and others used of its CPUs' time, on the node where the job used least; "" if unknown.
 
+    Time in which the job was suspended does not count; what others used then can't be told apart.
+
     >>> cpu_use([NodeCounts(elapsed_s=100.0, cpus=2, busy_cpu_s=200.0, job_cpu_s=50.0)])
     'it used 25 % of the time of its 2 CPUs, others 75 %'
     """
@@ -20,11 +22,11 @@ def cpu_use(nodes: Sequence[NodeCounts]) -> str:
     if not known:
         return ""
     own, node = min(known, key=lambda one: one[0])
-    others = others_cpus(node)
+    others = None if node.suspended_s else others_cpus(node)
     there = " on the node where it used least" if len(known) > 1 else ""
     beside = "" if others is None else f", others {percent(others / node.cpus)}"
     return f"it used {percent(own)} of the time of its {counted(node.cpus, 'CPU')}{there}{beside}"
 
 
 def _cpu_s(node: NodeCounts) -> float:
-    return node.cpus * node.elapsed_s
+    return node.cpus * (node.elapsed_s - (node.suspended_s or 0.0))

@@ -14,6 +14,7 @@ DIRECTORY/node-N.
 The keeper adds to its directory
   claim.json        it took the job: its process ID, start time, boot ID, and host; created exactly once
   started.json      the ranks are running: time, port, cores
+  paused.json       the ranks were suspended and resumed: for how long in all, which moves their time limit
   asked.json        it was asked to end, and ends its ranks: it may be killed before they have ended
   ended.json        how it ended, with size and digest of each stream, and the kernel's counts for the job
                     (counters.py); written last
@@ -64,7 +65,7 @@ token      in the environment of every process of the job, so that none is ever 
 argv, cwd  of every rank; env: added to the keeper's own environment
 ranks      how many on this node; nodes: how many nodes run this many each
 seed       passed to ranks as ASSAY_SEED
-timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
+timeout_s  from the start of the ranks, without time in suspension; grace_s: between SIGTERM and SIGKILL
 start_timeout_s  longest time that a node waits for the others before its ranks start
 max_output_bytes  that its ranks may print together before they are ended; null: any amount
 pin_cpus   each rank on its own cores
@@ -164,6 +165,7 @@ def keep(spec: Spec, directory: Path, node: int, work: Path) -> dict[str, Any]:
         spec["grace_s"],
         spec["max_output_bytes"],
         lambda: write_whole(directory / "asked.json", {"at": time.time()}),
+        lambda paused_s: write_whole(directory / "paused.json", {"paused_s": paused_s}),
         heed_late=True,
     )
     memory = {} if job.peak_rss_bytes is None else {"peak_rss_bytes": job.peak_rss_bytes}

@@ -20,6 +20,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from assay_payloads.keeping.pauses import Pauses, now
+
 CONNECT_S, CLOSE_S = 2.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
 LOOK_EVERY_S = 0.1  # whether this keeper must end, while it waits for the others
@@ -42,7 +44,7 @@ class Meeting:
         self.nodes, self.node, self.ranks = spec["nodes"], node, spec["ranks"]
         self.token, self.limit_s = spec["token"], spec["start_timeout_s"]
         self.address, self.directory = address, directory
-        self.began = time.monotonic()
+        self.began, self.pauses = now(), Pauses()
         self._stated = ""
         self._arrived: dict[int, socket.socket] = {}
         self._listener = listen(int(address[1])) if node == 0 and self.nodes > 1 else None
@@ -95,7 +97,9 @@ class Meeting:
                     late = self._late(missing)
                     self._answer({"cause": late})
                     raise MeetingTimeoutError(late)
-                for key, _ in readable.select(LOOK_EVERY_S):
+                with self.pauses.noting(LOOK_EVERY_S):
+                    ready = readable.select(LOOK_EVERY_S)
+                for key, _ in ready:
                     if key.fileobj is listener:
                         connection, _ = listener.accept()
                         connection.settimeout(CONNECT_S)
@@ -162,13 +166,14 @@ class Meeting:
 
     def _await_word(self, there: socket.socket) -> dict[str, str] | None:
         """Node 0's answer; None if the connection ended without one."""
-        give_up, said = time.monotonic() + self.limit_s + ANSWER_SLACK_S, b""
+        give_up, said = self._waited_s() + self.limit_s + ANSWER_SLACK_S, b""
         there.settimeout(LOOK_EVERY_S)
         while not said.endswith(b"\n"):
             try:
-                data = there.recv(HELLO_BYTES)
+                with self.pauses.noting(LOOK_EVERY_S):
+                    data = there.recv(HELLO_BYTES)
             except socket.timeout:  # noqa: UP041  (another class than TimeoutError before Python 3.10)
-                if time.monotonic() > give_up:
+                if self._waited_s() > give_up:
                     raise MeetingTimeoutError(
                         f"{self._call([0])} was reached, but did not report that all have started"
                     ) from None
@@ -187,11 +192,11 @@ class Meeting:
             beside = self.directory / "waiting.part"
             beside.write_text(json.dumps({"for": waits_for}))
             beside.replace(self.directory / "waiting.json")
-        if signal.sigtimedwait(ENDING, pause_s) is not None:
+        if self.pauses.wait(ENDING, pause_s) is not None:
             raise EndRequest
 
     def _waited_s(self) -> float:
-        return time.monotonic() - self.began
+        return now() - self.began - self.pauses.past_s()
 
     def _late(self, nodes: Collection[int], where: str = "") -> str:
         late = f"{self._call(nodes)} did not start within {self.limit_s:g} s"

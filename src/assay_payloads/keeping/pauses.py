@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from assay_payloads.keeping.file_tree import THIS_NODE
 
@@ -29,15 +29,22 @@ class Pauses:
 
     def wait(self, signals: Collection[int], timeout_s: float) -> signal.struct_siginfo | None:
         """As `signal.sigtimedwait`, noting by how much it ends too late."""
+        with self.noting(timeout_s):
+            return signal.sigtimedwait(signals, timeout_s)
+
+    @contextlib.contextmanager
+    def noting(self, timeout_s: float) -> Iterator[None]:
+        """Run a block that takes at most this long, noting by how much it ends too late."""
         due = now() + timeout_s
-        info = signal.sigtimedwait(signals, timeout_s)
-        woken = now()
-        if woken - due >= LEAST_S:
-            before, self._queued_s = self._queued_s, queued_s()
-            due += self._queued_s - before
+        try:
+            yield
+        finally:
+            woken = now()
             if woken - due >= LEAST_S:
-                self._pauses.append((due, woken))
-        return info
+                before, self._queued_s = self._queued_s, queued_s()
+                due += self._queued_s - before
+                if woken - due >= LEAST_S:
+                    self._pauses.append((due, woken))
 
     def look_at(self, children: Iterable[int]) -> None:
         """Note which of these children were stopped or continued since."""
@@ -48,14 +55,29 @@ class Pauses:
                 elif child in self._stopped:
                     self._pauses.append((self._stopped.pop(child), now()))
 
+    def is_stopped(self, child: int) -> bool:
+        """Whether a child was stopped and not continued since, as of the last look."""
+        return child in self._stopped
+
     def total_s(self) -> float:
         """Seconds in which this process or a child was suspended; each moment counts once."""
-        total = end = 0.0
-        still = [(since, now()) for since in self._stopped.values()]
-        for begin, until in sorted([*self._pauses, *still]):
-            total += max(0.0, until - max(begin, end))
-            end = max(end, until)
-        return total
+        return covered_s([*self._pauses, *((since, now()) for since in self._stopped.values())])
+
+    def past_s(self) -> float:
+        """The same of pauses that are over: a time limit is later by them.
+
+        A child that is still stopped may have stopped itself, so its time limit does not move.
+        """
+        return covered_s(self._pauses)
+
+
+def covered_s(spans: Iterable[tuple[float, float]]) -> float:
+    """Seconds that these spans cover; each moment counts once."""
+    total = end = 0.0
+    for begin, until in sorted(spans):
+        total += max(0.0, until - max(begin, end))
+        end = max(end, until)
+    return total
 
 
 def change_of(child: int) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from assay_payloads.keeping.counters import memory_groups, resident_bytes, virtual_memory_counts
 from assay_payloads.keeping.file_tree import THIS_NODE
-from assay_payloads.keeping.pauses import Pauses
+from assay_payloads.keeping.pauses import Pauses, now
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 ASKED = {signal.SIGTERM, signal.SIGINT}  # to end
@@ -78,7 +78,7 @@ class Processes:
 
     def start(self) -> None:
         """Start them all."""
-        self.started_at, self.began = time.time(), time.monotonic()
+        self.started_at, self.began = time.time(), now()
         self._own_rss_bytes = resident_bytes(THIS_NODE)
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
@@ -89,15 +89,18 @@ class Processes:
         grace_s: float,
         max_output_bytes: int | None = None,
         note_asked: Callable[[], None] = lambda: None,
+        note_paused: Callable[[float], None] = lambda _: None,
         *,
         heed_late: bool = False,
     ) -> tuple[str, str]:
         """Wait for the end or cause it; returns state and cause. Afterward none of them is running.
 
-        note_asked  called if this process was asked to end, before it ends them
-        heed_late   whether they may have ended because they were asked to, before this process was
+        timeout_s    without the time in which they were suspended
+        note_asked   called if this process was asked to end, before it ends them
+        note_paused  called when they are resumed, with the seconds that they have been suspended so far
+        heed_late    whether they may have ended because they were asked to, before this process was
         """
-        state, cause = self._watch(timeout_s, max_output_bytes, heed_late)
+        state, cause = self._watch(timeout_s, max_output_bytes, note_paused, heed_late)
         if state == "cancelled":
             note_asked()
         self.never_ran = self._reported()
@@ -114,7 +117,7 @@ class Processes:
 
     def asked_since(self) -> bool:
         """Whether this process was asked to end just after they did: they may have been asked first."""
-        left_s = self.began + self.duration_s + JUST_ASKED_S - time.monotonic()
+        left_s = self.began + self.duration_s + JUST_ASKED_S - now()
         return signal.sigtimedwait(ASKED, max(0.0, left_s)) is not None
 
     def exits(self) -> list[dict[str, Any]]:
@@ -150,11 +153,18 @@ class Processes:
             if pid in self.running:
                 self.ended[self.running.pop(pid)] = status
 
-    def _watch(self, timeout_s: float, max_output_bytes: int | None, heed_late: bool) -> tuple[str, str]:
+    def _watch(
+        self,
+        timeout_s: float,
+        max_output_bytes: int | None,
+        note_paused: Callable[[float], None],
+        heed_late: bool,
+    ) -> tuple[str, str]:
         """Wait for their end; records how long they ran."""
+        paused_s = 0.0
         while True:
             self.reap()
-            self.duration_s = time.monotonic() - self.began
+            self.duration_s = now() - self.began
             failed = [rank for rank, status in self.ended.items() if status != 0]
             if heed_late and (failed or not self.running) and asked_to_end(self.ended.values()):
                 return "cancelled", "cancelled"
@@ -163,10 +173,9 @@ class Processes:
                 return "failed", ""
             if not self.running:
                 return "succeeded", ""
-            left_s = timeout_s - self.duration_s
+            left_s = timeout_s + paused_s - self.duration_s
             if left_s <= 0:
-                still = self._call(*sorted(self.running.values()))
-                return "timed out", f"{still} was still running at the time limit of {timeout_s:g} s"
+                return "timed out", self._why_timed_out(timeout_s, paused_s)
             left_s = min(left_s, LOOK_EVERY_S)
             if max_output_bytes is not None:
                 if (printed := self._printed_bytes()) > max_output_bytes:
@@ -179,9 +188,20 @@ class Processes:
                 left_s = min(left_s, COMPANIONS_START_S - self.duration_s)
             info = self.pauses.wait(WAKING, left_s)
             self.pauses.look_at(self.running)
+            if self.pauses.past_s() > paused_s:
+                paused_s = self.pauses.past_s()
+                note_paused(paused_s)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
-                self.duration_s = time.monotonic() - self.began
+                self.duration_s = now() - self.began
                 return "cancelled", "cancelled"
+
+    def _why_timed_out(self, timeout_s: float, paused_s: float) -> str:
+        running = self._call(*sorted(self.running.values()))
+        cause = f"{running} was still running at the time limit of {timeout_s:g} s"
+        if paused_s:
+            cause += f", without the {paused_s:.3g} s in which it was suspended"
+        stopped = [rank for pid, rank in self.running.items() if self.pauses.is_stopped(pid)]
+        return f"{cause}; {self._call(*sorted(stopped))} was stopped by a signal" if stopped else cause
 
     def _start_companions(self) -> None:
         self._companion_ids = {spawn(companion, -1, self.reporter) for companion in self.companions}
@@ -248,10 +268,10 @@ class Processes:
 
     def _out_of_memory(self) -> str:
         """A note that the kernel killed something because it ran out of memory; "" if it did not."""
-        for path, now in memory_groups(THIS_NODE):
-            if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
-                used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
-                return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
+        for path, counts in memory_groups(THIS_NODE):
+            if counts["oom_kills"] > self.memory.get(path, counts)["oom_kills"]:
+                used = f", of which {counts['used_bytes'] >> 20} MiB were used" if "used_bytes" in counts else ""
+                return f" (out of memory: the limit is {counts['limit_bytes'] >> 20} MiB{used})"
         if count_oom_kills() > self.oom_kills:
             return " (the kernel ran out of memory in the meantime and killed a process)"
         return ""

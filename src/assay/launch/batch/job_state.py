@@ -61,7 +61,7 @@ def without_word(
     if asked.requeued:
         return JobStatus(JobState.LOST, _why_requeued(told), started_at=started_at)
     if started_at is not None and not told.over:  # whatever it said a moment ago
-        if job.overdue() and not told.suspended:
+        if job.overdue() and not asked.keepers_late:
             state = JobState.CANCELLED if job.was_cancelled() else JobState.LOST
             return JobStatus(state, _why_overdue(job, told), started_at=started_at)
         return JobStatus(JobState.RUNNING, _silent(job, told) or told.trouble, started_at=started_at)

@@ -249,10 +249,16 @@ class BatchLauncher(ABC, Generic[System]):
     def _ask(self, handle: Handle) -> QueueAnswer:
         number = _number(handle)
         begun = self._kept(handle.token).taken_by() is not None
+        before = self._asked.get(number)
+        suspended_at = None if before is None else before.suspended_at
         try:
-            asked = QueueAnswer(time.monotonic(), begun, self.queue.ask(number, handle.token))
+            job = self.queue.ask(number, handle.token)
         except QueueSilentError as error:
-            asked = QueueAnswer(time.monotonic(), begun, None, error)
+            asked = QueueAnswer(time.monotonic(), begun, None, error, suspended_at)
+        else:
+            at = time.monotonic()
+            suspended = job is not None and job.suspended
+            asked = QueueAnswer(at, begun, job, suspended_at=at if suspended else suspended_at)
         self._asked[number] = asked
         return asked
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.queued_job import QueuedJob
-from assay.launch.batch.shared_directory import SharedJobDirectory
+from assay.launch.batch.shared_directory import OVERDUE_S, SharedJobDirectory
 from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
@@ -23,14 +23,21 @@ FILES_PATIENCE_S = 5.0  # between a job's end and its last files becoming visibl
 class QueueAnswer:
     """The latest answer of a batch system about one job, or why there is none.
 
-    at     when it was queried
-    begun  the job had started before the query: if it waits now, it was requeued
+    at            when it was queried
+    begun         the job had started before the query: if it waits now, it was requeued
+    suspended_at  when a query last reported it as suspended; None if none did
     """
 
     at: float
     begun: bool
     told: QueuedJob | None
     silent: QueueSilentError | None = None
+    suspended_at: float | None = None
+
+    @property
+    def keepers_late(self) -> bool:
+        """Whether it is suspended, or was until just now, so that its own time limits are late."""
+        return self.suspended_at is not None and self.at - self.suspended_at < OVERDUE_S
 
     @property
     def goes_on(self) -> bool:
@@ -115,9 +122,9 @@ class Life:
         return time.monotonic() - self._hopeless_at > HOPELESS_FOR_S
 
     def _is_suspended(self) -> bool:
-        """Its processes are suspended, so that their own time limits are late."""
-        told = self._answer.result().told if self._answer.done() else None
-        return told is None or told.suspended
+        """Its processes are or were suspended, so that their own time limits are late; also if unknown."""
+        answer = self._answer.result() if self._answer.done() else None
+        return answer is None or answer.told is None or answer.keepers_late
 
     def _patient(self) -> bool:
         """Whether what is missing may still become visible; makes an NFS client look again."""

@@ -64,7 +64,8 @@ class SharedJobDirectory(JobDirectory):
         if started_at is None or not self.silent_nodes():
             return False
         spec = self.spec()
-        limit_s: float = spec["timeout_s"] + spec["grace_s"] + OVERDUE_S
+        paused_s = max(share.paused_s() for share in self.shares())
+        limit_s: float = spec["timeout_s"] + paused_s + spec["grace_s"] + OVERDUE_S
         return time.time() > started_at + limit_s
 
     def failed_early(self) -> JobStatus | None:
