@@ -270,7 +270,9 @@ class Processes:
         """A note that the kernel killed something because it ran out of memory; "" if it did not."""
         for path, counts in memory_groups(THIS_NODE):
             if counts["oom_kills"] > self.memory.get(path, counts)["oom_kills"]:
-                used = f", of which {counts['used_bytes'] >> 20} MiB were used" if "used_bytes" in counts else ""
+                used = (
+                    f", of which {counts['used_bytes'] >> 20} MiB were used" if "used_bytes" in counts else ""
+                )
                 return f" (out of memory: the limit is {counts['limit_bytes'] >> 20} MiB{used})"
         if count_oom_kills() > self.oom_kills:
             return " (the kernel ran out of memory in the meantime and killed a process)"
