@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -262,3 +263,48 @@ def test_too_little_memory_is_said_without_a_traceback(suite: Path, monkeypatch:
         5,
         "assay: out of memory: this machine, or `ulimit -v`, allows too little\n",
     )
+
+
+NO_PROCESSES = "assay: this machine or its container allows no more processes or threads ("
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("can't start new thread"), BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))],
+)
+def test_too_few_processes_are_said_without_a_traceback(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("assay.inputs.reading", none_left)
+    write(suite)
+    said = typed.assay(suite.parent, "run", "suite.yaml")
+    assert (said.returncode, said.stderr.startswith(NO_PROCESSES)) == (5, True), said.stderr
+
+
+LOADING = """
+import os, sys, threading
+from assay.cli import one_blas_thread
+one_blas_thread.install()
+{limit}
+try:
+    import numpy, scipy.special
+except MemoryError:
+    sys.exit("no memory")
+tasks = len(os.listdir("/proc/self/task"))
+print(tasks, "OPENBLAS_NUM_THREADS" in os.environ)
+"""
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "said"), [(None, (0, "1 False\n", "")), (150 << 20, (1, "", "no memory\n"))]
+)
+def test_numpy_starts_no_threads_and_without_memory_does_not_end_the_process(
+    room_bytes: int | None, said: tuple[int, str, str]
+) -> None:
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({room_bytes}, {room_bytes}))"
+    code = LOADING.format(limit="" if room_bytes is None else limit)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == said

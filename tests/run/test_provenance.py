@@ -175,11 +175,14 @@ def test_a_cgroup_2_limit_is_the_tightest_on_the_way_up(tmp_path: Path) -> None:
             "/sys/fs/cgroup/pods/mine/memory.max": "536870912\n",
             "/sys/fs/cgroup/pods/cpu.max": "150000 100000\n",
             "/sys/fs/cgroup/pods/memory.max": "max\n",
+            "/sys/fs/cgroup/pods/mine/pids.max": "max\n",
+            "/sys/fs/cgroup/pods/pids.max": "40\n",
         },
     )
     assert cgroups.version(machine) == 2
     assert cgroups.cores(machine) == 1.5
     assert cgroups.memory_bytes(machine) == 2**29
+    assert cgroups.process_limit(machine) == 40
 
 
 def test_a_cgroup_1_container_that_sees_only_its_own_part_has_its_limits(tmp_path: Path) -> None:
@@ -200,6 +203,7 @@ def test_a_cgroup_1_container_that_sees_only_its_own_part_has_its_limits(tmp_pat
     assert cgroups.version(machine) == 1
     assert cgroups.cores(machine) == 2.0
     assert cgroups.memory_bytes(machine) is None
+    assert cgroups.process_limit(machine) is None
 
 
 def test_a_cgroup_1_quota_of_minus_one_is_no_limit(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ This is the only place that catches `AssayError` and turns it into a message and
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -18,6 +19,7 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 from click.core import ParameterSource
 
+from assay.cli.one_blas_thread import install as install_one_blas_thread
 from assay.errors import (
     EXIT_ENVIRONMENT,
     EXIT_INTERRUPTED,
@@ -207,26 +209,54 @@ def main() -> NoReturn:
     except OSError as error:  # of the machine: what is missing or of another kind would be a bug
         if error.errno is None or isinstance(error, _MISSING):
             raise
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"assay: {where}can't be used: {error.strerror}; {machine_advice(error)}", err=True)
+        click.echo(f"assay: {_machine_trouble(error)}", err=True)
         _leave(EXIT_ENVIRONMENT)
     _leave(code if isinstance(code, int) else EXIT_OK)
 
 
 def _answer() -> object:
-    """Run the command; returns its exit code. Raises HostError if it runs out of memory."""
+    """Run the command; returns its exit code. Raises HostError if it runs out of memory or processes."""
     if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands has no secrets and must be fast
         _hide_secrets()
+        install_one_blas_thread()
     try:
         return assay.main(prog_name="assay", standalone_mode=False)
     except SystemExit as left:  # with the answer's code
         return left.code
     except MemoryError:
         raise HostError(_OUT_OF_MEMORY) from None
+    except SystemError as error:  # Python's, where there was no memory even for a MemoryError
+        if "without exception set" not in str(error):
+            raise
+        raise HostError(_OUT_OF_MEMORY) from None
+    except RuntimeError as error:  # threading's only one for this
+        if "can't start new thread" not in str(error):
+            raise
+        raise HostError(_no_more_processes()) from None
     except ImportError as error:  # a library that can't be mapped
         if "map segment" not in str(error) and "allocate memory" not in str(error):
             raise
         raise HostError(_OUT_OF_MEMORY) from None
+
+
+def _machine_trouble(error: OSError) -> str:
+    if error.filename is not None:
+        return f"{error.filename}: can't be used: {error.strerror}; {machine_advice(error)}"
+    if error.errno == errno.EAGAIN:  # of `fork`: no file of this process is non-blocking
+        return _no_more_processes()
+    return f"{error.strerror}; {machine_advice(error)}"
+
+
+def _no_more_processes() -> str:
+    from assay_payloads.keeping.cgroups import process_limit
+    from assay_payloads.keeping.file_tree import FileTree
+
+    limit = process_limit(FileTree())
+    named = "`ulimit -u`" if limit is None else f"pids.max {limit}, or `ulimit -u`"
+    return (
+        f"this machine or its container allows no more processes or threads ({named}); raise the "
+        "limit, or end other programs, then run the same command again"
+    )
 
 
 def _columns() -> int:

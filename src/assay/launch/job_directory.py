@@ -18,6 +18,8 @@ from assay.launch.launcher import JobLostError
 from assay.launch.outputs import CHUNK_BYTES
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
 
+_FORK_REFUSED = ("BlockingIOError: [Errno 11]", "RuntimeError: can't start new thread")
+
 
 @dataclass(frozen=True)
 class Keeper:
@@ -135,7 +137,9 @@ class JobDirectory:
         """The last line that the keeper itself printed; it prints only when something is wrong."""
         log = self.directory / "keeper.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        return lines[-1] if lines else ""
+        last = lines[-1] if lines else ""
+        refused = last.startswith(_FORK_REFUSED)
+        return f"no more processes are allowed (pids.max or `ulimit -u`): {last}" if refused else last
 
     def started_at(self) -> float | None:
         """When its ranks were started; None until then."""

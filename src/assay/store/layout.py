@@ -161,6 +161,8 @@ def _trouble_of(path: Path) -> str | None:
             if path.stat().st_size < _HEADER_BYTES + blocks_bytes:
                 return "it is truncated"
             found = connection.execute("SELECT schema FROM about").fetchall()
+    except duckdb.OutOfMemoryException as error:  # says nothing of the file
+        raise MemoryError from error
     except duckdb.Error as error:  # whatever is wrong with it, it is rebuilt from the run directories
         _forget_opened()
         return f"it can't be read ({str(error).splitlines()[0]})"
@@ -188,6 +190,8 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     try:
         with _shared(path, stamp) as connection:
             yield connection
+    except duckdb.OutOfMemoryException as error:  # says nothing of the file
+        raise MemoryError from error
     except (duckdb.Error, ValueError) as error:  # ValueError: a record in it is none; it can be rebuilt
         _forget_opened()
         raise DamagedIndexError(path, error) from error
@@ -250,6 +254,8 @@ def reading_at(path: Path) -> Iterator[DuckDBPyConnection]:
     try:
         with _attached_alone(path, read_only=True) as connection:
             yield connection
+    except duckdb.OutOfMemoryException as error:  # says nothing of the file
+        raise MemoryError from error
     except duckdb.Error as error:  # whatever is wrong with it, it can be rebuilt
         raise DamagedIndexError(path, error) from error
 

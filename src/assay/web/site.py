@@ -73,7 +73,10 @@ class Site:
                 self._looking.release()
             else:
                 whole = self._has_looked.is_set() and now >= self._next_whole_look
-                threading.Thread(target=self._look, args=[whole], name="refresh", daemon=True).start()
+                try:
+                    threading.Thread(target=self._look, args=[whole], name="refresh", daemon=True).start()
+                except RuntimeError:  # the machine gives no thread: whoever asks waits
+                    self._look(whole)
         self._has_looked.wait()
 
     def _look(self, whole: bool) -> None:

@@ -75,3 +75,9 @@ def memory_limit_bytes(tree: FileTree, directory: str) -> int | None:
     if limit is None:
         limit = tree.number(f"{directory}/memory.limit_in_bytes")
     return limit if limit is not None and limit < NO_LIMIT_BYTES else None
+
+
+def process_limit(tree: FileTree) -> int | None:
+    """Processes and threads that the tightest group allows; None without a limit."""
+    limits = (tree.number(f"{path}/pids.max") for path in directories(tree, "pids"))
+    return min((limit for limit in limits if limit is not None), default=None)
