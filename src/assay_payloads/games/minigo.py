@@ -33,9 +33,10 @@ from assay_payloads.games.go import HISTORY, Boards, Go
 from assay_payloads.games.mcts import TreeSearch
 from assay_payloads.games.selfplay import GameFiles, Games, play, told
 from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.checkpoint import NAME
 from assay_payloads.training.step import AUTOCAST
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.training import arguments, train
 
 PLANES = 2 * HISTORY + 1
 MATCHES = 1 << 20  # separates the seeds of matches from those of generations

@@ -21,8 +21,9 @@ from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining
 
 from assay_payloads.datasets.masked_text import NEXT, NO_WORD, Batch, MaskedTextShards, collate, masked_words
+from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.lamb import EPSILON, LAMB
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.training import arguments, train
 
 NOT_DECAYED = ("bias", "LayerNorm.weight")
 SIZES = ("vocabulary_size", "width", "layers", "heads", "feedforward", "length")

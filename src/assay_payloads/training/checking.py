@@ -7,14 +7,12 @@ made, each sample when it is read and decoded. Nothing is trained.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
 from assay_payloads.datasets.feed import SeededDataset, UnreadableSampleError
-
-if TYPE_CHECKING:
-    from assay_payloads.training.training import TrainingBenchmark
+from assay_payloads.training.benchmark import TrainingBenchmark
 
 AT_ONCE = 16  # samples that a process reads before it answers
 TOLD_EVERY_S = 1.0

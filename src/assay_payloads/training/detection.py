@@ -9,7 +9,7 @@ from torch import nn
 
 from assay_payloads.datasets.coco import Coco
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import TrainingBenchmark
+from assay_payloads.training.benchmark import TrainingBenchmark
 
 MOMENTUM = 0.9
 

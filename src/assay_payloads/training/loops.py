@@ -6,17 +6,14 @@ import math
 import statistics
 from collections.abc import Callable
 from itertools import count, islice
-from typing import TYPE_CHECKING
 
 import torch
 
 from assay_payloads.datasets.feed import MicroBatch, clear_caches, samples_in, stored_bytes
 from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.operators import SKIPPED, Profile
 from assay_payloads.training.step import Stepper
-
-if TYPE_CHECKING:
-    from assay_payloads.training.training import TrainingBenchmark
 
 # Runs this many steps; returns seconds on the slowest rank, samples as counted for throughput, more figures.
 Window = Callable[[int], tuple[float, float, dict[str, float]]]

@@ -30,7 +30,8 @@ from torch.nn import functional
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.benchmark import TrainingBenchmark
+from assay_payloads.training.training import arguments, train
 
 TOP = 10
 BETAS, EPSILON = (0.9, 0.999), 1e-8

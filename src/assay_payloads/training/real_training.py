@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay_payloads.datasets.feed import MicroBatch, clear_caches
 from assay_payloads.measuring.rank import END, START
+from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.checkpoint import Checkpoint
 from assay_payloads.training.loops import DivergedError, check_data, log_size, mean_losses
 from assay_payloads.training.operators import Profile
 from assay_payloads.training.step import Stepper
-
-if TYPE_CHECKING:
-    from assay_payloads.training.training import TrainingBenchmark
 
 
 def real(benchmark: TrainingBenchmark) -> None:

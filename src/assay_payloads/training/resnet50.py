@@ -25,7 +25,8 @@ import torchvision
 from torch.nn import functional
 
 from assay_payloads.datasets.images import CLASSES, image_set, normalised
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.benchmark import TrainingBenchmark
+from assay_payloads.training.training import arguments, train
 
 END_LEARNING_RATE, DECAY_POWER = 1e-4, 2
 

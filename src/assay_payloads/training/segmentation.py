@@ -39,7 +39,8 @@ from assay_payloads.datasets.manifest import Manifest, ManifestError, changed, p
 from assay_payloads.datasets.places import PlaceError
 from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.benchmark import TrainingBenchmark
+from assay_payloads.training.training import arguments, train
 
 ARCHITECTURES = {"deeplabv3plus": models.DeepLabV3Plus, "unet": models.Unet}
 OTHER = "Other"  # class 0 of the reduced set

@@ -11,7 +11,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,9 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from assay_payloads.datasets.feed import MicroBatch
 from assay_payloads.measuring.rank import Rank
-
-if TYPE_CHECKING:
-    from assay_payloads.training.training import TrainingBenchmark
+from assay_payloads.training.benchmark import TrainingBenchmark
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PRECISIONS = ("fp32", "tf32", *AUTOCAST)

@@ -26,7 +26,7 @@ from assay_payloads.datasets.parallel_text import (
     padded,
 )
 from assay_payloads.datasets.parallel_text import collate as collate_pairs
-from assay_payloads.training.training import TrainingBenchmark
+from assay_payloads.training.benchmark import TrainingBenchmark
 
 SMOOTHING = 0.1
 

@@ -30,7 +30,8 @@ from torch.nn import functional
 from assay_payloads.datasets.feed import moved
 from assay_payloads.datasets.kits19 import CLASSES, Cases, Patches
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import TrainingBenchmark, arguments, train
+from assay_payloads.training.benchmark import TrainingBenchmark
+from assay_payloads.training.training import arguments, train
 
 PADDING = -2.2  # the value of air after preprocessing
 MOMENTUM, FIRST_RATE = 0.9, 1e-4

@@ -32,8 +32,9 @@ def rank(payload: Loader) -> Any:
 def line_benchmark(payload: Loader, rank: Any, *options: str) -> Any:
     """A straight line is fitted; the loss is a mean over as many terms as a batch has of weight."""
     torch, training = payload("torch"), payload("assay_payloads.training.training")
+    benchmark = payload("assay_payloads.training.benchmark")
 
-    class Line(training.TrainingBenchmark):  # type: ignore[misc]
+    class Line(benchmark.TrainingBenchmark):  # type: ignore[misc]
         name = "line"
 
         def model(self) -> Any:
