@@ -26,7 +26,7 @@ from paired import in_turn, ratio, wall_s
 from assay import api
 from assay.data.catalog import FIXED
 from assay.data.manifest import write
-from assay_payloads.datasets.label_images import HEADER_BYTES
+from assay_payloads.datasets.stored_png import HEADER_BYTES
 
 HEIGHT, WIDTH = 1208, 1920  # of A2D2
 FRAMES, MILLION_ROWS, PAIRS, STAGED = 48, 10.0, 10, 200

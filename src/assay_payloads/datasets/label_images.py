@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from assay_payloads.datasets.stored_png import CHANNELS, stored_png
+from assay_payloads.datasets.stored_png import CHANNELS, HEADER_BYTES, ImageSize, stored_png
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-HEADER_BYTES = 33  # signature, then IHDR with its length, type and checksum
 MOST_PIXELS = 1 << 27  # 134 million: a file of a few KB may claim to be billions
 MOST_BYTES = 1 << 29
 KINDS = {0: "L", 2: "RGB", 6: "RGBA"}  # PNG's colour types that are counted, as pyspng and Pillow name them
@@ -26,15 +24,6 @@ OTHERS = {3: "a palette", 4: "grey with alpha"}
 
 class LabelImageError(Exception):
     """Why an image can't be counted."""
-
-
-@dataclass(frozen=True)
-class ImageSize:
-    """Width and height in pixels, and PNG's kind of pixels: L, RGB or RGBA."""
-
-    width: int
-    height: int
-    kind: str
 
 
 def header_of(head: bytes) -> tuple[int, int, int, int, int]:

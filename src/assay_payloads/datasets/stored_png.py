@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 isal_zlib: Any
 try:
@@ -16,13 +17,20 @@ try:
 except ImportError:  # the extra `data` brings it; the decoder inflates by itself, too
     isal_zlib = None
 
-if TYPE_CHECKING:
-    from assay_payloads.datasets.label_images import ImageSize
-
 CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4}
-HEADER_BYTES, INTERLACING = 33, 28
+HEADER_BYTES = 33  # signature, then IHDR with its length, type and checksum
+INTERLACING = 28
 STORED_BYTES = 65535  # of a block that isn't compressed
 END = b"\0\0\0\0IEND\xaeB`\x82"
+
+
+@dataclass(frozen=True)
+class ImageSize:
+    """Width and height in pixels, and PNG's kind of pixels: L, RGB or RGBA."""
+
+    width: int
+    height: int
+    kind: str
 
 
 def stored_png(data: bytes, size: ImageSize) -> bytes:

@@ -30,9 +30,10 @@ import numpy as np
 
 from assay_payloads.inference.loadgen_accuracy import accuracy, answered
 from assay_payloads.inference.loadgen_backends import TYPES, batch_sizes, predictors
-from assay_payloads.inference.loadgen_data import Arrays, labelled
+from assay_payloads.inference.loadgen_data import labelled
 from assay_payloads.inference.loadgen_detectors import logged
 from assay_payloads.inference.loadgen_models import MODELS
+from assay_payloads.inference.loadgen_samples import Arrays
 from assay_payloads.inference.loadgen_search import highest
 from assay_payloads.inference.loadgen_sut import Library, Predict, RunAbort, SystemUnderTest
 from assay_payloads.measuring.rank import Rank
@@ -69,9 +70,9 @@ class Bench:
         self.size: int = options.size or self.model.size
         self.data = None if options.data is None else labelled(options.data, self.size)
         self.categories = () if self.data is None else self.data.categories
-        if self.data is not None and self.data.asked != self.model.says:
+        if self.data is not None and self.data.answer_kind != self.model.says:
             raise ValueError(
-                f"{options.data}: requires {self.data.asked}, but {options.model} answers with "
+                f"{options.data}: requires {self.data.answer_kind}, but {options.model} answers with "
                 f"{self.model.says}"
             )
         self.library = Library(options.samples if self.data is None else self.data.count, self._sample)

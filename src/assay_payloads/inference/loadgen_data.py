@@ -1,39 +1,20 @@
-"""Labeled samples: images with classes, images with boxes, or questions about texts."""
+"""Finds labeled samples: images with classes, images with boxes, or questions about texts."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-Arrays = tuple[np.ndarray, ...]
-CLASSES, BOXES, SPANS = "classes", "boxes", "spans of a text"  # kinds of answers
+from assay_payloads.inference.loadgen_samples import CLASSES, Arrays, Data
+from assay_payloads.inference.squad import SQUAD_FILES
+
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
 SHORT_SIDE = 256 / 224  # short side before the center crop, relative to the crop
-SQUAD = ("dev-v1.1.json", "vocab.txt")  # questions, and the vocabulary for tokenizing them
-PIECES = 30522  # of that vocabulary: BERT's, uncased
-
-
-@dataclass(frozen=True)
-class Data:
-    """Samples in a fixed order.
-
-    asked       what an answer is: classes, boxes, or spans of a text
-    read        a sample's arrays by its index; a ValueError names its file
-    score       score of the answers, at most 1: one for each sample, as in LoadGen's accuracy log
-    categories  IDs that boxes can have; () for samples without boxes
-    """
-
-    asked: str
-    count: int
-    read: Callable[[int], Arrays]
-    score: Callable[[Sequence[bytes]], float]
-    categories: tuple[int, ...] = ()
 
 
 def labelled(path: Path, size: int) -> Data:
@@ -49,7 +30,7 @@ def labelled(path: Path, size: int) -> Data:
         from assay_payloads.inference.loadgen_coco import annotated
 
         return annotated(path, size)
-    if any((path / name).exists() for name in SQUAD):
+    if any((path / name).exists() for name in SQUAD_FILES):
         from assay_payloads.inference.loadgen_squad import questions
 
         return questions(path, size)
@@ -64,7 +45,7 @@ def _folders(path: Path, size: int) -> Data:
     except FileNotFoundError as error:
         raise ValueError(
             f"{path}: expected a folder of images per class, COCO's `annotations`, or SQuAD's "
-            f"{' and '.join(SQUAD)}: {error}"
+            f"{' and '.join(SQUAD_FILES)}: {error}"
         ) from error
 
     def read(index: int) -> Arrays:

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from tokenizers import BertWordPieceTokenizer
 
-from assay_payloads.inference.loadgen_data import PIECES, SPANS, SQUAD, Arrays, Data
-from assay_payloads.inference.squad import SquadQuestion, f1, paragraphs
+from assay_payloads.inference.loadgen_samples import SPANS, Arrays, Data
+from assay_payloads.inference.squad import PIECES, SQUAD_FILES, SquadQuestion, f1, paragraphs
 
-QUESTIONS, VOCABULARY = SQUAD
+QUESTIONS, VOCABULARY = SQUAD_FILES
 EXPECTED = f"{VOCABULARY} of BERT, uncased: {PIECES:,} pieces, one per line"
 MARKS = ("[CLS]", "[SEP]", "[UNK]")
 MOST_ASKED = 64  # pieces of a question; longer ones are cut
@@ -104,7 +104,7 @@ class Samples:
     """
 
     def __init__(self, directory: Path, length: int) -> None:
-        for name in SQUAD:
+        for name in SQUAD_FILES:
             if not (directory / name).is_file():
                 raise ValueError(
                     f"{directory / name}: is missing; expected {QUESTIONS} from SQuAD and {EXPECTED}"

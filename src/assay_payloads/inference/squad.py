@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SQUAD_FILES = ("dev-v1.1.json", "vocab.txt")  # questions, and BERT's vocabulary for tokenizing them
+PIECES = 30522  # of that vocabulary, uncased
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only: other marks belong to their words
 _JSON = {list: "a list", str: "a text", int: "a number"}
