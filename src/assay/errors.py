@@ -116,6 +116,12 @@ class ReaderGoneError(Exception):
     """Nobody reads the output any more, as after `head`: not a user error, and not an answer."""
 
 
+NO_TEMPORARY_DIRECTORY = (
+    "no directory for temporary files can be written (/tmp, /var/tmp): set TMPDIR to one that can be, "
+    "such as a volume of the container"
+)
+
+
 def machine_advice(error: OSError) -> str:
     """What to do about a file that the machine can't use now."""
     if error.errno in _MOUNT_LOST:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import platform
 import stat
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import command_line
+from assay import cli
 from assay.checks import machine, software
 from assay.checks.check import PLACE, Check, placed
 from assay.checks.examine import CHECKS, examine
 from assay.cli import assay, doctor
-from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 from assay.launch.local.facts import facts_here
 from assay.questions import doctor as doctor_question
 from assay.questions.systems import system_named
@@ -543,3 +547,30 @@ def test_the_help_keeps_each_example_on_its_own_line(name: str) -> None:
     text = CliRunner().invoke(assay, [name, "--help"]).stdout
     assert "\\b" not in text
     assert f"\n    assay {name} " in text.partition("Examples:")[2]
+
+
+def no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/no-such-directory"])
+
+
+def test_a_machine_without_a_place_for_temporary_files_is_told_to_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_temporary_directory(monkeypatch)
+    facts = facts_here(sys.executable, {}, tmp_path)
+    (check,) = [check for check in examine(facts) if check.name == "disk"]
+    assert (check.state, facts["python.version"]) == ("fail", platform.python_version())
+    assert "TMPDIR" in check.remedy
+    with pytest.raises(HostError, match="set TMPDIR"):
+        facts_here(sys.executable, {}, Path("/proc"))
+
+
+def test_a_command_that_finds_no_place_for_temporary_files_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_temporary_directory(monkeypatch)
+    monkeypatch.setattr(cli.assay, "main", lambda **_: tempfile.gettempdir())
+    done = command_line.assay(tmp_path, "export")
+    assert done.returncode == 5
+    assert done.stderr.startswith("assay: no directory for temporary files can be written")

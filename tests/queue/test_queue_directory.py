@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from assay.cli import assay
 from assay.errors import InputError
 from assay.queue import directory
 from assay.queue.directory import QueueDirectory
-from assay.queue.requests import QueueOutcome, QueueRequest
+from assay.queue.requests import QueueOutcome, QueueRequest, own_user_name
 
 
 def add(queue: QueueDirectory, at: float, *, ended: bool) -> str:
@@ -61,3 +63,13 @@ def test_a_name_with_a_line_end_makes_no_second_row(tmp_path: Path) -> None:
     listed = CliRunner().invoke(assay, ["queue", "list", "--runs", str(tmp_path)])
     assert listed.exit_code == 0, listed.exception
     assert len(listed.output.splitlines()) == 1
+
+
+def test_a_user_id_without_a_name_is_called_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody_has(user_id: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {user_id}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody_has)
+    assert own_user_name() == str(os.getuid())

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -701,3 +703,15 @@ def test_trials_of_the_same_name_in_different_sessions_are_drawn_as_different_li
     for of_one, of_both in zip(alone, both, strict=True):
         names = [{row["run"] for row in chart.spec["datasets"]["rows"]} for chart in (of_one, of_both)]
         assert len(names[1]) == 2 * len(names[0]) > 0
+
+
+def test_the_charts_of_a_user_id_without_a_home_directory_can_be_drawn() -> None:
+    code = (
+        "import os, posixpath; os.environ.pop('HOME'); import pwd\n"
+        "def none(user_id): raise KeyError(user_id)\n"
+        "pwd.getpwuid = none\n"
+        "import assay.report.charts, altair\n"
+        "assert 'HOME' not in os.environ"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -113,7 +113,10 @@ def smt(facts: Facts) -> Check:
 
 
 def disk(facts: Facts) -> Check:
-    """Free space where runs are kept."""
+    """Free space where runs are kept, and whether temporary files can be written."""
+    if (error := text(facts, "disk.temporary_error")) is not None:
+        why, _, remedy = error.partition(": ")
+        return Check("disk", "fail", why, remedy)
     free, kind = number(facts, "disk.free_bytes"), text(facts, "disk.filesystem")
     if free is None:
         return Check("disk", "unknown", "the free space where runs are kept could not be read")

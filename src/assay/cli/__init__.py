@@ -25,6 +25,7 @@ from assay.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_READER_GONE,
+    NO_TEMPORARY_DIRECTORY,
     AssayError,
     HostError,
     ReaderGoneError,
@@ -34,6 +35,7 @@ from assay.version import __version__
 
 COLLECT_EVERY = 100_000  # new containers; Python's 700 makes the collector scan all imports again and again
 _OUT_OF_MEMORY = "out of memory: this machine, or `ulimit -v`, allows too little"
+_NO_TEMPORARY = "No usable temporary directory"  # the words of tempfile.gettempdir
 _MISSING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
@@ -215,7 +217,10 @@ def main() -> NoReturn:
 
 
 def _answer() -> object:
-    """Run the command; returns its exit code. Raises HostError if it runs out of memory or processes."""
+    """Run the command; returns its exit code.
+
+    Raises HostError if it runs out of memory, processes, or places for temporary files.
+    """
     if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands has no secrets and must be fast
         _hide_secrets()
         install_one_blas_thread()
@@ -233,6 +238,10 @@ def _answer() -> object:
         if "can't start new thread" not in str(error):
             raise
         raise HostError(_no_more_processes()) from None
+    except FileNotFoundError as error:
+        if _NO_TEMPORARY not in str(error):
+            raise
+        raise HostError(NO_TEMPORARY_DIRECTORY) from None
     except ImportError as error:  # a library that can't be mapped
         if "map segment" not in str(error) and "allocate memory" not in str(error):
             raise

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 State = Literal["waiting", "running", "interrupted", "stopped", "ended"]
 SCHEMA = 1
+
+
+def own_user_name() -> str:
+    """Who runs this process; the user ID, as text, where it has no name, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError since Python 3.13
+        return str(os.getuid())
 
 
 @dataclass(frozen=True)

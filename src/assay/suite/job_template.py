@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from assay.errors import InputError, Problem
+from assay.inputs import from_home
 from assay.records import Shape
 from assay.suite import document
 from assay.suite.bounds import Range, parse_range
@@ -144,7 +145,7 @@ class JobTemplate:
     @property
     def catalog(self) -> Path:
         """The catalog's file."""
-        return self.directory / Path(self.content.catalog).expanduser()
+        return self.directory / from_home(self.content.catalog)
 
 
 def read_template(path: Path, params_models: Mapping[str, type[BaseModel]]) -> JobTemplate:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from assay import payload_files, shell
-from assay.errors import HostError
+from assay.errors import NO_TEMPORARY_DIRECTORY, HostError
 from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Words, asked, told
 from assay.records import Scalar
 
@@ -23,20 +23,24 @@ def facts_here(
 
     python     interpreter that the trials use
     env        variables that its system adds
-    directory  an existing directory on the disk that will hold the runs
+    directory  an existing directory on the disk that will hold the runs; also for the programs' files if no
+               directory for temporary files can be written, which is then the fact `disk.temporary_error`
     data       directory whose files to read
 
     Never raises for an interpreter that can't run: `python.error` says why, and the machine's own facts
     come from the interpreter that runs Assay.
     """
+    trouble: dict[str, Scalar] = {}
+    if _temporary_directory() is None:
+        trouble["disk.temporary_error"] = NO_TEMPORARY_DIRECTORY
     try:
-        facts = _said((PROBE,), python, env, directory)
+        facts = trouble | _said((PROBE,), python, env, directory)
         if "python.version" in facts:
             return facts | _others(python, env, directory, data)
         error = f"{python}: {facts['unreadable']}"
     except HostError as failure:
         error = str(failure)
-    facts = _said((PROBE,), sys.executable, env, directory)
+    facts = trouble | _said((PROBE,), sys.executable, env, directory)
     own = {name: value for name, value in facts.items() if not name.startswith(("python.", "package."))}
     others = _others(sys.executable, env, directory, data)
     return {
@@ -65,8 +69,20 @@ def _others(python: str, env: Mapping[str, str], directory: Path, data: str | No
     return found
 
 
+def _temporary_directory() -> str | None:
+    """Where temporary files go; None if no such directory can be written."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return None
+
+
 def _said(words: Words, python: str, env: Mapping[str, str], directory: Path) -> dict[str, Scalar]:
-    with tempfile.TemporaryDirectory() as place:
+    try:
+        holder = tempfile.TemporaryDirectory(dir=_temporary_directory() or directory)
+    except OSError as error:
+        raise HostError(NO_TEMPORARY_DIRECTORY) from error
+    with holder as place:
         payload_files.lay_out(Path(place), payload_files.files(words[0]))
         argv = [python, f"{place}/{payload_files.path_of(words[0])}", *words[1:]]
         done = shell.run(argv, env=env, cwd=directory, timeout_s=TIMEOUT_S[words[0]])

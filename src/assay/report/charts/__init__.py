@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 
 from assay.analyse.statistics.bands import curve_verdicts
+from assay.inputs import from_home
 from assay.report.charts.chart import Chart
 from assay.report.charts.confusion import confusion
 from assay.report.charts.exchange import exchanges, ratios
@@ -21,6 +24,12 @@ from assay.report.contents.contents import Contents
 from assay.report.tables import gathered
 
 __all__ = ["TITLES", "Chart", "charts"]
+
+if from_home("~") == Path("~"):  # altair's import fails for a user ID that has no home directory
+    os.environ["HOME"] = os.sep  # as container engines set it then
+    import altair  # noqa: F401
+
+    del os.environ["HOME"]
 
 MOST_PANELS = 24  # of runs as points; the tables have every point
 MOST_ROWS = 40  # of the forest plot
