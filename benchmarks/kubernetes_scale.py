@@ -132,7 +132,7 @@ class Sweep:
         changed = threading.Event()
         expected = int(str(handle.data["pods"]))
         give_up = time.monotonic() + JOB_S
-        with watch_of(self.cluster).of(handle.token, changed.set) as pods:
+        with watch_of(self.cluster).follow(handle.token, changed.set) as pods:
             while time.monotonic() < give_up:
                 changed.clear()
                 seen = list(pods.seen.values())

@@ -47,7 +47,7 @@ def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict
                     where = where_shape(suite, benchmark, number)
                     problems[Problem(where, f"{benchmark.name} in shape {shape}: {error}")] = None
                     continue
-                content = [benchmark.name, benchmark.workload, point.params, str(shape), _plain(task)]
+                content = [benchmark.name, benchmark.workload, point.params, str(shape), _task_content(task)]
                 digests[benchmark.name, index, shape] = digest_of(_portable(content, suite.directory))
     return digests, list(problems)
 
@@ -119,7 +119,7 @@ def where_shape(suite: Suite, benchmark: Benchmark, number: int) -> str:
     return suite.where(*(own if own in suite.source.lines else ("shapes",)), number)
 
 
-def _plain(task: Task) -> dict[str, Any]:
+def _task_content(task: Task) -> dict[str, Any]:
     return {
         "argv": list(task.argv),
         "env": dict(task.env),
@@ -128,7 +128,11 @@ def _plain(task: Task) -> dict[str, Any]:
         "outputs": list(task.outputs),
         "image": task.image,
         **({"before": to_plain(task.before)} if task.before else {}),
-        **({"secrets": {n: of.written for n, of in task.secrets.items()}} if task.secrets else {}),
+        **(
+            {"secrets": {n: reference.written for n, reference in task.secrets.items()}}
+            if task.secrets
+            else {}
+        ),
     }
 
 

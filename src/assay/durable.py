@@ -100,8 +100,8 @@ def write_atomic(
 ) -> None:
     """Replace `path` with `data`: a reader sees the old content or the new, never a part.
 
-    lasting  wait until the disk has it; False if losing it in a power failure costs nothing (a cache)
-    after    files whose content must be on disk before this
+    lasting    wait until the disk has it; False if losing it in a power failure costs nothing (a cache)
+    after      files whose content must be on disk before this
     elsewhere  how the user chooses another place
 
     Raises HostError if there is no space or no permission; the old content is kept.
@@ -294,5 +294,5 @@ def position(path: Path, part: bytes) -> int | None:
     if path.stat().st_size == 0:  # an empty file can't be mapped
         return None
     with open_plain(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        at = whole.find(part)
-    return None if at < 0 else at
+        offset = whole.find(part)
+    return None if offset < 0 else offset

@@ -46,9 +46,9 @@ def make(
     not the metric's, a shape that a workload can't have, a system that is not the suite's, too many trials.
     """
     chosen = _chosen(suite, only)
-    asked = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
+    required = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
     tasks, wrong = point_digests(suite, workloads)
-    problems = [*asked.problems, *wrong, *_too_wide(suite, systems, chosen), *_too_many(suite, chosen)]
+    problems = [*required.problems, *wrong, *_too_wide(suite, systems, chosen), *_too_many(suite, chosen)]
     if problems:
         raise InputError(in_order(problems, suite.source.file))
     templates = _templates(suite, systems, tasks)
@@ -72,8 +72,8 @@ def make(
         baseline=suite.baseline,
         margin=suite.margin,
         interleaved=suite.order == "interleaved" and len(chosen) > 1,
-        primary_metric=asked.primary_metric,
-        expectations=asked.expectations,
+        primary_metric=required.primary_metric,
+        expectations=required.expectations,
         trials=tuple(trials),
         declared_env={name: _declared_env(systems.by_name[name]) for name in chosen},
         named_files=named,
@@ -240,9 +240,9 @@ def _block(suite: Suite, templates: Sequence[Trial], number: int, chosen: Sequen
     return tuple(sorted(trials, key=place))
 
 
-def _hash(*words: Any) -> int:
+def _hash(*parts: Any) -> int:
     """256 bits that are the same on every machine and in every version of Python."""
-    text = json.dumps(words, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 

@@ -104,7 +104,7 @@ def _node(text: str) -> dict[str, Scalar]:
             problem = f"the probe's line is not JSON: {error}"
             continue
         if isinstance(table, dict):
-            return _plain(table)
+            return _only_facts(table)
         problem = "the probe's line is not a table of facts"
     last = _CONTROL.sub(" ", "".join(text.splitlines()[-1:]))[:200]
     return {"unreadable": problem + (f"; its last line: {last}" if last else "")}
@@ -121,7 +121,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _plain(table: Mapping[str, Any]) -> dict[str, Scalar]:
+def _only_facts(table: Mapping[str, Any]) -> dict[str, Scalar]:
     """The entries that are facts. Control characters are removed, because text is printed on terminals."""
     facts: dict[str, Scalar] = {}
     for name, value in table.items():
@@ -133,9 +133,9 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Scalar]:
             facts[name] = value
     refused = len(table) - len(facts)
     if refused:
-        told = facts.get("unreadable")
+        earlier = facts.get("unreadable")
         note = f"{refused} of the probe's entries are not plain facts"
-        facts["unreadable"] = f"{told}; {note}" if told else note
+        facts["unreadable"] = f"{earlier}; {note}" if earlier else note
     return facts
 
 
@@ -212,8 +212,8 @@ def settings_side_by_side(
         return ()
 
     def values(tables: Sequence[Mapping[str, Scalar]], name: str) -> tuple[Scalar, ...]:
-        found = {json.dumps(table.get(name)): table.get(name) for table in tables}
-        return tuple(found[key] for key in sorted(found))
+        value_by_json = {json.dumps(table.get(name)): table.get(name) for table in tables}
+        return tuple(value_by_json[key] for key in sorted(value_by_json))
 
     names = sorted({name for table in (*a, *b) for name in table})
     return tuple(Fact(f"{prefix}{name}", group, values(a, name), values(b, name)) for name in names)
@@ -228,8 +228,10 @@ def _values(provenances: Iterable[Provenance]) -> dict[str, tuple[Scalar, ...]]:
     nodes = [_gpus_as_one(node) for provenance in provenances for node in provenance.nodes]
     values: dict[str, tuple[Scalar, ...]] = {}
     for name in {name for node in nodes for name in node}:
-        found = {json.dumps(value): value for node in nodes for value in node.get(name, _missing(node))}
-        values[name] = tuple(found[key] for key in sorted(found))
+        value_by_json = {
+            json.dumps(value): value for node in nodes for value in node.get(name, _missing(node))
+        }
+        values[name] = tuple(value_by_json[key] for key in sorted(value_by_json))
     return values
 
 

@@ -83,31 +83,31 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
-    made = _with_memory(_with_staging(made, attempt.logs()), run)
+    fresh = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
+    fresh = _with_memory(_with_staging(fresh, attempt.logs()), run)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
-    written = to_json(made)
+    written = to_json(fresh)
     secrets = secrets_in_text(written)
     numbers = secret_numbers(attempt, secrets)
     if secrets:
         marks = {secret: numbered(number) for secret, number in numbers.items()}
-        made = from_json(Reading, text(written, lambda secret: marks.get(secret, REDACTED)))
+        fresh = from_json(Reading, text(written, lambda secret: marks.get(secret, REDACTED)))
     if not numbers:  # only `secrets.json` stores them
-        attempt.cache_reading(key, made)
-    return made
+        attempt.cache_reading(key, fresh)
+    return fresh
 
 
-def _with_frames(made: Reading, attempt: Attempt) -> Reading:
+def _with_frames(reading: Reading, attempt: Attempt) -> Reading:
     """The reading with the frames that were chosen for the job, if it chose any."""
     path = attempt.path / "inputs" / FRAMES_FILE
     if not path.exists():
-        return made
+        return reading
     try:
         about = header(path)
     except (OSError, ManifestError) as error:
-        return replace(made, problems=(*made.problems, f"inputs/{FRAMES_FILE} can't be read: {error}"))
+        return replace(reading, problems=(*reading.problems, f"inputs/{FRAMES_FILE} can't be read: {error}"))
     chosen: dict[str, Scalar] = {"manifest_digest": about["digest"], "manifest_frames": about["frames"]}
-    return replace(made, facts={**made.facts, **chosen})
+    return replace(reading, facts={**reading.facts, **chosen})
 
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:
@@ -180,40 +180,40 @@ def _known(run: Run) -> tuple[Reader, BaseModel] | None:
         return None
 
 
-def _with_telemetry(made: Reading, run: Run, attempt: Attempt) -> Reading:
+def _with_telemetry(reading: Reading, run: Run, attempt: Attempt) -> Reading:
     """The reading with what the run's GPUs did and the energy that they used, if its telemetry has it.
 
     Damaged telemetry changes no result: the report names it.
     """
-    if made.problems or run.started_at is None or run.ended_at is None:
-        return made
+    if reading.problems or run.started_at is None or run.ended_at is None:
+        return reading
     try:
         uses = gpu_uses(attempt.path)
         energy = gpu_energy(attempt.path, run.ended_at - run.started_at)
         differences = tuple(_disagreements(attempt.path))
     except InputError:
-        return made
-    made = replace(made, gpus=uses, disagreements=differences)
-    return made if energy is None else _with_energy(made, energy)
+        return reading
+    reading = replace(reading, gpus=uses, disagreements=differences)
+    return reading if energy is None else _with_energy(reading, energy)
 
 
-def _with_staging(made: Reading, logs: Mapping[str, Path]) -> Reading:
+def _with_staging(reading: Reading, logs: Mapping[str, Path]) -> Reading:
     """The reading with the time that its nodes took to bring data near."""
     try:
         measured, facts = staging.staged(logs)
     except InputError as error:
-        return replace(made, problems=(*made.problems, str(error)))
-    return replace(made, measurements=(*made.measurements, *measured), facts={**made.facts, **facts})
+        return replace(reading, problems=(*reading.problems, str(error)))
+    return replace(reading, measurements=(*reading.measurements, *measured), facts={**reading.facts, **facts})
 
 
-def _with_memory(made: Reading, run: Run) -> Reading:
+def _with_memory(reading: Reading, run: Run) -> Reading:
     """The reading with the memory of the run's largest process, if all of its nodes counted it."""
     peaks = [node.peak_rss_bytes for node in run.nodes]
     known = [peak for peak in peaks if peak is not None]
-    if made.problems or not made.measurements or not known or len(known) < len(peaks):
-        return made
+    if reading.problems or not reading.measurements or not known or len(known) < len(peaks):
+        return reading
     measured = Measurement(PEAK_RSS.name, float(max(known)), PEAK_RSS.unit, {}, "run.json", 0)
-    return replace(made, measurements=(*made.measurements, measured))
+    return replace(reading, measurements=(*reading.measurements, measured))
 
 
 def _disagreements(directory: Path) -> Iterator[str]:
@@ -222,23 +222,32 @@ def _disagreements(directory: Path) -> Iterator[str]:
         return
     from assay.telemetry.agreement import agreement  # imports an array library, which few runs need
 
-    for found in agreement(directory).differences:
-        values = (human(value, found.unit) for value in (found.sampler, found.prometheus, found.tolerance))
-        yield "{}: sampler {}, Prometheus {}, tolerance {}".format(f"{found.what} of {found.place}", *values)
+    for difference in agreement(directory).differences:
+        values = (
+            human(value, difference.unit)
+            for value in (difference.sampler, difference.prometheus, difference.tolerance)
+        )
+        yield "{}: sampler {}, Prometheus {}, tolerance {}".format(
+            f"{difference.what} of {difference.place}", *values
+        )
 
 
-def _with_energy(made: Reading, found: GpuEnergy) -> Reading:
-    figures = {GPU_ENERGY.name: (found.joules, "J"), GPU_POWER.name: (found.watts, "W")}
-    of_all = [one for one in made.measurements if one.metric == "throughput" and not one.labels]
+def _with_energy(reading: Reading, energy: GpuEnergy) -> Reading:
+    figures = {GPU_ENERGY.name: (energy.joules, "J"), GPU_POWER.name: (energy.watts, "W")}
+    of_all = [
+        measurement
+        for measurement in reading.measurements
+        if measurement.metric == "throughput" and not measurement.labels
+    ]
     if len(of_all) == 1 and of_all[0].unit.endswith("/s") and of_all[0].value > 0:
         unit = f"J/{of_all[0].unit.removesuffix('/s')}"
-        figures[GPU_ENERGY_PER_WORK] = (found.watts / of_all[0].value, unit)
+        figures[GPU_ENERGY_PER_WORK] = (energy.watts / of_all[0].value, unit)
     added = tuple(
         Measurement(name, value, unit, {}, _TABLES[0], 0) for name, (value, unit) in figures.items()
     )
-    includes = f"{counted(found.gpus, 'GPU')} on {counted(found.nodes, 'node')}, from {found.source}"
-    facts = {**made.facts, "energy.includes": includes}
-    return replace(made, measurements=(*made.measurements, *added), facts=facts)
+    includes = f"{counted(energy.gpus, 'GPU')} on {counted(energy.nodes, 'node')}, from {energy.source}"
+    facts = {**reading.facts, "energy.includes": includes}
+    return replace(reading, measurements=(*reading.measurements, *added), facts=facts)
 
 
 def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
@@ -258,37 +267,39 @@ def _unread(why: str) -> Reading:
     return Reading(problems=(why,))
 
 
-def _finite(found: Reading) -> Reading:
+def _finite(reading: Reading) -> Reading:
     """The reading as a file can hold it: a figure that is not finite is a problem, a setting is text."""
-    training = found.training
+    training = reading.training
     if training is not None:
         training = replace(
             training,
             hyperparameters=_settings(training.hyperparameters),
             system=_settings(training.system),
         )
-    found = replace(found, facts=_settings(found.facts), training=training)
-    wrong = tuple(_not_finite(found))
+    reading = replace(reading, facts=_settings(reading.facts), training=training)
+    wrong = tuple(_not_finite(reading))
     if not wrong:
-        return found
-    return replace(found, measurements=(), series=(), training=None, problems=(*found.problems, *few(wrong)))
+        return reading
+    return replace(
+        reading, measurements=(), series=(), training=None, problems=(*reading.problems, *few(wrong))
+    )
 
 
 def _settings(stated: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {name: value if _is_finite(value) else str(value) for name, value in stated.items()}
 
 
-def _not_finite(found: Reading) -> Iterator[str]:
+def _not_finite(reading: Reading) -> Iterator[str]:
     """Each number that is not finite, and where it is."""
-    for one in found.measurements:
-        for name, value in ((one.metric, one.value), *one.labels.items()):
+    for measurement in reading.measurements:
+        for name, value in ((measurement.metric, measurement.value), *measurement.labels.items()):
             if not _is_finite(value):
-                what = name if name == one.metric else f"the label {name} of {one.metric}"
-                yield f"{one.file}:{one.line}: {what} is {value}, not a finite number"
-    for curve in found.series:
+                what = name if name == measurement.metric else f"the label {name} of {measurement.metric}"
+                yield f"{measurement.file}:{measurement.line}: {what} is {value}, not a finite number"
+    for curve in reading.series:
         if not all(map(math.isfinite, (*curve.x, *curve.y))):
             yield f"{curve.name} over its {curve.x_name}s has a point that is not a finite number"
-    if not _is_finite(to_plain(found.training) if found.training else None):
+    if not _is_finite(to_plain(reading.training) if reading.training else None):
         yield "its training has a figure that is not a finite number"
 
 

@@ -77,12 +77,12 @@ class AssayServer:
 
         Raises InputError for other refusals, BusyError if it asks to come again, HostError otherwise.
         """
-        asked = f"?{urllib.parse.urlencode(query, doseq=True)}" if query else ""
+        query_string = f"?{urllib.parse.urlencode(query, doseq=True)}" if query else ""
         headers = {"Assay-Client": __version__, "Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/octet-stream"
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-            self.url + path + asked, data=body, method=method, headers=headers
+            self.url + path + query_string, data=body, method=method, headers=headers
         )
         if self._token:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
@@ -114,9 +114,9 @@ class AssayServer:
     def _refused(self, status: int, body: bytes) -> ServerAnswer:
         try:
             document = json.loads(body)
-            words = str(document["detail"])
+            detail = str(document["detail"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            document, words = None, body[:300].decode(errors="replace").strip()
+            document, detail = None, body[:300].decode(errors="replace").strip()
         if status == 409 and document is not None:
             return ServerAnswer(status, document)
         if status == 401:
@@ -127,10 +127,10 @@ class AssayServer:
                 f"{self.url}: it sends elsewhere, to a page for people to sign in; use its own address"
             )
         if status in (429, 503):
-            raise BusyError(f"{self.url}: {words or 'it is busy'}")
+            raise BusyError(f"{self.url}: {detail or 'it is busy'}")
         if status >= 500:
-            raise HostError(f"{self.url}: it failed: {words or status}")
-        raise InputError(f"{self.url}: {words or f'refused with status {status}'}")
+            raise HostError(f"{self.url}: it failed: {detail or status}")
+        raise InputError(f"{self.url}: {detail or f'refused with status {status}'}")
 
 
 def token_of(file: Path | None) -> str:
@@ -146,10 +146,10 @@ def token_of(file: Path | None) -> str:
         raise InputError(f"{file}: can't be read: {error.strerror}") from error
     if mode & 0o077:
         raise InputError(f"{file}: others may read or change it; run: chmod 600 {file}")
-    words = content.decode(errors="replace").split()
-    if not words:
+    tokens = content.decode(errors="replace").split()
+    if not tokens:
         raise InputError(f"{file}: it is empty; write the token that you were given")
-    return words[-1]  # a line of the server's own file ends in it too
+    return tokens[-1]  # a line of the server's own file ends in it too
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -52,7 +52,7 @@ def _checked(value: Any, text: ValidatorFunctionWrapHandler) -> Any:
     return parse(value) if isinstance(value, dict) else text(value)
 
 
-def _plain(value: str | SecretReference) -> Any:
+def _as_written(value: str | SecretReference) -> Any:
     return value.written if isinstance(value, SecretReference) else value
 
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     EnvironmentValue = str | SecretReference
 else:
     EnvironmentValue = Annotated[
-        str, WrapValidator(_checked), PlainSerializer(_plain), WithJsonSchema(_SCHEMA)
+        str, WrapValidator(_checked), PlainSerializer(_as_written), WithJsonSchema(_SCHEMA)
     ]
 
 
@@ -85,21 +85,21 @@ def references(env: Mapping[str, str | SecretReference]) -> dict[str, SecretRefe
     return {name: value for name, value in env.items() if isinstance(value, SecretReference)}
 
 
-def values(wanted: Mapping[str, SecretReference]) -> dict[str, str]:
+def values(references: Mapping[str, SecretReference]) -> dict[str, str]:
     """The value of each variable, which this process hides from now on in all its output.
 
     Raises InputError that names every one that can't be found.
     """
-    found, problems = {}, []
-    for name, reference in wanted.items():
+    value_by_name, problems = {}, []
+    for name, reference in references.items():
         try:
-            found[name] = _value(reference)
+            value_by_name[name] = _value(reference)
         except ValueError as error:
             problems.append(Problem("env", f"{name}: {reference}: {error}"))
-    redact.learn_values(found.values())
+    redact.learn_values(value_by_name.values())
     if problems:
         raise InputError(problems)
-    return found
+    return value_by_name
 
 
 def _value(reference: SecretReference) -> str:

@@ -92,8 +92,10 @@ def run(
         )
     with process:
         try:
-            words = stdin.encode() if isinstance(stdin, str) else stdin
-            stdout, stderr = process.communicate(None if isinstance(words, Path) else words, timeout_s)
+            stdin_data = stdin.encode() if isinstance(stdin, str) else stdin
+            stdout, stderr = process.communicate(
+                None if isinstance(stdin_data, Path) else stdin_data, timeout_s
+            )
         except BaseException as error:
             _end(process, grace_s)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -128,7 +130,7 @@ def _end(process: subprocess.Popen[Any], grace_s: float) -> None:
     try:
         if grace_s:
             started = _descendants(process.pid)
-            apart = [one for one in started.values() if one.session != process.pid]
+            apart = [descendant for descendant in started.values() if descendant.session != process.pid]
             _kill(apart)
             if not apart or not _ends(process, grace_s):
                 started |= _descendants(process.pid)
@@ -171,24 +173,24 @@ def _descendants(ancestor: int) -> dict[int, _Process]:
     """What a process has started, directly or not, and whose parents are still there, by their IDs."""
     here = [_process(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     children: dict[int, list[_Process]] = {}
-    for one in here:
-        if one is not None:
-            children.setdefault(one.parent, []).append(one)
-    found: dict[int, _Process] = {}
+    for process in here:
+        if process is not None:
+            children.setdefault(process.parent, []).append(process)
+    descendants: dict[int, _Process] = {}
     left = [ancestor]
     while left:
-        for one in children.get(left.pop(), ()):
-            found[one.pid] = one
-            left.append(one.pid)
-    return found
+        for process in children.get(left.pop(), ()):
+            descendants[process.pid] = process
+            left.append(process.pid)
+    return descendants
 
 
 def _kill(processes: Iterable[_Process]) -> None:
-    for one in processes:
-        now = _process(one.pid)
-        if now is not None and now.start_ticks == one.start_ticks:
+    for process in processes:
+        now = _process(process.pid)
+        if now is not None and now.start_ticks == process.start_ticks:
             with suppress(ProcessLookupError):
-                os.kill(one.pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:

@@ -464,7 +464,7 @@ def test_the_program_runs_alone_with_what_travels_with_it(tmp_path: Path) -> Non
     payload_files.lay_out(tmp_path, payload_files.files(programs.HOST))
     argv = [sys.executable, "-S", str(tmp_path / payload_files.path_of(programs.HOST))]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    facts = programs.told(programs.HOST, done.stdout)
+    facts = programs.output_facts(programs.HOST, done.stdout)
     assert facts["host.checked"] is True
     assert "probe.version" not in facts
     assert json.loads(done.stdout.split(" ", 1)[1])["host.checked"]
@@ -480,7 +480,7 @@ def test_a_tool_that_fails_is_named_and_one_that_is_absent_is_not() -> None:
 
 
 def test_a_program_that_breaks_off_is_told_by_its_last_line(tmp_path: Path) -> None:
-    assert "NameError" in str(programs.told(programs.HOST, "Traceback\nNameError: x")["host.error"])
+    assert "NameError" in str(programs.output_facts(programs.HOST, "Traceback\nNameError: x")["host.error"])
 
 
 def test_programs_in_turn_are_told_apart_and_the_first_gives_the_exit_code(tmp_path: Path) -> None:
@@ -496,6 +496,6 @@ def test_programs_in_turn_are_told_apart_and_the_first_gives_the_exit_code(tmp_p
     said = programs.sections(done.stdout)
     assert list(said) == [programs.PROBE, programs.DATA, "broken"]
     assert said["broken"] == "gone\n"
-    facts = programs.all_told({name: said[name] for name in (programs.PROBE, programs.DATA)})
+    facts = programs.combined_facts({name: said[name] for name in (programs.PROBE, programs.DATA)})
     assert facts["data.error"] == "/no such: No such file or directory"
     assert facts["python.version"] == sys.version.split()[0]

@@ -30,7 +30,7 @@ CASES = [(platform, name) for name, of in PARTS.items() for platform in of.platf
 def rendered(made: Preparation) -> str:
     """All that a preparation of one part asks for, as text."""
     (chosen,) = made.parts
-    said = [f"# {of.of}, {of.pin}\n{of.command}\n" for of in made.references(chosen.name)]
+    said = [f"# {of.project}, {of.pin}\n{of.command}\n" for of in made.references(chosen.name)]
     said += [
         f"# {file.path}\n{file.text}" + "".join(f"# then {line}\n" for line in file.then)
         for file in chosen.node_files(made.target)

@@ -100,4 +100,4 @@ def test_a_keeper_has_a_moment_to_state_the_suspension_that_has_just_ended(
     (tmp_path / "spec.json").write_text('{"nodes": 1, "timeout_s": 20, "grace_s": 5}')
     (tmp_path / "started.json").write_text(json.dumps({"started_at": time.time() - 100}))
     answer = QueueAnswer(500.0, True, SlurmJob("RUNNING", "", "n1"), suspended_at=500.0 - since_s)
-    assert job_state.without_word(SharedJobDirectory(tmp_path), answer, [], "Slurm").state is state
+    assert job_state.unreported_status(SharedJobDirectory(tmp_path), answer, [], "Slurm").state is state

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
-from assay.launch.batch.job_state import of_ended
+from assay.launch.batch.job_state import ended_status
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.lsf.commands import Lsf, LsfJob, from_history
@@ -168,7 +168,7 @@ def test_what_lsf_did_counts_whatever_the_ranks_made_of_it(tmp_path: Path) -> No
     well, killed = JobStatus(JobState.SUCCEEDED), JobStatus(JobState.FAILED, "rank 0 was killed by SIGKILL")
     admin = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"))
     memory = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_MEMLIMIT: x", "n1", "137"))
-    assert of_ended(SharedJobDirectory(tmp_path), well, admin, "LSF").state is JobState.STOPPED
-    ended = of_ended(SharedJobDirectory(tmp_path), killed, memory, "LSF")
+    assert ended_status(SharedJobDirectory(tmp_path), well, admin, "LSF").state is JobState.STOPPED
+    ended = ended_status(SharedJobDirectory(tmp_path), killed, memory, "LSF")
     assert ended.state is JobState.FAILED
     assert ended.cause.endswith("raise `mem`; before that: rank 0 was killed by SIGKILL")

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from assay.errors import InputError
-from assay.launch.batch.job_state import without_word
+from assay.launch.batch.job_state import unreported_status
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.slurm.launcher import SlurmLauncher
@@ -184,14 +184,14 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
     if other_began:
         (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
     told = SlurmJob("FAILED", "", "n[1-2]", "3:0")
-    status = without_word(SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
+    status = unreported_status(SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
     assert (status.state, status.cause) == (state, cause)
     assert [one.rank for one in status.exits] == ([] if other_began else [1])
 
 
 def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(
+    status = unreported_status(
         SharedJobDirectory(tmp_path),
         QueueAnswer(0.0, True, SlurmJob("PENDING", "BeginTime", "")),
         [],
@@ -206,6 +206,6 @@ def test_a_job_without_nodes_has_no_hole_in_its_message(tmp_path: Path, state: s
     (tmp_path / "spec.json").write_text('{"nodes": 1, "timeout_s": 9, "grace_s": 9}')
     for begun in (False, True):
         answer = QueueAnswer(0.0, begun, SlurmJob(state, "", "", "0:0"))
-        cause = without_word(SharedJobDirectory(tmp_path), answer, [], "Slurm").cause
+        cause = unreported_status(SharedJobDirectory(tmp_path), answer, [], "Slurm").cause
         assert not re.search(r"on $|of ($|;)|\(\)", cause), cause
         (tmp_path / "started.json").write_text('{"started_at": 5.0}')

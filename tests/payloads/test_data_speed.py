@@ -38,7 +38,7 @@ def measured(directory: Path, code: Path, group: Path | None = None) -> dict[str
     if group is not None:
         argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *argv]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
-    return programs.told(programs.DATA, f"{done.stdout}\n{done.stderr}")
+    return programs.output_facts(programs.DATA, f"{done.stdout}\n{done.stderr}")
 
 
 @pytest.mark.parametrize(

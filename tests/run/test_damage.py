@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from assay import durable, inputs, store
 from assay.cli import assay
 from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, AssayError, HostError, InputError, LaunchError
-from assay.launch.spool import told
+from assay.launch.spool import naming_disk_errors
 from assay.questions import evidence
 from assay.rundir import session as rundir
 from assay.workloads import PLACES
@@ -516,7 +516,7 @@ def test_a_timeout_of_more_than_a_year_is_refused(tmp_path: Path) -> None:
 def test_an_error_without_a_file_is_told_by_its_reason() -> None:
     with (
         pytest.raises(LaunchError, match=r"can't start the job: can't start new thread"),
-        told("start the job"),
+        naming_disk_errors("start the job"),
     ):
         raise OSError("can't start new thread")
 

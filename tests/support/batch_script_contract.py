@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from assay import launch, shell
-from assay.launch.batch.job_state import without_word
+from assay.launch.batch.job_state import unreported_status
 from assay.launch.batch.launcher import BatchLauncher
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import Queue, QueuedJob, QueueSilentError
@@ -150,6 +150,8 @@ class BatchScriptContract(ListedCases):
     ) -> None:
         (tmp_path / "spec.json").write_text('{"nodes": 1}')
         answer = QueueAnswer(0.0, False, told)
-        status = without_word(SharedJobDirectory(tmp_path), answer, [self.failed_node], self.queue.called)
+        status = unreported_status(
+            SharedJobDirectory(tmp_path), answer, [self.failed_node], self.queue.called
+        )
         assert status.state is state, status
         assert words in status.cause

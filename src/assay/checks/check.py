@@ -63,6 +63,6 @@ def placed(facts: Facts, check: Check) -> Check:
     return replace(check, remedy=f"{where}, {check.remedy}")
 
 
-def for_system(check: Check, words: str) -> Check:
+def for_system(check: Check, quoted_name: str) -> Check:
     """The check, with SYSTEM in its command replaced by this name, quoted for a shell."""
-    return replace(check, remedy=check.remedy.replace("SYSTEM", words))
+    return replace(check, remedy=check.remedy.replace("SYSTEM", quoted_name))

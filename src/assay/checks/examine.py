@@ -39,5 +39,5 @@ def examine(facts: Facts) -> tuple[Check, ...]:
 
 def examine_machine(facts: Facts) -> tuple[Check, ...]:
     """The checks that need nothing from the interpreter."""
-    made = (*(check(facts) for check in MACHINE), *host.examine(facts))
-    return tuple(placed(facts, check) for check in made)
+    checks = (*(check(facts) for check in MACHINE), *host.examine(facts))
+    return tuple(placed(facts, check) for check in checks)

@@ -86,12 +86,12 @@ def clock_source(facts: Facts) -> Check:
 
 def governor(facts: Facts) -> Check:
     """Whether the cores stay at their highest frequency."""
-    name, found, under = "cpu governor", text(facts, "cpu.governor"), text(facts, "virtualisation")
-    if found == "performance":
-        return Check(name, "ok", found)
-    if found is not None:
+    name, current, under = "cpu governor", text(facts, "cpu.governor"), text(facts, "virtualisation")
+    if current == "performance":
+        return Check(name, "ok", current)
+    if current is not None:
         remedy = "as root: cpupower frequency-set --governor performance"
-        return Check(name, "warn", f"{found}: the frequency follows the load", remedy)
+        return Check(name, "warn", f"{current}: the frequency follows the load", remedy)
     if under not in (None, "none"):
         remedy = "ask the host's administrator for the governor `performance`"
         return Check(

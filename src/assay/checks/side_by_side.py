@@ -24,10 +24,10 @@ def each(hosts: Hosts, examine: Callable[[Facts], tuple[Check, ...]]) -> list[Ch
     for host, facts in hosts.items():
         for check in examine(facts):
             by_name.setdefault(check.name, []).append((host, check))
-    found = []
-    for made in by_name.values():  # a check that does not apply to a host is absent there
-        host, worst = min(made, key=lambda one: _ORDER.index(one[1].state))
-        like = sum(check.state == worst.state for _, check in made)
+    worst_checks = []
+    for results in by_name.values():  # a check that does not apply to a host is absent there
+        host, worst = min(results, key=lambda result: _ORDER.index(result[1].state))
+        like = sum(check.state == worst.state for _, check in results)
         on = f"{host}: " if like == 1 and len(hosts) > 1 else ""
-        found.append(replace(worst, evidence=f"{on}{worst.evidence}"))
-    return found
+        worst_checks.append(replace(worst, evidence=f"{on}{worst.evidence}"))
+    return worst_checks

@@ -93,26 +93,24 @@ def gpu(facts: Facts) -> Check:
     count = int(number(facts, "gpu.count") or 0)
     if not count or _only_amd(facts):
         return _gpu_without_nvml(facts)
-    found = f"{count} × {text(facts, 'gpu.0.name') or 'NVIDIA GPU'}"
+    gpus = f"{count} × {text(facts, 'gpu.0.name') or 'NVIDIA GPU'}"
     version, usable = text(facts, "torch.version"), number(facts, "torch.gpus")
     if version is None or usable is None:
-        return Check("gpu", "unknown", f"{found}; torch could not be queried whether it uses them")
+        return Check("gpu", "unknown", f"{gpus}; torch could not be queried whether it uses them")
     if text(facts, "torch.cuda") is None:
         remedy = _install(facts, "--force-reinstall torch torchvision")
-        return Check("gpu", "fail", f"{found}, but torch {version} is built without CUDA", remedy)
+        return Check("gpu", "fail", f"{gpus}, but torch {version} is built without CUDA", remedy)
     error = text(facts, "torch.gpu_error")
     if error is not None:
-        return Check(
-            "gpu", "fail", f"{found}, but an addition on one of them fails: {error}", "nvidia-smi -q"
-        )
+        return Check("gpu", "fail", f"{gpus}, but an addition on one of them fails: {error}", "nvidia-smi -q")
     if not usable:
         visible = text(facts, "env.CUDA_VISIBLE_DEVICES")
         remedy = (
             "unset CUDA_VISIBLE_DEVICES" if visible is not None else "run nvidia-smi, and see `gpu driver`"
         )
-        return Check("gpu", "fail", f"{found}, but torch {version} can't use any", remedy)
+        return Check("gpu", "fail", f"{gpus}, but torch {version} can't use any", remedy)
     seen = "" if usable == count else f"; torch uses {usable:g} of them"
-    return Check("gpu", "ok", found + seen)
+    return Check("gpu", "ok", gpus + seen)
 
 
 def _only_amd(facts: Facts) -> bool:

@@ -180,9 +180,11 @@ def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectCh
         assert wanted is not None
         for reference in part.references(wanted.target):
             if part.sign is not None and part.sign[1] in cluster.kinds(part.sign[0]):
-                click.echo(f"  {reference.of} is present: the cluster has {part.sign[1]} of {part.sign[0]}")
+                click.echo(
+                    f"  {reference.project} is present: the cluster has {part.sign[1]} of {part.sign[0]}"
+                )
             else:
-                click.echo(f"  first, {reference.of} ({reference.pin}):\n    {reference.command}")
+                click.echo(f"  first, {reference.project} ({reference.pin}):\n    {reference.command}")
         for file in part.node_files(wanted.target):
             click.echo(f"  on each node, {file.path}:")
             click.echo("".join(f"    {line}\n" for line in file.text.splitlines()), nl=False)

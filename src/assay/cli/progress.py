@@ -94,9 +94,9 @@ class ProgressLines:
             for line in last_lines(attempt, run.exits):
                 self.say(f"        | {line}")
 
-    def noted(self, words: str) -> None:
+    def noted(self, message: str) -> None:
         """Print the text unchanged."""
-        self.say(words)
+        self.say(message)
 
     def close(self) -> None:
         """Do nothing: there is nothing to clean up."""

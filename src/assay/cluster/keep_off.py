@@ -23,7 +23,7 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Kee
 
 def way(definition: Mapping[str, Any], slow: Mapping[str, Losses], form: str) -> KeepOffMethod:
     """One of these ways. Raises InputError if the system does not have it."""
-    known = {one.form: one for one in ways(definition, slow)}
+    known = {method.form: method for method in ways(definition, slow)}
     if form not in known:
         raise InputError(f"launcher {definition['launcher']} has no form {form}; use {', '.join(known)}")
     return known[form]

@@ -53,22 +53,22 @@ class ObjectChange:
 HINDERS = ("lacks", "conflict", "refused")  # with one of these, nothing is applied
 
 
-def plan(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
+def plan(cluster: Cluster, preparation: Preparation) -> list[ObjectChange]:
     """What `apply` would do, from the API server's own dry run. Changes nothing."""
-    return _plan(cluster, wanted, _no_longer(cluster, wanted))
+    return _plan(cluster, preparation, _objects_to_remove(cluster, preparation))
 
 
-def apply(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
+def apply(cluster: Cluster, preparation: Preparation) -> list[ObjectChange]:
     """Create or change the objects, and remove those of an earlier preparation that are not among them.
 
     Raises InputError, without changing anything, if a step is impossible.
     """
-    old = _no_longer(cluster, wanted)
-    steps = _plan(cluster, wanted, old)
+    old = _objects_to_remove(cluster, preparation)
+    steps = _plan(cluster, preparation, old)
     hindered = [f"{step.called}: {line}" for step in steps if step.does in HINDERS for line in step.about]
     if hindered:
         raise InputError("nothing was changed:\n  " + "\n  ".join(hindered))
-    for (part, obj), step in zip(wanted.objects(), steps, strict=False):  # the rest is removed
+    for (part, obj), step in zip(preparation.objects(), steps, strict=False):  # the rest is removed
         if step.does in ("make", "change"):
             there, wide = objects.place(cluster, obj)
             there.apply(_marked(cluster, part, obj, objects.find(cluster, obj)), everywhere=wide)
@@ -95,15 +95,15 @@ def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Objec
 # Applying
 
 
-def _plan(cluster: Cluster, wanted: Preparation, old: Iterable[Object]) -> list[ObjectChange]:
-    steps = [_planned(cluster, wanted, part, obj) for part, obj in wanted.objects()]
+def _plan(cluster: Cluster, preparation: Preparation, old: Iterable[Object]) -> list[ObjectChange]:
+    steps = [_planned(cluster, preparation, part, obj) for part, obj in preparation.objects()]
     return [*steps, *(_undo_step(cluster, obj) for obj in old)]
 
 
-def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> ObjectChange:
+def _planned(cluster: Cluster, preparation: Preparation, part: str, obj: Object) -> ObjectChange:
     called = objects.called(obj)
     if obj["kind"] not in cluster.kinds(obj["apiVersion"]):
-        return _unknown_kind(wanted, part, obj)
+        return _unknown_kind(preparation, part, obj)
     before = objects.find(cluster, obj)
     if before is not None and objects.is_going(before):
         return ObjectChange("refused", part, called, ("it is being deleted: apply again once it is gone",))
@@ -113,7 +113,7 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> O
         hints = embedded_settings.missing(obj, before)
         return ObjectChange("conflict" if hints else "keep", part, called, hints)
     try:
-        after, first = _tried(cluster, wanted, _marked(cluster, part, obj, before))
+        after, first = _dry_run(cluster, preparation, _marked(cluster, part, obj, before))
     except ConflictError as error:
         return ObjectChange(
             "conflict", part, called, tuple(f"{field}: {whose}" for field, whose in error.fields)
@@ -137,11 +137,11 @@ def _beside(part: str, obj: Object, instead: Object) -> ObjectChange:
     name = instead["metadata"]["name"]
     if obj["kind"] in singletons.ALIKE:
         return ObjectChange("keep", part, objects.called(obj), (f"{name} already exists, and does the same",))
-    words = f"{name} already exists, and only one is effective: change that one, or have it removed"
-    return ObjectChange("refused", part, objects.called(obj), (words,))
+    why = f"{name} already exists, and only one is effective: change that one, or have it removed"
+    return ObjectChange("refused", part, objects.called(obj), (why,))
 
 
-def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
+def _dry_run(cluster: Cluster, preparation: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
     """The result of an object's dry run, and remarks on it.
 
     If its namespace does not exist yet, the dry run uses the namespace that every cluster has.
@@ -150,7 +150,7 @@ def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, 
     try:
         return there.apply(obj, dry_run=True, everywhere=wide), ()
     except NotFoundError:
-        if wide or not wanted.makes("v1", "Namespace", there.namespace):
+        if wide or not preparation.makes("v1", "Namespace", there.namespace):
             raise
     elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
     with suppress(ConflictError):  # with one of the same name there
@@ -158,12 +158,12 @@ def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, 
     return obj, (f"after namespace {there.namespace}",)
 
 
-def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> ObjectChange:
+def _unknown_kind(preparation: Preparation, part: str, obj: Object) -> ObjectChange:
     kind = f"{obj['kind']} of {obj['apiVersion']}"
-    if wanted.comes_later(obj["apiVersion"]):
-        words = f"the operator subscribed to here provides {kind}: apply again later"
-        return ObjectChange("wait", part, objects.called(obj), (words,))
-    first = ", ".join(f"{of.of}, {of.pin}" for of in wanted.references(part))
+    if preparation.comes_later(obj["apiVersion"]):
+        why = f"the operator subscribed to here provides {kind}: apply again later"
+        return ObjectChange("wait", part, objects.called(obj), (why,))
+    first = ", ".join(f"{release.project}, {release.pin}" for release in preparation.references(part))
     remedy = f"; install first: {first}" if first else ""
     return ObjectChange("lacks", part, objects.called(obj), (f"the cluster has no {kind}{remedy}",))
 
@@ -195,18 +195,22 @@ def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
         return ObjectChange("restore", part, called, ("it existed before",), restarted_pool(obj))
     if obj["kind"] == "Namespace":
         there = cluster.within(obj["metadata"]["name"])
-        held = [f"{len(found)} {of.plural}" for of in (PODS, CLAIMS) if (found := _of_others(there, of))]
+        held = [
+            f"{len(others)} {resource.plural}"
+            for resource in (PODS, CLAIMS)
+            if (others := _unprepared(there, resource))
+        ]
         if held:
             remedy = f"if they may be deleted: kubectl delete namespace {there.namespace}"
             return ObjectChange("stays", part, called, (f"it contains {' and '.join(held)}; {remedy}",))
     if obj["kind"] == "PersistentVolumeClaim" and (volume := _lost_with(cluster, obj)):
-        words = f"volume {volume} and its data would be deleted too; if they may be: "
+        why = f"volume {volume} and its data would be deleted too; if they may be: "
         name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
-        return ObjectChange("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
+        return ObjectChange("stays", part, called, (f"{why}kubectl -n {space} delete pvc {name}",))
     theirs = marks.others(obj)
     if theirs and (key := embedded_settings.key_of(obj)) is not None:
-        words = f"{', '.join(theirs)} changed it: remove Assay's lines from .data.{key} yourself"
-        return ObjectChange("stays", part, called, (words,))
+        why = f"{', '.join(theirs)} changed it: remove Assay's lines from .data.{key} yourself"
+        return ObjectChange("stays", part, called, (why,))
     about = (f"some fields belong to {', '.join(theirs)}",) if theirs else ()
     return ObjectChange("delete", part, called, about, restarted_pool(obj))
 
@@ -219,36 +223,36 @@ def _lost_with(cluster: Cluster, claim: Object) -> str | None:
     return name if deletes else None
 
 
-def _of_others(there: Cluster, of: Resource) -> list[Object]:
+def _unprepared(there: Cluster, resource: Resource) -> list[Object]:
     """Objects in a namespace that no preparation created."""
-    return [obj for obj in there.list(of).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
+    return [obj for obj in there.list(resource).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
 
 
-def _no_longer(cluster: Cluster, wanted: Preparation) -> list[Object]:
-    names = {(obj["apiVersion"], *objects.name(obj)) for _, obj in wanted.objects()}
-    parts = None if wanted.whole else wanted.names()
+def _objects_to_remove(cluster: Cluster, preparation: Preparation) -> list[Object]:
+    names = {(obj["apiVersion"], *objects.name(obj)) for _, obj in preparation.objects()}
+    parts = None if preparation.whole else preparation.names()
     return [obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *objects.name(obj)) not in names]
 
 
 def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
     """Objects with this namespace's mark, newest first."""
-    found = []
+    marked = []
     for api_version, kind in reversed(KINDS):
         plural = cluster.kinds(api_version).get(kind)
         if plural is not None:
             # a list omits the kind of its items
             whose = {"apiVersion": api_version, "kind": kind}
-            found += [{**whose, **obj} for obj in _marked_of(cluster, Resource(api_version, plural))]
+            marked += [{**whose, **obj} for obj in _marked_objects(cluster, Resource(api_version, plural))]
     return [
         obj
-        for obj in found
+        for obj in marked
         if not objects.is_going(obj) and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
     ]
 
 
-def _marked_of(cluster: Cluster, of: Resource) -> list[Object]:
+def _marked_objects(cluster: Cluster, resource: Resource) -> list[Object]:
     try:
-        return cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
+        return cluster.list(resource, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
     except NotFoundError:  # its definition is just being deleted, and with it all objects of the kind
         return []
 

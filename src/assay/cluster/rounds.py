@@ -61,8 +61,8 @@ def rings(nodes: Sequence[str], groups: Mapping[str, str]) -> list[Group]:
     members: dict[str, list[str]] = {}
     for node in _distinct(nodes):
         members.setdefault(groups.get(node, ""), []).append(node)
-    found = dict.fromkeys([*map(tuple, members.values()), tuple(nodes)])
-    return sorted((ring for ring in found if len(ring) >= FEWEST_OF_RING), key=len)
+    candidates = dict.fromkeys([*map(tuple, members.values()), tuple(nodes)])
+    return sorted((ring for ring in candidates if len(ring) >= FEWEST_OF_RING), key=len)
 
 
 def most_rounds(nodes: int) -> int:

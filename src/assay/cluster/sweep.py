@@ -78,8 +78,8 @@ def _name(group: Group) -> str:
     It depends only on these nodes, so that a baseline's figures are never another node's.
     """
     own = "--".join(group)
-    told = re.sub(r"[^A-Za-z0-9._-]", "_", own).lstrip("._-")
-    if told == own and len(told) <= _MOST_LETTERS:
-        return told
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", own).lstrip("._-")
+    if name == own and len(name) <= _MOST_LETTERS:
+        return name
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
-    return f"{told[: _MOST_LETTERS - len(digest) - 1] or 'node'}-{digest}"
+    return f"{name[: _MOST_LETTERS - len(digest) - 1] or 'node'}-{digest}"

@@ -33,8 +33,8 @@ def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
 
 def before(job: Job, python: str) -> list[str]:
     """What each node runs before its ranks, with a heading for them; empty if there is nothing."""
-    words = job_spec.argv_before(job, python)
-    return [f"# each node first:\n{shlex.join(words)}\n# then each rank:"] if words else []
+    argv = job_spec.argv_before(job, python)
+    return [f"# each node first:\n{shlex.join(argv)}\n# then each rank:"] if argv else []
 
 
 def rendered(

@@ -65,24 +65,24 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame | PlainLine]:
         """Everything that is complete with these bytes."""
         self._rest += data
-        at = 0
+        position = 0
         try:
-            while (found := self._next(at)) is not None:
-                item, at = found
+            while (decoded := self._next(position)) is not None:
+                item, position = decoded
                 yield item
         finally:
-            del self._rest[:at]
+            del self._rest[:position]
 
-    def _next(self, at: int) -> tuple[Frame | PlainLine, int] | None:
+    def _next(self, position: int) -> tuple[Frame | PlainLine, int] | None:
         rest = self._rest
-        end = rest.find(b"\n", at, at + _LONGEST_LINE_BYTES)
+        end = rest.find(b"\n", position, position + _LONGEST_LINE_BYTES)
         if end < 0:
-            if len(rest) - at < _LONGEST_LINE_BYTES:
+            if len(rest) - position < _LONGEST_LINE_BYTES:
                 return None
-            end = at + _LONGEST_LINE_BYTES - 1
-        head = _HEAD.fullmatch(rest, at, end) if end - at < _LONGEST_HEAD_BYTES else None
+            end = position + _LONGEST_LINE_BYTES - 1
+        head = _HEAD.fullmatch(rest, position, end) if end - position < _LONGEST_HEAD_BYTES else None
         if head is None or int(head[3]) > FRAME_BYTES:
-            return PlainLine(bytes(rest[at:end])), end + 1
+            return PlainLine(bytes(rest[position:end])), end + 1
         if head[5]:
             return self._deflated(head, end + 1)
         begin = end + 1
@@ -91,7 +91,7 @@ class FrameReader:
             return None
         data = bytes(rest[begin:stop])
         if rest[stop] != ord("\n") or zlib.crc32(data) != int(head[4], 16):
-            return PlainLine(bytes(rest[at:end])), begin
+            return PlainLine(bytes(rest[position:end])), begin
         return Frame(head[1].decode(), int(head[2]), data), stop + 1
 
     def _deflated(self, head: re.Match[bytes], begin: int) -> tuple[Frame | PlainLine, int] | None:

@@ -36,11 +36,11 @@ def host_python() -> HostPython:
     outer = [place for place in places if not any(place.is_relative_to(p) for p in places if p != place)]
     for link in _links(Path(sys.executable)):
         if not any(link.is_relative_to(place) for place in outer):
-            words = (
+            message = (
                 f"{HOST}: {sys.executable} is a link to {link}, outside {' and '.join(map(str, outer))}: "
                 "set an interpreter, and list its directories under volumes"
             )
-            raise OptionsError([Problem("python", words)])
+            raise OptionsError([Problem("python", message)])
     return HostPython(sys.executable, tuple(map(str, outer)))
 
 

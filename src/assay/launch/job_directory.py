@@ -168,24 +168,24 @@ class JobDirectory:
             return f"nothing is left of the job in {self.directory}"
         if keeper.boot_id != processes.boot_id():
             return "the machine was rebooted while the job ran"
-        if said := self.keeper_said():
-            return f"the job's keeper failed: {said}"
+        if last_line := self.keeper_said():
+            return f"the job's keeper failed: {last_line}"
         if shutil.disk_usage(self.directory).free < 1 << 20:
             return f"the job's keeper ended without a report: the disk of {self.directory} is full"
         return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
 
 
-def not_taken(exit_code: int | None, said: str, waited_s: float) -> LaunchError:
+def not_taken(exit_code: int | None, last_line: str, waited_s: float) -> LaunchError:
     """Why no keeper took a job that should have started with one, on this or another machine.
 
     exit_code  of the keeper, below 0 or above 128 for a signal; None if it had not ended after `waited_s`
-    said       its last line
+    last_line  its last line
     """
     if exit_code is None:
         return JobLostError(f"the job's keeper did not start within {waited_s:g} s")
     if not 0 <= exit_code <= 128:
         return JobLostError("the job's keeper was killed before it took the job")
-    why = said or f"it ended with exit code {exit_code} and printed nothing"
+    why = last_line or f"it ended with exit code {exit_code} and printed nothing"
     return LaunchError(f"the job's keeper did not take the job: {why}")
 
 
@@ -275,7 +275,7 @@ def job_status(end: Mapping[str, Any]) -> JobStatus:
         tuple(RankExit(**rank) for rank in end["exits"]),
         end["started_at"],
         end["ended_at"],
-        {name: StreamEnd(**of) for name, of in end["streams"].items()},
+        {name: StreamEnd(**stream_end) for name, stream_end in end["streams"].items()},
         () if end["node"] is None else (NodeCounts(**end["node"]),),
     )
 

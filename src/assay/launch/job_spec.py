@@ -93,13 +93,17 @@ def secrets(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, SecretRe
 
 def values(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
     """Their values. Raises InputError (OptionsError for the system's) that names each one without a value."""
-    here = {n: of for n, of in secrets(job, env).items() if of.source != "from_kubernetes_secret"}
+    here = {
+        n: reference
+        for n, reference in secrets(job, env).items()
+        if reference.source != "from_kubernetes_secret"
+    }
     own = {name: reference for name, reference in here.items() if name in job.task.secrets}
     try:
-        found = secret_reference.values({n: of for n, of in here.items() if n not in own})
+        of_system = secret_reference.values({n: reference for n, reference in here.items() if n not in own})
     except InputError as error:
         raise OptionsError(error.problems) from error
-    return {**found, **secret_reference.values(own)}
+    return {**of_system, **secret_reference.values(own)}
 
 
 def all_variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
@@ -117,8 +121,8 @@ def argv_before(job: Job, python: str) -> list[str]:
     return [] if job.task.before is None else _with_python(job.task.before.argv, python)
 
 
-def _with_python(words: Sequence[str], python: str) -> list[str]:
-    return [python if word == "{python}" else word for word in words]
+def _with_python(argv: Sequence[str], python: str) -> list[str]:
+    return [python if word == "{python}" else word for word in argv]
 
 
 def _before(job: Job, python: str) -> dict[str, Any]:
@@ -144,9 +148,9 @@ def spec(
 
     It stays as long as the job, so it contains no variables: see `write_variables`.
 
-    python  the interpreter there
+    python           the interpreter there
     start_timeout_s  longest time that a node waits for the others before its ranks start, without the
-            program that each runs before them
+                     program that each runs before them
     """
     return {
         "token": job.token,

@@ -13,8 +13,8 @@ from assay.records import Extent, Handle, Job, JobStatus, Output, RenderedJob
 class JobRefusedError(LaunchError):
     """The platform refuses a job; extent: which other jobs it would refuse too."""
 
-    def __init__(self, words: str, extent: Extent) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, extent: Extent) -> None:
+        super().__init__(message)
         self.extent = extent
 
 

@@ -31,8 +31,8 @@ def written(
     Raises LaunchError if they are larger than `limit_bytes` together or a name is not a valid file name,
     before any part is yielded, and if one can't be read.
     """
-    if words := no_files(directory, patterns):
-        raise LaunchError(f"outputs: {words}")
+    if problem := no_files(directory, patterns):
+        raise LaunchError(f"outputs: {problem}")
     changed = stamps(directory, patterns, before)
     total = sum(size for _, size, _ in changed.values())
     if total > limit_bytes:

@@ -63,27 +63,27 @@ def watched(pid: int | None) -> Iterator[Callable[[float], None]]:
 
 def with_variable(name: str, value: str) -> list[int]:
     """Processes whose environment had this variable when their program started, as far as visible."""
-    wanted = f"{name}={value}".encode()
-    found = []
+    variable = f"{name}={value}".encode()
+    pids = []
     for entry in PROC.iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(PermissionError, *GONE):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
+                if variable in (entry / "environ").read_bytes().split(b"\0"):
+                    pids.append(int(entry.name))
+    return pids
 
 
 def values_of(name: str) -> dict[int, str]:
     """Processes whose environment had this variable → its value, excluding those inside containers."""
-    wanted, own = f"{name}=".encode(), _process_namespace(os.getpid())
-    found = {}
+    prefix, own = f"{name}=".encode(), _process_namespace(os.getpid())
+    value_by_pid = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(PermissionError, *GONE):
                 for variable in (entry / "environ").read_bytes().split(b"\0"):
-                    if variable.startswith(wanted) and _process_namespace(int(entry.name)) == own:
-                        found[int(entry.name)] = variable.removeprefix(wanted).decode(errors="replace")
-    return found
+                    if variable.startswith(prefix) and _process_namespace(int(entry.name)) == own:
+                        value_by_pid[int(entry.name)] = variable.removeprefix(prefix).decode(errors="replace")
+    return value_by_pid
 
 
 def _process_namespace(pid: int) -> str:
@@ -93,11 +93,11 @@ def _process_namespace(pid: int) -> str:
 def kill_with_variable(name: str, value: str, patience_s: float) -> list[int]:
     """Kill every process with this variable until none is left; returns those that remain, if any."""
     give_up = time.monotonic() + patience_s
-    while found := with_variable(name, value):
-        for pid in found:
+    while pids := with_variable(name, value):
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > give_up:
-            return found
+            return pids
         time.sleep(0.01)
     return []

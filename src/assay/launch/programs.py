@@ -17,18 +17,18 @@ MARK = ":::ASSAY-PROGRAM "
 ERRORS = {HOST: "host.error", TORCH: "torch.import_error", DATA: "data.error"}
 OWN_ERROR = "smoke.error"  # for every other program
 
-Words = tuple[str, ...]
+Command = tuple[str, ...]
 
 
-def asked(data: str | None = None) -> tuple[Words, ...]:
+def doctor_commands(data: str | None = None) -> tuple[Command, ...]:
     """Each program with its arguments; `data` is the directory whose files to read."""
     return ((PROBE,), (HOST,), (TORCH,), *([(DATA, data)] if data is not None else []))
 
 
-def in_turn(*programs: Words) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
+def in_turn(*programs: Command) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
     """A rank's command and files, such that one job runs several programs."""
-    argv = ("{python}", "-m", IN_TURN, *(shlex.join(words) for words in programs))
-    needed = payload_files.files(IN_TURN, *(words[0] for words in programs))
+    argv = ("{python}", "-m", IN_TURN, *(shlex.join(command) for command in programs))
+    needed = payload_files.files(IN_TURN, *(command[0] for command in programs))
     return argv, tuple(TaskFile(name, source) for name, source in needed.items())
 
 
@@ -38,7 +38,7 @@ def sections(text: str) -> dict[str, str]:
     return {name.strip(): said for name, _, said in (part.partition("\n") for part in parts)}
 
 
-def told(program: str, text: str) -> dict[str, Scalar]:
+def output_facts(program: str, text: str) -> dict[str, Scalar]:
     """The facts that a program's output adds; if it did not finish, the fact that says why."""
     (node,) = provenance.parse([text]).nodes
     if program == PROBE:
@@ -48,6 +48,10 @@ def told(program: str, text: str) -> dict[str, Scalar]:
     return {name: value for name, value in node.items() if name != "probe.version"}
 
 
-def all_told(said: Mapping[str, str]) -> dict[str, Scalar]:
+def combined_facts(outputs: Mapping[str, str]) -> dict[str, Scalar]:
     """The facts of several programs together."""
-    return {name: value for program, text in said.items() for name, value in told(program, text).items()}
+    return {
+        name: value
+        for program, text in outputs.items()
+        for name, value in output_facts(program, text).items()
+    }

@@ -35,7 +35,7 @@ TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def naming_disk_errors(doing: str) -> Iterator[None]:
     """Turns disk errors into a LaunchError that names the file; PlatformError if it accepts nothing."""
     try:
         yield
@@ -105,7 +105,7 @@ class Spool:
 
 def remove(directory: Path) -> None:
     """Remove a job's directory, if it exists; the files that identify it go last."""
-    with told("remove a job's directory"):
+    with naming_disk_errors("remove a job's directory"):
         if directory.exists():
             leave_only(directory, *MARKS)
             shutil.rmtree(directory)
@@ -166,11 +166,11 @@ def follow(
         if not over and not runs():
             end_rest()
             over = True  # known before the check, so that the last check misses nothing
-        found = behind = False
+        has_output = behind = False
         for output in job.new_bytes(taken):
-            found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
+            has_output, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
             yield output
-        if not found:
+        if not has_output:
             yield None
         if not behind and not over:
             pause(LOOK_EVERY_S)

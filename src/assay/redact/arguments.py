@@ -98,9 +98,9 @@ def _attached(item: str, runs: SecretOptions) -> Argument | None:
     for option, sign in (*runs.user.items(), *_OF_ANY_PROGRAM.items()):
         start = option if len(option) == 2 else f"{option}="
         if item.startswith(start) and (runs is not UNKNOWN or len(option) > 2):
-            user, found, secret = item[len(start) :].partition(sign)
-            if found and secret and secret[0] != "$":
-                return Argument(f"{start}{user}{found}", secret)
+            user, separator, secret = item[len(start) :].partition(sign)
+            if separator and secret and secret[0] != "$":
+                return Argument(f"{start}{user}{separator}", secret)
     return None
 
 
@@ -126,16 +126,18 @@ def _within(item: str, before: str, runs: SecretOptions) -> Argument:
         return Argument(header["keep"], header["value"])
     short = f"-{before[-1]}" if _FLAGS.fullmatch(before) else ""
     sign = _OF_ANY_PROGRAM.get(before) or runs.user.get(before) or runs.user.get(short)
-    user, found, secret = item.partition(sign) if sign else ("", "", "")
+    user, separator, secret = item.partition(sign) if sign else ("", "", "")
     ids = runs is UNKNOWN and secret.isdigit()  # -u 1000:1000
-    return Argument(f"{user}{found}", secret) if secret and secret[0] != "$" and not ids else Argument(item)
+    return (
+        Argument(f"{user}{separator}", secret) if secret and secret[0] != "$" and not ids else Argument(item)
+    )
 
 
 def is_shell_line(text: str) -> bool:
     """Whether a text contains a program or an option that may take a secret."""
-    words = text.split()
-    return len(words) > 1 and any(
-        program(word) is not None or (word.startswith("--") and is_secret_name(word)) for word in words
+    tokens = text.split()
+    return len(tokens) > 1 and any(
+        program(word) is not None or (word.startswith("--") and is_secret_name(word)) for word in tokens
     )
 
 

@@ -35,11 +35,11 @@ _WORD = re.compile(r"[A-Za-z_./-]+")
 def assigned(text: str, lower: bytes) -> Iterator[tuple[int, int]]:
     """Where each value is. `lower` is the text in lowercase, one byte per character."""
     seen = 0
-    for at in sorted(_places(lower)):
-        if at < seen:
+    for position in sorted(_places(lower)):
+        if position < seen:
             continue
-        before = text[max(at - _LONGEST_NAME, seen) : at]
-        begin = at - len(before) + len(before.rstrip(_NAME_CHARACTERS))
+        before = text[max(position - _LONGEST_NAME, seen) : position]
+        begin = position - len(before) + len(before.rstrip(_NAME_CHARACTERS))
         name = _NAME.match(text, begin)
         if name is None:
             continue
@@ -52,10 +52,10 @@ def assigned(text: str, lower: bytes) -> Iterator[tuple[int, int]]:
 
 def _places(lower: bytes) -> Iterator[int]:
     for word in _WORDS:
-        at = lower.find(word)
-        while at >= 0:
-            yield at
-            at = lower.find(word, at + len(word))
+        position = lower.find(word)
+        while position >= 0:
+            yield position
+            position = lower.find(word, position + len(word))
 
 
 def _value(text: str, begin: int, name: str, match: re.Match[str]) -> tuple[int, int] | None:

@@ -23,24 +23,24 @@ def in_commands(text: str, lower: bytes) -> Iterator[tuple[int, int]]:
     if b"-" not in lower:
         return
     for literal in LITERALS:
-        at = lower.find(literal)
-        while at >= 0:
-            end = at + len(literal)
-            if _begins_command(text, at) and (rest := _REST.match(text, at)):
+        position = lower.find(literal)
+        while position >= 0:
+            end = position + len(literal)
+            if _begins_command(text, position) and (rest := _REST.match(text, position)):
                 end = rest.end()
-                yield from _values(text, at, end)
-            at = lower.find(literal, end)
+                yield from _values(text, position, end)
+            position = lower.find(literal, end)
 
 
-def _begins_command(text: str, at: int) -> bool:
-    name = _NAME.match(text, at)
+def _begins_command(text: str, position: int) -> bool:
+    name = _NAME.match(text, position)
     return name is not None and program(name[0]) not in (None, NO_PASSWORD)
 
 
 def _values(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    words = [word for word in _WORD.finditer(text, begin, end) if not _BETWEEN_WORDS.fullmatch(word[0])]
-    arguments = program_arguments([word[0].strip("\"'") for word in words])
-    for word, argument in zip(words, arguments, strict=True):
+    tokens = [word for word in _WORD.finditer(text, begin, end) if not _BETWEEN_WORDS.fullmatch(word[0])]
+    arguments = program_arguments([word[0].strip("\"'") for word in tokens])
+    for word, argument in zip(tokens, arguments, strict=True):
         cut = _END.search(argument.secret)
         value = argument.secret[: cut.start()] if cut else argument.secret
         follows_user = argument.shown[-1:] in (":", ",", "%")

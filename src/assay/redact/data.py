@@ -25,19 +25,19 @@ _REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secr
 class _Hiding:
     """One pass over some data.
 
-    mark   what replaces a secret
-    found  values that are certainly secrets
+    mark     what replaces a secret
+    secrets  values that are certainly secrets
     """
 
     mark: Mark = plain
-    found: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
 
     def hide(self, secret: str, *, sure: bool = True) -> str:
         """Its replacement; a mark is unchanged."""
         if MARK.fullmatch(secret):
             return secret
         if sure:
-            self.found.append(secret)
+            self.secrets.append(secret)
         return self.mark(secret)
 
 
@@ -58,7 +58,7 @@ def parted(value: Any, mark: Mark = plain) -> tuple[Any, frozenset[str]]:
     """The results of `redacted` and `secrets_in`, in one pass."""
     hiding = _Hiding(mark)
     clean = _clean(value, hiding)
-    return clean, frozenset(filter(known_secrets.is_distinctive, hiding.found))
+    return clean, frozenset(filter(known_secrets.is_distinctive, hiding.secrets))
 
 
 def _clean(value: Any, hiding: _Hiding) -> Any:
@@ -85,7 +85,7 @@ def _is_harmless(text: str) -> bool:
 def _has_no_shape(text: str) -> bool:
     """Whether nothing in a text is a secret by its shape; most arguments are the same in every trial."""
     hiding = _Hiding()
-    return _without_shapes(text, hiding) == text and not hiding.found
+    return _without_shapes(text, hiding) == text and not hiding.secrets
 
 
 def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
@@ -130,9 +130,11 @@ def _item(item: str, part: Argument, hiding: _Hiding) -> str:
 
 def _line(line: str, hiding: _Hiding) -> str:
     """A shell line, with programs' arguments in it."""
-    words = words_of(line)
-    inner = iter(arguments([word for word in words if not word.isspace()]))
-    return _shaped("".join(word if word.isspace() else _shown(next(inner), hiding) for word in words), hiding)
+    tokens = words_of(line)
+    inner = iter(arguments([word for word in tokens if not word.isspace()]))
+    return _shaped(
+        "".join(word if word.isspace() else _shown(next(inner), hiding) for word in tokens), hiding
+    )
 
 
 def _shown(part: Argument, hiding: _Hiding) -> str:
@@ -146,7 +148,7 @@ def _shaped(value: str, hiding: _Hiding) -> str:
 
 
 def _without_shapes(value: str, hiding: _Hiding) -> str:
-    hiding.found += named_in(value)
+    hiding.secrets += named_in(value)
     return hidden(_inner(value, hiding), hiding.mark)
 
 

@@ -18,16 +18,16 @@ _TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")
 _known: set[str] = set()
 
 
-def text(words: str, mark: Mark = plain) -> str:
+def text(content: str, mark: Mark = plain) -> str:
     """The text without secrets: those that this process knows, and whatever has the shape of one."""
     known = _all_forms(frozenset(_known))
-    present = [form for form in known if form in words]
+    present = [form for form in known if form in content]
     places = [
         (place.start(), place.start() + len(form))
         for form in present
-        for place in re.finditer(f"(?={_whole_word(form)})", words)  # one secret may start inside another
+        for place in re.finditer(f"(?={_whole_word(form)})", content)  # one secret may start inside another
     ]
-    return replaced(words, [*places, *spans(words)], lambda form: mark(known.get(form, form)))
+    return replaced(content, [*places, *spans(content)], lambda form: mark(known.get(form, form)))
 
 
 def shown_name(name: str) -> str:
@@ -42,11 +42,11 @@ def shown_name(name: str) -> str:
     return name
 
 
-def secrets_in_text(words: str) -> list[str]:
+def secrets_in_text(content: str) -> list[str]:
     """What `text` hides in this text, each once, in order of appearance."""
-    found: dict[str, str] = {}
-    text(words, lambda secret: found.setdefault(secret, REDACTED))
-    return list(found)
+    secrets: dict[str, str] = {}
+    text(content, lambda secret: secrets.setdefault(secret, REDACTED))
+    return list(secrets)
 
 
 def learn_values(values: Iterable[str]) -> None:
@@ -55,7 +55,7 @@ def learn_values(values: Iterable[str]) -> None:
     Secrets that are too short or too plain to be searched for in any text are ignored.
     """
     for value in values:
-        _known.update(filter(is_distinctive, (value, *_lines(value))))
+        _known.update(filter(is_distinctive, (value, *_secret_lines(value))))
 
 
 def known_values() -> frozenset[str]:
@@ -80,7 +80,7 @@ def is_distinctive(value: str) -> bool:
     return len(value) >= 16 or sum(any(map(kind, value)) for kind in kinds) >= 2
 
 
-def _lines(value: str) -> Iterator[str]:
+def _secret_lines(value: str) -> Iterator[str]:
     """The lines of a secret that reveal part of it: long ones, and short ones that look random.
 
     Not `-----BEGIN PRIVATE KEY-----`, nor what any other file may contain: `kind: Config`, `users:`.

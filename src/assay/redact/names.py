@@ -37,11 +37,11 @@ _SECRET_ENDS = (
 )
 _SECRET_PAIRS = frozenset(
     {("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("account", "key")}
-    | {(of, "key") for of in ("license", "licence", "encryption", "signing", "s3", "customer", "storage")}
-    | {(of, "pass") for of in ("db", "user", "smtp", "mysql", "pg", "redis", "proxy", "root", "admin")}
+    | {(word, "key") for word in ("license", "licence", "encryption", "signing", "s3", "customer", "storage")}
+    | {(word, "pass") for word in ("db", "user", "smtp", "mysql", "pg", "redis", "proxy", "root", "admin")}
     | {
-        (of, "pass")
-        for of in ("http", "https", "ftp", "ssh", "ldap", "bind", "kafka", "mqtt", "ipmi", "bmc", "s3")
+        (word, "pass")
+        for word in ("http", "https", "ftp", "ssh", "ldap", "bind", "kafka", "mqtt", "ipmi", "bmc", "s3")
     }
 )
 # `token` in a language model, and Assay's ID of a job
@@ -84,17 +84,17 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(n) for n in ("HF_TOKEN", "awsSecretAccessKey", "max_tokens", "secretName")]
     [True, True, False, False]
     """
-    words = [word.lower() for word in WORD.findall(name)]
-    if not words or words[-1] in _ABOUT_A_SECRET:
+    parts = [word.lower() for word in WORD.findall(name)]
+    if not parts or parts[-1] in _ABOUT_A_SECRET:
         return False
-    if words[0] in _LIBRARIES and words[-1] not in _SECRET_WORDS and words[-1] != "key":
+    if parts[0] in _LIBRARIES and parts[-1] not in _SECRET_WORDS and parts[-1] != "key":
         return False
     secret = {
         word
-        for before, word in pairwise(["", *words])
+        for before, word in pairwise(["", *parts])
         if (word in _SECRET_WORDS or word.endswith(_SECRET_ENDS))
         and not (word == "token" and before in _PLAIN_TOKENS)
     }
-    if words == ["pass"]:
+    if parts == ["pass"]:
         return re.match(r"-[a-z]", name) is None  # `-pass` is openssl's, which says where the secret is
-    return bool(secret) or not _SECRET_PAIRS.isdisjoint(pairwise(words))
+    return bool(secret) or not _SECRET_PAIRS.isdisjoint(pairwise(parts))

@@ -71,5 +71,7 @@ def program(word: str) -> SecretOptions | None:
     name = word.strip("\"'").rpartition("/")[2]
     if not re.fullmatch(r"[\w.-]+", name):
         return None
-    fits = (known for names, known in _PROGRAMS if any(fnmatchcase(name, one) for one in names.split()))
+    fits = (
+        known for names, known in _PROGRAMS if any(fnmatchcase(name, pattern) for pattern in names.split())
+    )
     return next(fits, None)

@@ -130,9 +130,9 @@ def _lower(text: str) -> bytes:
 
 def _found(shapes: Iterable[tuple[bytes, re.Pattern[str]]], text: str, lower: bytes) -> Iterator[Span]:
     for part, shape in shapes:
-        at = lower.find(part) if part in lower else -1
-        while at >= 0:
-            match = shape.match(text, at)
+        position = lower.find(part) if part in lower else -1
+        while position >= 0:
+            match = shape.match(text, position)
             if match is not None:
                 yield match.span("secret")
-            at = lower.find(part, match.end() if match is not None else at + len(part))
+            position = lower.find(part, match.end() if match is not None else position + len(part))

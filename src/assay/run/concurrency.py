@@ -40,10 +40,12 @@ class Concurrency:
     def stretches(self, trials: Sequence[Trial]) -> list[list[Trial]]:
         """The trials of each round of each block, one after the other; otherwise in plan order."""
 
-        def of(trial: Trial) -> tuple[int, int]:
+        def block_and_round(trial: Trial) -> tuple[int, int]:
             return trial.block, self.rounds.get(trial.system, 0)
 
-        return [list(stretch) for _, stretch in groupby(sorted(trials, key=of), key=of)]
+        return [
+            list(stretch) for _, stretch in groupby(sorted(trials, key=block_and_round), key=block_and_round)
+        ]
 
     def nodes_of(self, trial: Trial) -> frozenset[str]:
         """The nodes that its job is bound to."""
@@ -131,13 +133,13 @@ class ConcurrentProgress:
         with self._lock:
             self._progress.trial_ended(result, attempt, settled=settled)
 
-    def noted(self, words: str) -> None:
+    def noted(self, message: str) -> None:
         """Shown once; of messages about each system (`SYSTEM: words`), the first."""
-        what = words.rpartition(": ")[2]
+        what = message.rpartition(": ")[2]
         with self._lock:
             if what not in self._said:
                 self._said.add(what)
-                self._progress.noted(words)
+                self._progress.noted(message)
 
     def close(self) -> None:
         """Passed on unchanged."""

@@ -122,17 +122,17 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
     settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
     for trial_id, number in session.header.repeated.items():
         runs[trial_id] = [run for run in runs[trial_id] if run.attempt > number]
-    done = [of[-1] for t in planned.trials if trial_state(t, of := runs[t.id]) is TrialState.DONE]
+    done = [attempts[-1] for t in planned.trials if trial_state(t, attempts := runs[t.id]) is TrialState.DONE]
     prepare([launchers[name] for name in {trial.system for trial in planned.trials if not runs[trial.id]}])
-    told = watched.tell(session, planned, done)
-    progress = told if watched.together is None else ConcurrentProgress(told)
+    teller = watched.tell(session, planned, done)
+    progress = teller if watched.together is None else ConcurrentProgress(teller)
     try:
         _forget(settled, launchers, MOST_JOBS if watched.together else 1, progress.noted)
-        for words in _other_tests(session, planned) if not done else ():
-            progress.noted(words)
+        for message in _other_tests(session, planned) if not done else ():
+            progress.noted(message)
         if watched.together is None:
-            if words := left_unfinished(session, planned):
-                progress.noted(words)
+            if message := left_unfinished(session, planned):
+                progress.noted(message)
             _note_duration(session, planned, done, progress)
 
         def run(trial: Trial) -> None:
@@ -142,15 +142,15 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Sess
                 progress,
                 watched.stop,
                 facts,
-                lambda: (one for of_trial in runs.values() for one in of_trial),
+                lambda: (attempt_run for of_trial in runs.values() for attempt_run in of_trial),
             )
             _run_trial(execution, trial, runs[trial.id], progress, watched.held)
 
         for trials in _stretches(planned, watched.together):
             if watched.until is not None and (
-                words := interim_looks.overrun(trials[0].block, interim_looks.spent_s(runs), watched.until)
+                message := interim_looks.overrun(trials[0].block, interim_looks.spent_s(runs), watched.until)
             ):
-                progress.noted(words)
+                progress.noted(message)
             _run_stretch(trials, runs, watched.together, run)
             if watched.until is not None and watched.held.left:
                 return None  # a side is missing: more blocks of the other would decide nothing
@@ -245,8 +245,8 @@ def _run_trial(
             progress.trial_began(trial, attempt.number, adopted=True)
             runs[-1] = take_over(execution, attempt, runs[-1], trial)
         else:
-            if words := choice(execution.launcher, trial.shape):
-                progress.noted(f"{trial.system}: {words}")
+            if explanation := choice(execution.launcher, trial.shape):
+                progress.noted(f"{trial.system}: {explanation}")
             before = execution.session.attempts_at(trial.id)
             progress.trial_began(trial, before[-1].number + 1 if before else 1, adopted=False)
             attempt, run = begin(execution, trial)

@@ -59,7 +59,7 @@ class Watcher(Protocol):
         """Nothing new at the moment; why: what the job waits for, "" if it is running or this is unknown."""
         ...
 
-    def noted(self, words: str) -> None:
+    def noted(self, message: str) -> None:
         """Something that the user should know, although it changes no result."""
         ...
 
@@ -215,16 +215,16 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     )
     if status.state is JobState.SUCCEEDED:
         with execution.stop.at_once():
-            found = read.reading(attempt, run).problems
-        problems = (*filter(None, [status.cause]), *problems, *found)
+            reading_problems = read.reading(attempt, run).problems
+        problems = (*filter(None, [status.cause]), *problems, *reading_problems)
     else:
         ended = status.cause or ("" if problems else status.state.value)
         if status.state is JobState.TIMED_OUT:
             ended = "; ".join(filter(None, (ended, cpu_use(status.nodes))))
-        said = last_line(attempt, status.exits) if status.state is JobState.FAILED else ""
-        why = own_cause(said) or not_installed(said)
+        last_printed = last_line(attempt, status.exits) if status.state is JobState.FAILED else ""
+        why = own_cause(last_printed) or not_installed(last_printed)
         problems = (*filter(None, [": ".join(filter(None, (ended, why)))]), *problems)
-        extent = narrowed(extent_of(status, task, said), run.trial, execution.runs())
+        extent = narrowed(extent_of(status, task, last_printed), run.trial, execution.runs())
         run = replace(run, extent=extent)
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
     attempt.settle(run)
@@ -267,10 +267,10 @@ def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:
     """
     logs = attempt.logs()
     return tuple(
-        words
+        difference
         for name, end in sorted(status.streams.items())
         if not name.startswith(STREAM)
-        and (words := _difference(name, logs.get(f"{name}.log"), end)) is not None
+        and (difference := _difference(name, logs.get(f"{name}.log"), end)) is not None
     )
 
 

@@ -35,8 +35,8 @@ _NOT_INSTALLED = re.compile(
 
 def not_installed(last_line: str) -> str:
     """What a program lacks, judging by its last line; "" if the line reports nothing missing."""
-    found = _NOT_INSTALLED.fullmatch(last_line)
-    return "" if found is None else found["module"] or found["library"]
+    match = _NOT_INSTALLED.fullmatch(last_line)
+    return "" if match is None else match["module"] or match["library"]
 
 
 def extent_of(status: JobStatus, task: Task, last_line: str) -> Extent:

@@ -15,17 +15,17 @@ def git_state(directory: Path) -> dict[str, Scalar]:
     dirty  tracked files differ from the commit
     """
     try:
-        said = shell.run(
+        status = shell.run(
             ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
             timeout_s=10,
             env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         )
     except HostError:  # no git, or a repository that is too slow: the suite's copy is stored anyway
         return {}
-    if not said.ok:
+    if not status.ok:
         return {}
     state: dict[str, Scalar] = {"dirty": False}
-    for line in said.stdout.splitlines():
+    for line in status.stdout.splitlines():
         match line.split(" "):
             case ["#", "branch.oid", commit]:
                 state["commit"] = commit

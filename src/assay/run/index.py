@@ -36,11 +36,11 @@ def update_index(
 def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> tuple[Problem, ...]:
     from assay import store
 
-    wanted = None if rebuild or store.trouble(root) else sessions
-    known = {} if rebuild else store.known(root, wanted)
-    found = {
+    selected = None if rebuild or store.trouble(root) else sessions
+    known = {} if rebuild else store.known(root, selected)
+    attempt_by_run = {
         a.run_id: (s, a)
-        for s in rundir.sessions(root, lambda name: wanted is None or name in wanted)
+        for s in rundir.sessions(root, lambda name: selected is None or name in selected)
         for a in s.last_attempts().values()
     }
     stamps: dict[str, str] = {}
@@ -49,7 +49,7 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
     unread: list[Problem] = []
 
     def changed() -> Iterator[Result]:
-        for run_id, (session, attempt) in found.items():
+        for run_id, (session, attempt) in attempt_by_run.items():
             stamp = f"{attempt.stamp()}-"
             had = known.get(run_id, "")
             if had.startswith(stamp) and read.is_current(had.removeprefix(stamp)):
@@ -75,7 +75,7 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
             else:
                 yield result
 
-    store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
+    store.update(root, changed(), known.keys() - attempt_by_run.keys(), stamps, rebuild=rebuild)
     if lost & known.keys():  # its state before the damage is not its state now
         store.update(root, (), lost & known.keys())
     if unread:

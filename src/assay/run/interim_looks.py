@@ -97,12 +97,12 @@ def planned(
         what = "order: sequential runs all of one side first; running until decided needs interleaved blocks"
         raise InputError([Problem(suite.where("order"), what)])
     benchmarks = tuple(replace(b, repeats=limits.max_repeats) for b in suite.benchmarks)
-    made = plan.make(replace(suite, benchmarks=benchmarks), systems, only=only, workloads=workloads)
-    if len(made.systems) < 2:
-        what = f"only {made.systems[0]} is run, so there is no comparison to decide; select two systems"
+    base_plan = plan.make(replace(suite, benchmarks=benchmarks), systems, only=only, workloads=workloads)
+    if len(base_plan.systems) < 2:
+        what = f"only {base_plan.systems[0]} is run, so there is no comparison to decide; select two systems"
         raise InputError([Problem(suite.where("systems"), what)])
     schedule = looks(limits.max_repeats)
-    return replace(made, looks=schedule, digest=digest_of([made.digest, "looks", schedule]))
+    return replace(base_plan, looks=schedule, digest=digest_of([base_plan.digest, "looks", schedule]))
 
 
 def overrun(block: int, spent_s: float, limits: Limits) -> str:
@@ -146,19 +146,19 @@ def undecided(
         sides[result.run.trial.system].append(result)
     metrics = led_by(planned.primary_metric, metrics)
     primary = primary_metrics(results, metrics, planned.primary_metric)
-    found = judge(against(sides, baseline), metrics, margin=planned.margin, primary=primary)
-    open_ = [c for c in found.primary if c.verdict == "undecided"]
-    return open_, [*map(str, found.open), *_missing(planned, found, baseline)]
+    judgement = judge(against(sides, baseline), metrics, margin=planned.margin, primary=primary)
+    open_ = [c for c in judgement.primary if c.verdict == "undecided"]
+    return open_, [*map(str, judgement.open), *_missing(planned, judgement, baseline)]
 
 
-def _missing(planned: Plan, found: Judgement, baseline: str) -> Iterator[str]:
+def _missing(planned: Plan, judgement: Judgement, baseline: str) -> Iterator[str]:
     """Points of the sweep where a system has no comparison at all because results are missing."""
-    made = {(c.b, c.point.benchmark, c.point.shape) for c in found.primary}
-    explained = {(one.b, one.benchmark) for one in found.open}
+    compared = {(c.b, c.point.benchmark, c.point.shape) for c in judgement.primary}
+    explained = {(pair.b, pair.benchmark) for pair in judgement.open}
     for trial in planned.trials:
         if trial.block == 1 and trial.system != baseline and (trial.system, trial.benchmark) not in explained:
             place = (trial.system, trial.benchmark, str(trial.shape))
-            if place not in made:
+            if place not in compared:
                 where = f"{trial.benchmark} {trial.shape}, {trial.system} against {baseline}"
                 yield f"{where}: results are missing"
 

@@ -48,11 +48,11 @@ def figure_of(result: Result, metric: str) -> str:
 
     If a metric was printed with several labels, the last one: usually the largest size.
     """
-    found = [m for m in result.reading.measurements if m.metric == metric]
-    if not found:
+    measurements = [m for m in result.reading.measurements if m.metric == metric]
+    if not measurements:
         return ""
-    last = found[-1]
-    values = [m.value for m in found if m.labels == last.labels and m.unit == last.unit]
+    last = measurements[-1]
+    values = [m.value for m in measurements if m.labels == last.labels and m.unit == last.unit]
     if min(values) > 0:
         value = math.exp(math.fsum(map(math.log, values)) / len(values))
     else:

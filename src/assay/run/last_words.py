@@ -44,7 +44,7 @@ def last_line(attempt: Attempt, exits: Sequence[RankExit]) -> str:
     return "".join(last_lines(attempt, exits)[-1:])
 
 
-def own_cause(said: str) -> str:
+def own_cause(line: str) -> str:
     """Why one of Assay's programs gave up, from its last line; "" for other programs."""
-    found = _OWN.fullmatch(said)
-    return "" if found is None else found["why"]
+    match = _OWN.fullmatch(line)
+    return "" if match is None else match["why"]

@@ -64,21 +64,21 @@ def known(runs_dir: Path) -> dict[str, KnownJob]:
 
     A directory there that no attempt names belongs to this machine: its attempt was removed or is damaged.
     """
-    found: dict[str, KnownJob] = {}
+    jobs: dict[str, KnownJob] = {}
     for session in rundir.sessions(runs_dir):
         lying = {path.name for path in session.spool.glob("*")}
         if not lying and _is_complete(session):
             continue
         held = _is_held(session)
-        found |= {token: KnownJob(THIS_MACHINE, session, held, recorded=False) for token in lying}
+        jobs |= {token: KnownJob(THIS_MACHINE, session, held, recorded=False) for token in lying}
         for attempt in session.attempts():
             with suppress(
                 InputError
             ):  # a damaged record: what it started is found by its token, like any other
                 run = attempt.run()
                 if run.token in lying or not run.state.final:
-                    found[run.token] = KnownJob(run.trial.system, session, held)
-    return found
+                    jobs[run.token] = KnownJob(run.trial.system, session, held)
+    return jobs
 
 
 def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:

@@ -31,7 +31,7 @@ class Progress(Protocol):
         """An attempt has ended; `settled`: this call does not attempt the trial again."""
         ...
 
-    def noted(self, words: str) -> None:
+    def noted(self, message: str) -> None:
         """Something about the session as a whole: a look at what is decided."""
         ...
 
@@ -62,7 +62,7 @@ class Silence:
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
         """Nothing."""
 
-    def noted(self, words: str) -> None:
+    def noted(self, message: str) -> None:
         """Nothing."""
 
     def close(self) -> None:

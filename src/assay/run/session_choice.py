@@ -45,8 +45,8 @@ def held_session(run: PlannedRun) -> Iterator[Session]:
 
 def _to_resume(run: PlannedRun) -> Session:
     request = run.request
-    found = None if request.new else _unfinished(request.runs_dir, run.plan, request.begun_since)
-    return found or _create(run)
+    unfinished = None if request.new else _unfinished(request.runs_dir, run.plan, request.begun_since)
+    return unfinished or _create(run)
 
 
 def _to_repeat(request: RunRequest, planned: Plan) -> Session:

@@ -21,7 +21,7 @@ def cpu_use(nodes: Sequence[NodeCounts]) -> str:
     known = [(node.job_cpu_s / _cpu_s(node), node) for node in nodes if node.job_cpu_s is not None]
     if not known:
         return ""
-    own, node = min(known, key=lambda one: one[0])
+    own, node = min(known, key=lambda pair: pair[0])
     others = None if node.suspended_s else others_cpus(node)
     there = " on the node where it used least" if len(known) > 1 else ""
     beside = "" if others is None else f", others {percent(others / node.cpus)}"

@@ -145,16 +145,16 @@ def read_record(path: Path, kind: type[T]) -> T:
         record = from_json(kind, text)
     except ValueError as error:
         raise InputError([_damage(path, text, error)]) from error
-    found = getattr(record, "schema", SCHEMA)
-    if found > SCHEMA:
-        raise InputError([_newer(path, found)])
+    schema = getattr(record, "schema", SCHEMA)
+    if schema > SCHEMA:
+        raise InputError([_newer(path, schema)])
     return record
 
 
-def _newer(path: Path, found: int) -> Problem:
+def _newer(path: Path, schema: int) -> Problem:
     return Problem(
         str(path),
-        f"written by a newer version of Assay (schema {found}; this is {__version__}, schema {SCHEMA}): use "
+        f"written by a newer version of Assay (schema {schema}; this is {__version__}, schema {SCHEMA}): use "
         "that version",
     )
 

@@ -77,14 +77,14 @@ def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:
     with reading(path) as file:
         starts = _starts_of(path, file)
         total = starts.lines(file)
-        at = min(max(1, first), max(1, total))
-        file.seek(starts.begin(file, at))
-        lines = tuple(_lines(file, starts, at, min(most, total - at + 1)))
+        begin = min(max(1, first), max(1, total))
+        file.seek(starts.begin(file, begin))
+        lines = tuple(_read_lines(file, starts, begin, min(most, total - begin + 1)))
         return LogPage(lines, total, os.fstat(file.fileno()).st_size)
 
 
 def search(
-    path: Path, words: str, first: int = 1, clean: Callable[[str], str] = str, most: int = MOST_MATCHES
+    path: Path, text: str, first: int = 1, clean: Callable[[str], str] = str, most: int = MOST_MATCHES
 ) -> LogMatches:
     """At most `most` lines from `first` on that contain the words, whatever their case.
 
@@ -95,25 +95,27 @@ def search(
 
     Raises InputError if the log is unreadable.
     """
-    wanted = _Wanted(words.encode().lower(), re.compile(re.escape(words), re.IGNORECASE), clean)
-    found: list[LogLine] = []
+    query = _Query(text.encode().lower(), re.compile(re.escape(text), re.IGNORECASE), clean)
+    matches: list[LogLine] = []
     with reading(path) as file:
         starts = _starts_of(path, file)
         begin = starts.begin(file, first)
         file.seek(begin)
-        for one in _matching(file, wanted, first):
-            if not found or found[-1].number != one.number:
-                found.append(one)
-            if len(found) == most:
-                return LogMatches(tuple(found), one.number + 1)
+        for match in _matching(file, query, first):
+            if not matches or matches[-1].number != match.number:
+                matches.append(match)
+            if len(matches) == most:
+                return LogMatches(tuple(matches), match.number + 1)
         if file.tell() - begin >= SEARCHED_BYTES and file.read(1):
             following = starts.line_at(file, begin + SEARCHED_BYTES)
-            return LogMatches(tuple(found), max(following, first + 1))  # the rest of a longer line is skipped
-    return LogMatches(tuple(found), None)
+            return LogMatches(
+                tuple(matches), max(following, first + 1)
+            )  # the rest of a longer line is skipped
+    return LogMatches(tuple(matches), None)
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Query:
     """What is searched for: in the log's bytes, which is fast, then in the text without what is hidden."""
 
     needle: bytes
@@ -121,7 +123,7 @@ class _Wanted:
     clean: Callable[[str], str]
 
 
-def _matching(file: BufferedReader, wanted: _Wanted, number: int) -> Iterator[LogLine]:
+def _matching(file: BufferedReader, query: _Query, number: int) -> Iterator[LogLine]:
     """Each matching line; stops after SEARCHED_BYTES, a line that ends there is left.
 
     A line that is longer than a block comes in parts that overlap, so that each place has its surroundings
@@ -133,35 +135,35 @@ def _matching(file: BufferedReader, wanted: _Wanted, number: int) -> Iterator[Lo
         data = rest + data
         end = data.rfind(b"\n") + 1
         if end:
-            yield from _matches(data[:end], wanted, number, cut_before=is_inside, cut_after=False)
+            yield from _matches(data[:end], query, number, cut_before=is_inside, cut_after=False)
             number += data.count(b"\n")
             rest, is_inside = data[end:], False
         elif len(data) > BLOCK_BYTES + 4 * _MARGIN_BYTES:
-            yield from _matches(data, wanted, number, cut_before=is_inside, cut_after=True)
+            yield from _matches(data, query, number, cut_before=is_inside, cut_after=True)
             rest, is_inside = data[-4 * _MARGIN_BYTES :], True
         else:
             rest = data
     if not file.peek(1):
-        yield from _matches(rest, wanted, number, cut_before=is_inside, cut_after=False)
+        yield from _matches(rest, query, number, cut_before=is_inside, cut_after=False)
 
 
 def _matches(
-    data: bytes, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool
+    data: bytes, query: _Query, number: int, *, cut_before: bool, cut_after: bool
 ) -> Iterator[LogLine]:
     """Each matching line of these; where the data is cut, matches near the cut are left to another part."""
     lowered, counted = data.lower(), 0
-    at = 2 * _MARGIN_BYTES if cut_before else 0
+    search_from = 2 * _MARGIN_BYTES if cut_before else 0
     last = len(data) - 2 * _MARGIN_BYTES if cut_after else len(data)
-    while 0 <= (hit := lowered.find(wanted.needle, at)) < last:
+    while 0 <= (hit := lowered.find(query.needle, search_from)) < last:
         number += data.count(b"\n", counted, hit)
         counted = hit
         begin, stop = data.rfind(b"\n", 0, hit) + 1, data.find(b"\n", hit)
         stop = len(data) if stop < 0 else stop
         around = max(begin, hit - 2 * _MARGIN_BYTES), min(stop, hit + 2 * _MARGIN_BYTES)
         raw = data[slice(*around)].decode(errors="replace").removesuffix("\r")
-        text = wanted.clean(raw)
+        text = query.clean(raw)
         line = _excerpt(
-            text, wanted, number,
+            text, query, number,
             cut_before=around[0] > begin or (cut_before and begin == 0),
             cut_after=around[1] < stop or (cut_after and stop == len(data)),
         )  # fmt: skip
@@ -169,17 +171,17 @@ def _matches(
             yield line
         # what was hidden leaves less of the text away from its cut end
         judged = max(_MARGIN_BYTES // 8, _MARGIN_BYTES - max(0, len(raw) - len(text)))
-        at = stop if line is not None else min(stop, hit + judged)
+        search_from = stop if line is not None else min(stop, hit + judged)
 
 
-def _excerpt(text: str, wanted: _Wanted, number: int, *, cut_before: bool, cut_after: bool) -> LogLine | None:
+def _excerpt(text: str, query: _Query, number: int, *, cut_before: bool, cut_after: bool) -> LogLine | None:
     """What is shown of a line; None if the words are only in what is hidden.
 
     Nothing near a cut counts or is shown: a secret that is cut there would not be known as one.
     """
     first = _MARGIN_BYTES if cut_before else 0
     last = len(text) - _MARGIN_BYTES if cut_after else len(text)
-    match = wanted.pattern.search(text, first, last)
+    match = query.pattern.search(text, first, last)
     if match is None:
         return None
     is_near = match.end() <= LONGEST_LINE and not cut_before
@@ -188,7 +190,7 @@ def _excerpt(text: str, wanted: _Wanted, number: int, *, cut_before: bool, cut_a
     return LogLine(number, shown, cut=begin + len(shown) < len(text), cut_before=begin > 0)
 
 
-def _lines(file: BufferedReader, starts: _LineStarts, first: int, count: int) -> Iterator[LogLine]:
+def _read_lines(file: BufferedReader, starts: _LineStarts, first: int, count: int) -> Iterator[LogLine]:
     for number in range(first, first + count):
         raw = file.readline(LONGEST_LINE + 1)
         yield _line(number, raw.removesuffix(b"\n"))

@@ -59,14 +59,14 @@ def secret_numbers(attempt: Attempt, secrets: Sequence[str]) -> dict[str, int]:
     session = attempt.path.parents[1]
     known = _numbers(session, _read(session), secrets)
     new = [secret for secret in secrets if secret not in known]
-    found = {secret: place for secret in new if (place := _place(attempt, secret)) is not None}
-    if not found:
+    place_by_secret = {secret: place for secret in new if (place := _place(attempt, secret)) is not None}
+    if not place_by_secret:
         return known
     try:
         with locked(session / ".secrets.lock", f"{session / FILE}", wait_s=_LONGEST_WAIT_S):
             noted = _read(session)
             known = _numbers(session, noted, secrets)
-            places = [place for secret, place in found.items() if secret not in known]
+            places = [place for secret, place in place_by_secret.items() if secret not in known]
             noted = _Numbered(SCHEMA, noted.first, (*noted.places, *places))
             write_atomic(session / FILE, record_json(noted))
     except HostError as error:
@@ -99,9 +99,9 @@ def _place(attempt: Attempt, secret: str) -> _Place | None:
     token = attempt.run().token
     for form in sorted({secret, *forms(secret)}, key=lambda form: (form != secret, form)):
         for name, path in attempt.logs().items():
-            if (at := position(path, form.encode())) is not None:
+            if (offset := position(path, form.encode())) is not None:
                 trial = attempt.path.parent.name
-                return _Place(trial, attempt.number, token, name, at, len(form.encode()))
+                return _Place(trial, attempt.number, token, name, offset, len(form.encode()))
     return None
 
 

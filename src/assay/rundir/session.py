@@ -124,13 +124,13 @@ class Attempt:
 
     def secret_places(self) -> tuple[SecretPlace, ...]:
         """Where its logs first contain each secret that this process knows."""
-        found = (
-            SecretPlace(name, at, len(value))
+        places = (
+            SecretPlace(name, offset, len(value))
             for value in sorted(known.encode() for known in redact.known_values())
             for name, path in self.logs().items()
-            if (at := position(path, value)) is not None
+            if (offset := position(path, value)) is not None
         )
-        return tuple(found)
+        return tuple(places)
 
     def _at(self, place: SecretPlace) -> str:
         """What the log contains there; "" if the log is missing."""
@@ -385,10 +385,10 @@ class Session:
 
     def _planned(self, attempt: Attempt) -> Trial:
         name = attempt.path.parent.name
-        found = next((trial for trial in self.design.trials if trial.id == name), None)
-        if found is None:
+        planned_trial = next((trial for trial in self.design.trials if trial.id == name), None)
+        if planned_trial is None:
             raise InputError([Problem(str(self.path / "plan.json"), f"has no trial {name}")])
-        return found
+        return planned_trial
 
     @cached_property
     def design(self) -> Plan:
@@ -405,24 +405,24 @@ class Session:
     ) -> Attempt:
         """A new attempt with its record, what was submitted, and existing logs, all or nothing."""
         trial = self.path / safe_name(run.trial.id)
-        made, final = trial / f".attempt-{run.attempt}.new", trial / f"attempt-{run.attempt}"
+        unfinished, final = trial / f".attempt-{run.attempt}.new", trial / f"attempt-{run.attempt}"
         with writing(trial):
             trial.mkdir(exist_ok=True)
-            shutil.rmtree(made, ignore_errors=True)  # left by an Assay process that was killed here
-            (made / "logs").mkdir(parents=True)
+            shutil.rmtree(unfinished, ignore_errors=True)  # left by an Assay process that was killed here
+            (unfinished / "logs").mkdir(parents=True)
             for source in logs:
-                kept = made / "logs" / safe_name(source.name)
+                kept = unfinished / "logs" / safe_name(source.name)
                 shutil.copyfile(source, kept)
                 sync(kept)
             for name, data in (inputs or {}).items():
-                (made / "inputs").mkdir(exist_ok=True)
-                write_lasting(made / "inputs" / safe_name(name), data)
+                (unfinished / "inputs").mkdir(exist_ok=True)
+                write_lasting(unfinished / "inputs" / safe_name(name), data)
             if provenance is not None:
-                write_atomic(made / "provenance.json", record_json(provenance), lasting=False)
+                write_atomic(unfinished / "provenance.json", record_json(provenance), lasting=False)
             if sent is not None:
-                write_atomic(made / "plan.json", record_json(sent), lasting=False)
-            write_lasting(made / "run.json", record_json(run))
-            made.rename(final)
+                write_atomic(unfinished / "plan.json", record_json(sent), lasting=False)
+            write_lasting(unfinished / "run.json", record_json(run))
+            unfinished.rename(final)
             sync(trial, self.path)
         return Attempt(final)
 
@@ -440,14 +440,14 @@ def create(
     with writing(root):
         started = datetime.fromtimestamp(header.created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
         path = _free_name(suite, started if name is None else safe_name(name))
-        made = suite / f".{path.name}.new"
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
-        write_lasting(made / "session.json", record_json(header))
-        write_lasting(made / "plan.json", record_json(plan))
+        unfinished = suite / f".{path.name}.new"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        write_lasting(unfinished / "session.json", record_json(header))
+        write_lasting(unfinished / "plan.json", record_json(plan))
         for name, text in inputs.items():
-            write_lasting(made / safe_name(name), text.encode())
-        made.rename(path)
+            write_lasting(unfinished / safe_name(name), text.encode())
+        unfinished.rename(path)
         sync(suite)
     return Session(path)
 
@@ -470,9 +470,9 @@ def _check_clock() -> None:
         )
 
 
-def mark_finished(session: Session, at: float) -> None:
+def mark_finished(session: Session, finished_at: float) -> None:
     """Mark the session as complete: from now on, `assay run` starts a new one."""
-    header = replace(session.header, finished_at=at)
+    header = replace(session.header, finished_at=finished_at)
     write_atomic(session.path / "session.json", record_json(header))
     session.__dict__.pop("header", None)
 

@@ -160,17 +160,15 @@ def _trouble_of(path: Path) -> str | None:
             [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
             if path.stat().st_size < _HEADER_BYTES + blocks_bytes:
                 return "it is truncated"
-            found = connection.execute("SELECT schema FROM about").fetchall()
+            schema_rows = connection.execute("SELECT schema FROM about").fetchall()
     except duckdb.OutOfMemoryException as error:  # says nothing of the file
         raise MemoryError from error
     except duckdb.Error as error:  # whatever is wrong with it, it is rebuilt from the run directories
         _forget_opened()
         return f"it can't be read ({str(error).splitlines()[0]})"
-    if found != [(SCHEMA,)]:
-        return (
-            f"another version of Assay made it (schema {found[0][0] if found else 'unknown'}, this is "
-            f"{SCHEMA})"
-        )
+    if schema_rows != [(SCHEMA,)]:
+        made_with = schema_rows[0][0] if schema_rows else "unknown"
+        return f"another version of Assay made it (schema {made_with}, this is {SCHEMA})"
     return None
 
 
@@ -235,9 +233,9 @@ def _shared(path: Path, stamp: FileStamp) -> Iterator[DuckDBPyConnection]:
 
 def _close_opened() -> None:
     """What somebody still reads, or was inherited, is left to them."""
-    for one in _opened.values():
-        if one.users == 0 and one.pid == os.getpid():
-            _detach(one.database)
+    for index in _opened.values():
+        if index.users == 0 and index.pid == os.getpid():
+            _detach(index.database)
     _opened.clear()
 
 

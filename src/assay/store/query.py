@@ -81,7 +81,7 @@ class Filter:
 
     def sql(self) -> tuple[str, list[Any]]:
         """A WHERE clause and its parameters."""
-        wanted = {
+        conditions = {
             "suite = ?": self.suite,
             "system = ?": self.system,
             "workload = ?": self.workload,
@@ -89,8 +89,8 @@ class Filter:
             "state = ?": self.state,
             "created_at >= ?": self.since,
         }
-        asked = {test: value for test, value in wanted.items() if value is not None}
-        tests, values = ["true", *asked], list(asked.values())
+        applied = {test: value for test, value in conditions.items() if value is not None}
+        tests, values = ["true", *applied], list(applied.values())
         if self.words is not None:
             tests.append(f"({' OR '.join(f'contains(lower({column}), ?)' for column in _SEARCHED)})")
             values += [self.words.lower()] * len(_SEARCHED)
@@ -170,12 +170,13 @@ def listed_sets(
     benchmarks  sorted names
     """
     where, values = only.sql()
-    of = _SET_ORDERS
+    columns = _SET_ORDERS
     query = f"""
-        SELECT {of["reference"]}, suite, session, system, {of["finished"]}, {of["failed"]}, {of["open"]},
-            list_sort(list(DISTINCT benchmark)), {of["created_at"]}
+        SELECT {columns["reference"]}, suite, session, system,
+            {columns["finished"]}, {columns["failed"]}, {columns["open"]},
+            list_sort(list(DISTINCT benchmark)), {columns["created_at"]}
         FROM runs WHERE {where} GROUP BY suite, session, system
-        ORDER BY {of[order.column]} {_direction(order)}, suite, session, system LIMIT ? OFFSET ?"""  # noqa: S608 - our own tests
+        ORDER BY {columns[order.column]} {_direction(order)}, suite, session, system LIMIT ? OFFSET ?"""  # noqa: S608 - our own tests
     names = (
         "reference", "suite", "session", "system", "finished", "failed", "open", "benchmarks", "created_at",
     )  # fmt: skip
@@ -213,13 +214,15 @@ def newest_sessions(
     root: Path, limit: int, *, one_per_suite: bool = False, until: float = math.inf
 ) -> list[SessionCounts]:
     """The newest sessions, or each suite's newest, the newest first; `until`: of this time or before."""
-    of = _SET_ORDERS
-    one = "QUALIFY row_number() OVER (PARTITION BY suite ORDER BY session DESC) = 1" if one_per_suite else ""
+    columns = _SET_ORDERS
+    newest_only = (
+        "QUALIFY row_number() OVER (PARTITION BY suite ORDER BY session DESC) = 1" if one_per_suite else ""
+    )
     query = f"""
-        SELECT suite, session, {of["finished"]}, {of["failed"]}, {of["open"]},
+        SELECT suite, session, {columns["finished"]}, {columns["failed"]}, {columns["open"]},
             list_sort(list(DISTINCT system)), list_sort(list(DISTINCT system) FILTER ({_COUNTS})),
-            list_sort(list(DISTINCT benchmark)), {of["created_at"]} AS newest
-        FROM runs GROUP BY suite, session HAVING newest <= ? {one}
+            list_sort(list(DISTINCT benchmark)), {columns["created_at"]} AS newest
+        FROM runs GROUP BY suite, session HAVING newest <= ? {newest_only}
         ORDER BY newest DESC, suite, session LIMIT ?"""  # noqa: S608 - our own tests
     rows = _rows(root, query, [until, limit])
     return [

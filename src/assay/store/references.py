@@ -46,11 +46,11 @@ def find(root: Path, reference: str) -> list[Result]:
     Raises InputError with the nearest names if nothing matches.
     """
     with reading(root) as index:
-        found = parse(reference)
-        rows = [] if found is None else _rows(index, found)
+        run_reference = parse(reference)
+        rows = [] if run_reference is None else _rows(index, run_reference)
         if not rows and reference and os.path.isdir(reference):  # noqa: PTH112 - False for what is no path
-            found = _from_path(root, reference)
-            rows = [] if found is None else _rows(index, found)
+            run_reference = _from_path(root, reference)
+            rows = [] if run_reference is None else _rows(index, run_reference)
         if not rows:
             raise InputError(_nothing(index, reference))
         tables = _provenances(index, {row[2] for row in rows})
@@ -87,11 +87,11 @@ def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
             (run_json->>'$.ended_at')::DOUBLE - created_at AS seconds
         FROM runs WHERE state = 'finished' AND cause = '' AND NOT imported
             AND run_json->>'$.adopted' = 'false' AND digest IN (SELECT unnest(?)) AND seconds > 0"""
-    found: dict[str, list[float]] = {}
+    seconds_by_digest: dict[str, list[float]] = {}
     with reading(root) as index:
         for digest, seconds in index.execute(query, [list(digests)]).fetchall():
-            found.setdefault(digest, []).append(seconds)
-    return found
+            seconds_by_digest.setdefault(digest, []).append(seconds)
+    return seconds_by_digest
 
 
 def session_stamps(root: Path) -> dict[str, str]:
@@ -123,20 +123,20 @@ def _metrics(index: DuckDBPyConnection, only: Filter) -> list[str]:
     return sorted(name for (name,) in index.execute(query, values).fetchall())
 
 
-def _rows(index: DuckDBPyConnection, wanted: RunReference) -> list[tuple[str, str, str | None]]:
+def _rows(index: DuckDBPyConnection, reference: RunReference) -> list[tuple[str, str, str | None]]:
     """Run, reading and the digest of the provenance."""
-    tests: dict[str, Any] = {"suite = ?": wanted.suite}
-    if wanted.session is not None:
-        tests["session = ?"] = wanted.session
-    elif wanted.system is None:
-        tests["(imported OR session = (SELECT max(session) FROM runs WHERE suite = ?))"] = wanted.suite
+    tests: dict[str, Any] = {"suite = ?": reference.suite}
+    if reference.session is not None:
+        tests["session = ?"] = reference.session
+    elif reference.system is None:
+        tests["(imported OR session = (SELECT max(session) FROM runs WHERE suite = ?))"] = reference.suite
     else:
         newest = "SELECT arg_max(suite_digest, session) FROM runs WHERE suite = ?"
-        tests[f"(imported OR suite_digest = ({newest}))"] = wanted.suite
-    if wanted.trial is not None:
-        tests["trial = ?"] = wanted.trial
-    if wanted.system is not None:
-        tests["system = ?"] = wanted.system
+        tests[f"(imported OR suite_digest = ({newest}))"] = reference.suite
+    if reference.trial is not None:
+        tests["trial = ?"] = reference.trial
+    if reference.system is not None:
+        tests["system = ?"] = reference.system
     query = f"""
         SELECT run_json, reading_json, provenance_digest FROM runs
         WHERE {" AND ".join(tests)} ORDER BY created_at, id"""  # noqa: S608 - our own tests
@@ -190,13 +190,13 @@ def _nothing(index: DuckDBPyConnection, reference: str) -> str:
     sets = index.execute("SELECT DISTINCT suite, session, system FROM runs").fetchall()
     if not sets:
         return f"{reference}: there are no runs yet; to make some, run `assay run SUITE`"
-    wanted = parse(reference)
-    if wanted is not None and wanted.session is None:
-        having = sorted(s for suite, s, system in sets if (suite, system) == (wanted.suite, wanted.system))
+    parsed = parse(reference)
+    if parsed is not None and parsed.session is None:
+        having = sorted(s for suite, s, system in sets if (suite, system) == (parsed.suite, parsed.system))
         if having:
-            exact = f"{wanted.suite}/{having[-1]}:{wanted.system}"
+            exact = f"{parsed.suite}/{having[-1]}:{parsed.system}"
             return (
-                f"{reference}: the newest edition of {wanted.suite} has no runs of {wanted.system}; "
+                f"{reference}: the newest edition of {parsed.suite} has no runs of {parsed.system}; "
                 f"the newest that has is {exact}, to be compared with other systems of that session"
             )
     names = {name for suite, session, system in sets for name in _names_of(suite, session, system)}

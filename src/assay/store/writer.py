@@ -93,24 +93,24 @@ def update(
     """
     make_directory(root)
     path, directory = index_path(root), index_directory(root)
-    made = directory / ".index.duckdb.new"
+    new_path = directory / ".index.duckdb.new"
     with locked(directory / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
         rebuilt = "requested" if rebuild else trouble(root) or ""
         first, results = _peeked(results)
         dropped = list(gone)
         if first is None and not dropped and not rebuilt:
             return Update(0, 0, "")
-        with writing(made):
-            _remove_files(made)  # left by a killed writer
+        with writing(new_path):
+            _remove_files(new_path)  # left by a killed writer
             try:
                 if not rebuilt:
-                    shutil.copyfile(path, made)
+                    shutil.copyfile(path, new_path)
             except FileNotFoundError as error:
                 raise MissingIndexError(path) from error
             except OSError:
-                _remove_files(made)  # half a copy would fill a full disk further
+                _remove_files(new_path)  # half a copy would fill a full disk further
                 raise
-        with writing_at(made) as connection:
+        with writing_at(new_path) as connection:
             if rebuilt:
                 connection.execute("INSERT INTO about VALUES (?, ?)", [SCHEMA, __version__])
             removed = 0 if rebuilt else _remove(connection, dropped)
@@ -120,11 +120,11 @@ def update(
                 "(SELECT provenance_digest FROM runs WHERE provenance_digest IS NOT NULL)"
             )
         with writing(path):
-            sync(made)
+            sync(new_path)
             try:
-                made.replace(path)
+                new_path.replace(path)
             except OSError:
-                _remove_files(made)  # in a shared directory, only its owner can
+                _remove_files(new_path)  # in a shared directory, only its owner can
                 raise
     return Update(written, removed, rebuilt)
 

@@ -48,10 +48,10 @@ class Document:
     problems: tuple[Problem, ...] = ()
     text: str = field(default="", repr=False)
 
-    def others(self, found: Iterable[Problem]) -> list[Problem]:
+    def others(self, problems: Iterable[Problem]) -> list[Problem]:
         """The problems of lines that had none as YAML: a value that could not be read has no second one."""
         known = {problem.where for problem in self.problems}
-        return [problem for problem in found if problem.where not in known]
+        return [problem for problem in problems if problem.where not in known]
 
     def where(self, *path: Key) -> str:
         """`suite.yaml:12` for the value at `path`, or for the nearest enclosing value in the file."""
@@ -118,8 +118,8 @@ def _text(path: Path, most_bytes: int = MAX_BYTES) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        found = f"byte 0x{data[error.start]:02x}"
-        raise _UnusableError(line, f"is not UTF-8 text ({found}); save it as UTF-8") from error
+        bad_byte = f"byte 0x{data[error.start]:02x}"
+        raise _UnusableError(line, f"is not UTF-8 text ({bad_byte}); save it as UTF-8") from error
 
 
 def _json(text: str) -> Any:
@@ -157,14 +157,14 @@ def _compose(text: str) -> Node:
 
 
 def _syntax_error(error: MarkedYAMLError) -> str:
-    words = f"is not YAML: {error.problem or error.context}"
+    message = f"is not YAML: {error.problem or error.context}"
     if error.context and error.problem:
-        words += f" ({error.context})"
-    if "'\\t'" in words:
-        words += "; indent with spaces, not tabs"
-    if "max_depth" in words:
-        words = f"is nested deeper than {MAX_DEPTH} levels"
-    return words
+        message += f" ({error.context})"
+    if "'\\t'" in message:
+        message += "; indent with spaces, not tabs"
+    if "max_depth" in message:
+        message = f"is nested deeper than {MAX_DEPTH} levels"
+    return message
 
 
 class _NodeReader:
@@ -291,4 +291,4 @@ def _below(
     path: tuple[Key, ...], lines: Mapping[tuple[Key, ...], int]
 ) -> Iterator[tuple[tuple[Key, ...], int]]:
     """The entries of `lines` at and below `path`."""
-    return ((at, line) for at, line in lines.items() if at[: len(path)] == path)
+    return ((key_path, line) for key_path, line in lines.items() if key_path[: len(path)] == path)

@@ -117,18 +117,18 @@ class _Filling:
 
     def labels(self) -> Iterator[Choice]:
         """The condition of each label that was chosen, or has a default."""
-        asked = {composed(name): text for name, text in self.request.labels.items()}
+        requested = {composed(name): text for name, text in self.request.labels.items()}
         known = self.template.labels
-        for name in (one for one in asked if one not in known):
-            words = unknown("label that this template lets you choose", name, known)
-            self._note(f"--set {name}", words)
+        for name in (label for label in requested if label not in known):
+            problem = unknown("label that this template lets you choose", name, known)
+            self._note(f"--set {name}", problem)
         for name, entry in known.items():
-            value = asked.get(name, entry.default)
+            value = requested.get(name, entry.default)
             if value is None:
                 if entry.required:
                     self._note(f"--set {name}", f"is missing; choose {_allowed(entry) or 'a value'}")
                 continue
-            by: Literal["person", "template"] = "person" if name in asked else "template"
+            by: Literal["person", "template"] = "person" if name in requested else "template"
             source = f"--set {name}" if by == "person" else self._where("labels", name, "default")
             try:
                 condition = _condition(name, entry, value)
@@ -139,50 +139,50 @@ class _Filling:
 
     def params(self) -> Iterator[tuple[str, tuple[Choice, Any]]]:
         """Each parameter that was set, or has a default: what is shown of it, and its value."""
-        content, asked = self.template.content, self.request.params
-        for name in (one for one in asked if one not in content.free):
-            words = (
+        content, requested = self.template.content, self.request.params
+        for name in (param for param in requested if param not in content.free):
+            problem = (
                 f"is fixed by the template, as {shown(redact.redacted({name: content.params[name]})[name])}"
                 if name in content.params
                 else unknown("parameter that this template lets you set", name, content.free)
             )
-            self._note(f"--param {name}", words)
+            self._note(f"--param {name}", problem)
         for name, entry in content.free.items():
-            if name not in asked and entry.default is None:
+            if name not in requested and entry.default is None:
                 continue
-            by: Literal["person", "template"] = "person" if name in asked else "template"
+            by: Literal["person", "template"] = "person" if name in requested else "template"
             source = f"--param {name}" if by == "person" else self._where("free", name, "default")
-            value = asked.get(name, entry.default)
-            if words := _misfit(entry, value):
-                self._note(source, words)
+            value = requested.get(name, entry.default)
+            if problem := _misfit(entry, value):
+                self._note(source, problem)
                 continue
             text = shown(redact.redacted({name: value})[name])
             yield name, (Choice(name, text, _allowed(entry), by), value)
 
     def limit(self) -> int | None:
         """How many frames are drawn; None for all."""
-        entry, asked = self.template.content.limit, self.request.limit
+        entry, requested = self.template.content.limit, self.request.limit
         if not isinstance(entry, LimitEntry):
-            if asked is not None and asked != entry:
+            if requested is not None and requested != entry:
                 fixed = "takes all frames" if entry is None else f"draws {entry} frames"
                 self._note("--limit", f"the template {fixed}; leave it out")
             return entry
-        source = "--limit" if asked is not None else self._where("limit", "default")
-        wanted = entry.default if asked is None else asked
-        if wanted is not None and not parse_range(entry.within).contains(wanted):
-            self._note(source, f"{wanted} is not within {entry.within}")
+        source = "--limit" if requested is not None else self._where("limit", "default")
+        frames = entry.default if requested is None else requested
+        if frames is not None and not parse_range(entry.within).contains(frames):
+            self._note(source, f"{frames} is not within {entry.within}")
             return None
-        if wanted is None and (most := parse_range(entry.within).high) is not None:
+        if frames is None and (most := parse_range(entry.within).high) is not None:
             self._note(
                 "--limit", f"is missing; choose {entry.within}: all frames may be more than {most:.0f}"
             )
-        return wanted
+        return frames
 
-    def one_of(self, option: str, asked: str | None, allowed: list[str]) -> str:
+    def one_of(self, option: str, requested: str | None, allowed: list[str]) -> str:
         """What was asked for if it is allowed; otherwise the first."""
-        if asked is not None and asked not in allowed:
-            self._note(option, f"{shown(asked)} is not in the template; {suggestion(asked, allowed)}")
-        return asked if asked in allowed else allowed[0]
+        if requested is not None and requested not in allowed:
+            self._note(option, f"{shown(requested)} is not in the template; {suggestion(requested, allowed)}")
+        return requested if requested in allowed else allowed[0]
 
     def _where(self, *path: Key) -> str:
         return self.template.source.where(*path)
@@ -239,7 +239,7 @@ def _texts(name: str, entry: LabelEntry, values: list[str]) -> str:
 def _misfit(entry: FreeEntry, value: Any) -> str:
     """Why a parameter can't have this value; "" if it can."""
     if entry.choices is not None and not any(
-        value == one and type(value) is type(one) for one in entry.choices
+        value == choice and type(value) is type(choice) for choice in entry.choices
     ):
         return f"{shown(value)} can't be chosen; choose from {_allowed(entry)}"
     if entry.within is None:

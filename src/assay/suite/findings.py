@@ -19,22 +19,22 @@ Where = Callable[..., str]
 M = TypeVar("M", bound=BaseModel)
 
 
-def suggestion(word: object, words: Iterable[str]) -> str:
+def suggestion(word: object, names: Iterable[str]) -> str:
     """What to write instead of `word`: the nearest of `words`, or else all of them.
 
     >>> suggestion("resnet", ["digits", "resnet50"])
     'did you mean resnet50?'
     """
-    known = sorted(words)
+    known = sorted(names)
     near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"
     return f"choose from {', '.join(known)}" if known else "none is available"
 
 
-def unknown(kind: str, word: object, words: Iterable[str]) -> str:
+def unknown(kind: str, word: object, names: Iterable[str]) -> str:
     """One sentence about an unknown name: `"resnet" is not a workload; did you mean resnet50?`."""
-    return f"{shown(word)} is not a {kind}; {suggestion(word, words)}"
+    return f"{shown(word)} is not a {kind}; {suggestion(word, names)}"
 
 
 def shown(value: object) -> str:
@@ -55,16 +55,16 @@ def in_order(problems: Iterable[Problem], *files: str) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=place)
 
 
-def checked(model: type[M], data: Any, where: Where, at: KeyPath = ()) -> tuple[M | None, list[Problem]]:
+def checked(model: type[M], data: Any, where: Where, base: KeyPath = ()) -> tuple[M | None, list[Problem]]:
     """`data` as `model`, or None with all problems.
 
     where  path in the file → `suite.yaml:12`
-    at     path of `data` in the file
+    base   path of `data` in the file
     """
     try:
         return read_strictly(model, data), []
     except ValidationError as error:
-        return None, findings(error, model, data, where, at)
+        return None, findings(error, model, data, where, base)
 
 
 def read_strictly(model: type[M], data: Any, directory: Path | None = None) -> M:
@@ -82,21 +82,23 @@ def findings(
     model: type[BaseModel],
     data: Any,
     where: Where,
-    at: KeyPath = (),
+    base: KeyPath = (),
     shift: Callable[[KeyPath], KeyPath] = lambda path: path,
 ) -> list[Problem]:
     """Every finding of `error` as a Problem.
 
     model  that rejected `data`
     where  path in the file → `suite.yaml:12`
-    at     path of `data` in the file
+    base   path of `data` in the file
     shift  from a path inside `data` to the path inside what the user wrote
     """
     places: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         places.setdefault(_path_of(detail, data), []).append(detail)
     return [
-        Problem(where(*at, *shift(path)), f"{_named((*at, *shift(path)))}{_said(details, path, model)}")
+        Problem(
+            where(*base, *shift(path)), f"{_named((*base, *shift(path)))}{_message(details, path, model)}"
+        )
         for path, details in places.items()
     ]
 
@@ -117,11 +119,11 @@ def _path_of(detail: ErrorDetails, data: Any) -> KeyPath:
 
 
 def _named(path: KeyPath) -> str:
-    words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return f"{words.removeprefix('.')}: " if words else ""
+    dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return f"{dotted.removeprefix('.')}: " if dotted else ""
 
 
-def _said(details: Sequence[ErrorDetails], path: KeyPath, model: type[BaseModel]) -> str:
+def _message(details: Sequence[ErrorDetails], path: KeyPath, model: type[BaseModel]) -> str:
     """One sentence for all findings about one value: several if each member of a union rejected it."""
     first = details[0]
     if first["type"] == "extra_forbidden":
@@ -148,19 +150,19 @@ _NOUNS = {
 
 
 def _expected(detail: ErrorDetails) -> str:
-    words = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    words = _NOUNS.get(words, words)
+    expected = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = _NOUNS.get(expected, expected)
     if detail["type"] == "string_type" and isinstance(detail["input"], int | float):
-        words += f' in quotes: "{shown(detail["input"])}"'
+        expected += f' in quotes: "{shown(detail["input"])}"'
     if detail["type"] == "literal_error":
-        choices = [choice.strip("'") for choice in words.replace(" or ", ", ").split(", ")]
+        choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
         near = difflib.get_close_matches(str(detail["input"]), choices, n=1)
-        words = (
+        expected = (
             "one of " * (len(choices) > 1)
             + ", ".join(choices)
             + (f"; did you mean {near[0]}?" if near else "")
         )
-    return words
+    return expected
 
 
 def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
@@ -176,4 +178,4 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The first pydantic model that an annotation names, at any depth: `dict[str, M] | None` gives M."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_in(inner))), None)
+    return next((model for inner in get_args(annotation) if (model := _model_in(inner))), None)

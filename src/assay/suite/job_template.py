@@ -1,4 +1,4 @@
-"""A site's template of jobs on labelled data: what may be chosen, within which bounds, and what then runs."""
+"""A site's template of jobs on labeled data: what may be chosen, within which bounds, and what then runs."""
 
 from __future__ import annotations
 
@@ -188,12 +188,14 @@ def bounds_of(entry: LabelEntry | FreeEntry) -> Range | None:
 def _label_problems(content: TemplateFile, file: Document) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for name in content.labels:
-        at = file.where("labels", name)
+        place = file.where("labels", name)
         if not _LABEL.fullmatch(name) or name.lower() in _WORDS:
-            yield Problem(at, f"labels: {shown(name)} can't be the name of a class or column")
+            yield Problem(place, f"labels: {shown(name)} can't be the name of a class or column")
         key = composed(name).lower()
         if key in first:
-            yield Problem(at, f"labels: {shown(name)} is the same label as {shown(first[key])}; remove one")
+            yield Problem(
+                place, f"labels: {shown(name)} is the same label as {shown(first[key])}; remove one"
+            )
         first.setdefault(key, name)
 
 
@@ -215,7 +217,7 @@ def _workload_problems(
         if name in _BY_LABELS:
             yield Problem(file.where(*path), f"{path[0]}: the labels and limit decide {name}; remove it")
         elif path[0] == "free" and name not in fields:
-            words = unknown(f"parameter of {content.workload}", name, fields)
-            yield Problem(file.where(*path), f"free: {words}")
+            problem = unknown(f"parameter of {content.workload}", name, fields)
+            yield Problem(file.where(*path), f"free: {problem}")
         elif path[0] == "free" and name in content.params:
             yield Problem(file.where(*path), f"free: {name} is fixed by params, too; remove one")

@@ -105,7 +105,9 @@ class _Reading:
             suite="unnamed"
         )  # to continue with what does not depend on the problems
         entries = self._entries()
-        benchmarks = [made for entry in entries if (made := self._benchmark(entry, params_models, usable))]
+        benchmarks = [
+            benchmark for entry in entries if (benchmark := self._benchmark(entry, params_models, usable))
+        ]
         names = self._system_names(known, written)
         if metrics is not None:
             whole = len(benchmarks) == len(
@@ -158,13 +160,13 @@ class _Reading:
         written = entry.content.get("params", {})
         if not isinstance(written, dict):
             return None
-        model, at = params_models[workload], (*entry.path, "params")
+        model, params_path = params_models[workload], (*entry.path, "params")
         own, wrong = checked(BenchmarkEntry, entry.content, self.file.where)
         data, unread = staged(own.data if own else None, model, written, self.directory)
         problems = [Problem(self.file.where(*entry.path, *path), what) for path, what in unread]
         read = {} if data is None else data.params
         known = {name: value for name, value in read.items() if name in model.model_fields}
-        grid, invalid = points({**written, **known}, model, self.directory, self.file.where, at)
+        grid, invalid = points({**written, **known}, model, self.directory, self.file.where, params_path)
         self.problems += [*problems, *invalid]
         if problems or invalid or wrong or own is None:
             return None
@@ -176,10 +178,10 @@ class _Reading:
             names = list(written) or [THIS_MACHINE]
         if not isinstance(names, list):
             return ()  # reported by the file's model
-        words = {*known, *written}  # an invalid one has already been reported
+        usable = {*known, *written}  # an invalid one has already been reported
         for index, name in enumerate(names):
-            if isinstance(name, str) and name not in words:
-                self._note(("systems", index), f"systems: {self._no_system(name, words)}")
+            if isinstance(name, str) and name not in usable:
+                self._note(("systems", index), f"systems: {self._no_system(name, usable)}")
         baseline = self.file.data.get("baseline")
         if isinstance(baseline, str) and baseline not in names:
             self._note(
@@ -187,10 +189,10 @@ class _Reading:
             )
         return tuple(map(str, names))
 
-    def _no_system(self, name: str, words: Collection[str]) -> str:
+    def _no_system(self, name: str, names: Collection[str]) -> str:
         """Why a system can't be used: there is none with this name, or no file that could define it."""
-        if self.systems_file or suggestion(name, words).startswith("did you mean"):
-            return unknown("system in systems.yaml", name, words)
+        if self.systems_file or suggestion(name, names).startswith("did you mean"):
+            return unknown("system in systems.yaml", name, names)
         return (
             f"there is no {self.directory / FILE_NAME} to define {name}; create one with a line such as "
             f"`{name}: {{launcher: local}}`, or name the file with --systems"

@@ -48,22 +48,22 @@ def requirements(
         metrics = _metrics(benchmark, metrics_of)
         reported |= metrics
         inherited = {n: text for n, text in expect.items() if n in metrics and n not in benchmark.expect}
-        made = [_expectation(n, text, metrics, where("expect", n)) for n, text in inherited.items()]
-        at = (*benchmark.path, "expect")
-        made += [_expectation(n, text, metrics, where(*at, n)) for n, text in benchmark.expect.items()]
-        problems += [item for item in made if isinstance(item, Problem)]
-        expectations[benchmark.name] = tuple(item for item in made if isinstance(item, Expectation))
+        parsed = [_expectation(n, text, metrics, where("expect", n)) for n, text in inherited.items()]
+        path = (*benchmark.path, "expect")
+        parsed += [_expectation(n, text, metrics, where(*path, n)) for n, text in benchmark.expect.items()]
+        problems += [item for item in parsed if isinstance(item, Problem)]
+        expectations[benchmark.name] = tuple(item for item in parsed if isinstance(item, Expectation))
         if benchmark.primary is not None and benchmark.primary not in metrics:
-            words = unknown(f"metric of {benchmark.workload}", benchmark.primary, metrics)
-            problems.append(Problem(where(*benchmark.path, "primary"), f"primary: {words}"))
-        wanted = [benchmark.primary, primary, *metrics]
-        primaries[benchmark.name] = next((name for name in wanted if name in metrics), "")
+            problem = unknown(f"metric of {benchmark.workload}", benchmark.primary, metrics)
+            problems.append(Problem(where(*benchmark.path, "primary"), f"primary: {problem}"))
+        candidates = [benchmark.primary, primary, *metrics]
+        primaries[benchmark.name] = next((name for name in candidates if name in metrics), "")
     for name in expect.keys() - reported.keys():
-        words = unknown("metric of this suite", name, reported)
-        problems.append(Problem(where("expect", name), f"expect: {words}"))
+        problem = unknown("metric of this suite", name, reported)
+        problems.append(Problem(where("expect", name), f"expect: {problem}"))
     if primary is not None and primary not in reported:
-        words = unknown("metric of this suite", primary, reported)
-        problems.append(Problem(where("primary"), f"primary: {words}"))
+        problem = unknown("metric of this suite", primary, reported)
+        problems.append(Problem(where("primary"), f"primary: {problem}"))
     return Requirements(expectations, primaries, tuple(problems))
 
 

@@ -48,7 +48,7 @@ def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[st
 
 
 def template_schema() -> Schema:
-    """The schema of a template of jobs on labelled data."""
+    """The schema of a template of jobs on labeled data."""
     return {"$schema": DIALECT, "$id": "urn:assay:schema:template:1", **TemplateFile.model_json_schema()}
 
 
@@ -106,11 +106,11 @@ def _when(key: str, value: str, then: Schema) -> Schema:
 def _allow_sweeps(definition: Schema, model: type[BaseModel]) -> None:
     """Let each parameter also be a list of its values: the sweep."""
     for name, field in model.model_fields.items():
-        one = definition["properties"][name]
-        words = {key: one.pop(key) for key in ("title", "description", "default") if key in one}
-        items = one if not takes_list(field.annotation) else {"type": "array", **_array_of(one)}
+        single = definition["properties"][name]
+        annotations = {key: single.pop(key) for key in ("title", "description", "default") if key in single}
+        items = single if not takes_list(field.annotation) else {"type": "array", **_array_of(single)}
         many = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
-        definition["properties"][name] = {**words, "anyOf": [one, many]}
+        definition["properties"][name] = {**annotations, "anyOf": [single, many]}
 
 
 def _array_of(schema: Schema) -> Schema:

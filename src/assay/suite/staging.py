@@ -51,7 +51,7 @@ def staged(
         )
         return None, [*wrong, (("data",), what)]
     try:
-        found = staged_data(
+        data = staged_data(
             directory / entry.manifest,
             entry.to,
             mode=entry.stage,
@@ -61,4 +61,4 @@ def staged(
     except InputError as error:
         wrong.append((("data", "manifest"), f"manifest: {error}"))
         return None, wrong
-    return found, wrong
+    return data, wrong

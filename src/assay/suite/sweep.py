@@ -26,30 +26,30 @@ MAX_POINTS = 4096
 
 
 def points(
-    written: Mapping[str, Any], model: type[BaseModel], directory: Path, where: Where, at: KeyPath
+    written: Mapping[str, Any], model: type[BaseModel], directory: Path, where: Where, base: KeyPath
 ) -> tuple[tuple[SweepPoint, ...], list[Problem]]:
     """The points of a benchmark's sweep, and everything wrong with its parameters.
 
     written    the value of `params`
     directory  where its relative paths start
-    at         its path in the file
+    base       its path in the file
     """
     axes = _axes(written, model)
-    problems = _axis_problems(axes, where, at)
+    problems = _axis_problems(axes, where, base)
     if problems:
         return (), problems
-    found: list[SweepPoint] = []
+    sweep_points: list[SweepPoint] = []
     for indices in itertools.product(*(range(len(values)) for values in axes.values())):
         chosen = dict(zip(axes, indices, strict=True))
         values = {**written} | {name: axes[name][index] for name, index in chosen.items()}
         try:
             params = read_strictly(model, values, directory).model_dump(mode="json")
         except ValidationError as error:
-            new = findings(error, model, values, where, at, partial(_on_axis, chosen))
+            new = findings(error, model, values, where, base, partial(_on_axis, chosen))
             problems += [problem for problem in new if problem not in problems]
         else:
-            found.append(SweepPoint(params, {name: params[name] for name in params if name in axes}))
-    return tuple(found), problems
+            sweep_points.append(SweepPoint(params, {name: params[name] for name in params if name in axes}))
+    return tuple(sweep_points), problems
 
 
 def _axes(written: Mapping[str, Any], model: type[BaseModel]) -> dict[str, list[Any]]:
@@ -95,23 +95,23 @@ def _origins(annotation: Any) -> Iterator[Any]:
         yield from _origins(inner)
 
 
-def _axis_problems(axes: Mapping[str, list[Any]], where: Where, at: KeyPath) -> list[Problem]:
+def _axis_problems(axes: Mapping[str, list[Any]], where: Where, base: KeyPath) -> list[Problem]:
     problems = []
     for name, values in axes.items():
         texts = [json.dumps(value, sort_keys=True) for value in values]
         if not values:
             problems.append(
-                Problem(where(*at, name), f"{name}: an empty list sweeps nothing; give it a value")
+                Problem(where(*base, name), f"{name}: an empty list sweeps nothing; give it a value")
             )
         for index, text in enumerate(texts):
             if text in texts[:index]:
                 problems.append(
-                    Problem(where(*at, name, index), f"{name}: {shown(values[index])} is swept twice")
+                    Problem(where(*base, name, index), f"{name}: {shown(values[index])} is swept twice")
                 )
     count = math.prod(len(values) for values in axes.values())
     if count > MAX_POINTS:
-        words = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        problems.append(Problem(where(*at), f"{words} make {count} points; the maximum is {MAX_POINTS}"))
+        product = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+        problems.append(Problem(where(*base), f"{product} make {count} points; the maximum is {MAX_POINTS}"))
     return problems
 
 

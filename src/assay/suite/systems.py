@@ -41,15 +41,15 @@ def systems(
     if file.data is not None and not isinstance(file.data, dict):
         expected = "a mapping, such as here: {launcher: local}"
         problems.append(Problem(file.where(), f"found {shown(file.data)}; expected {expected}"))
-    found: dict[str, System] = {}
+    by_name: dict[str, System] = {}
     for name in written_names(file):
         system, wrong = _system(name, file.data[name], file, launchers)
         problems += file.others(wrong)
         if system is not None:
-            found[name] = system
+            by_name[name] = system
     if THIS_MACHINE in launchers and THIS_MACHINE not in written_names(file):
-        found[THIS_MACHINE] = System(THIS_MACHINE, THIS_MACHINE, launchers[THIS_MACHINE]())
-    return found, problems
+        by_name[THIS_MACHINE] = System(THIS_MACHINE, THIS_MACHINE, launchers[THIS_MACHINE]())
+    return by_name, problems
 
 
 def _system(
@@ -64,14 +64,14 @@ def _system(
     launcher = entry.get("launcher")
     if not isinstance(launcher, str) or launcher not in launchers:
         choice = f"choose from {', '.join(sorted(launchers))}"
-        words = (
+        problem = (
             f"this key is missing; {choice}" if launcher is None else unknown("launcher", launcher, launchers)
         )
-        return None, [Problem(file.where(name, "launcher"), f"{name}.launcher: {words}")]
+        return None, [Problem(file.where(name, "launcher"), f"{name}.launcher: {problem}")]
     options = {key: value for key, value in entry.items() if key not in ("launcher", "price")}
-    made, problems = checked(launchers[launcher], options, file.where, (name,))
+    launcher_options, problems = checked(launchers[launcher], options, file.where, (name,))
     try:
         price = Price.parse(entry["price"]) if "price" in entry else None
     except ValueError as error:
         return None, [*problems, Problem(file.where(name, "price"), f"{name}.price: {error}")]
-    return (None if made is None else System(name, launcher, made, price)), problems
+    return (None if launcher_options is None else System(name, launcher, launcher_options, price)), problems

@@ -85,8 +85,8 @@ def agreement(directory: Path) -> TelemetryAgreement:
                 if abs(sampler - prometheus) > tolerance:
                     node, gpu = place
                     where = f"node {node}" if gpu < 0 else f"GPU {gpu} of node {node}"
-                    found = TelemetryDifference(what, where, unit, sampler, prometheus, tolerance)
-                    differences.append(found)
+                    difference = TelemetryDifference(what, where, unit, sampler, prometheus, tolerance)
+                    differences.append(difference)
     return TelemetryAgreement(compared, tuple(differences))
 
 
@@ -102,7 +102,7 @@ def _series(tables: DuckDBPyConnection, table: str, column: str) -> dict[tuple[i
         f"SELECT node, {gpu}, list(unix_s ORDER BY unix_s), list({column} ORDER BY unix_s) FROM {table} "
         f"WHERE {column} IS NOT NULL GROUP BY ALL"
     ).fetchall()
-    return {(node, of): (np.array(at), np.array(values)) for node, of, at, values in rows}
+    return {(node, gpu_index): (np.array(times), np.array(values)) for node, gpu_index, times, values in rows}
 
 
 def _means(
@@ -117,26 +117,26 @@ def _means(
     begin, end = max(at_a[0], at_b[0]), min(at_a[-1], at_b[-1])
     if end - begin < SHORTEST_S:
         return None
-    found = [_blocks(at, value, begin, end, counter=counter) for at, value in ((at_a, a), (at_b, b))]
-    if not all(np.isfinite(blocks).all() for blocks in found):
+    both = [_blocks(times, value, begin, end, counter=counter) for times, value in ((at_a, a), (at_b, b))]
+    if not all(np.isfinite(blocks).all() for blocks in both):
         return None
-    ours, theirs = found
+    ours, theirs = both
     error = float(np.std(ours - theirs, ddof=1)) / math.sqrt(BLOCKS)
     return float(np.mean(ours)), float(np.mean(theirs)), error
 
 
 def _blocks(
-    at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, *, counter: bool
+    times: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, *, counter: bool
 ) -> NDArray[np.float64]:
     """Means over equal stretches of the time; NaN for one without samples."""
     edges = np.linspace(begin, end, BLOCKS + 1)
     if counter:
         if (np.diff(value) < 0).any():  # a reset: its increase is unknown
             return np.full(BLOCKS, np.nan)
-        increases: NDArray[np.float64] = np.diff(np.interp(edges, at, value)) / np.diff(edges)
+        increases: NDArray[np.float64] = np.diff(np.interp(edges, times, value)) / np.diff(edges)
         return increases
-    number = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, BLOCKS - 1)
-    inside = (at >= begin) & (at <= end)
+    number = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, BLOCKS - 1)
+    inside = (times >= begin) & (times <= end)
     counts = np.bincount(number[inside], minlength=BLOCKS)
     sums = np.bincount(number[inside], weights=value[inside], minlength=BLOCKS)
     means: NDArray[np.float64] = np.divide(sums, counts, out=np.full(BLOCKS, np.nan), where=counts > 0)

@@ -47,18 +47,18 @@ def sampler_logs(directory: Path) -> dict[int, Path]:
 
 def nodes_of(logs: Mapping[int, Path]) -> tuple[NodeTelemetry, ...]:
     """Everything but the samples, which are only counted."""
-    found = []
+    node_telemetry = []
     for number, path in logs.items():
         telemetry, events = Telemetry(), []
         with open_plain(path) as log:
             lines = (line.decode(errors="replace") for line in log)
-            for one in telemetry.read(line for line in lines if not line.startswith(("n ", "g "))):
-                assert isinstance(one, TelemetryEvent)
-                events.append(one)
+            for event in telemetry.read(line for line in lines if not line.startswith(("n ", "g "))):
+                assert isinstance(event, TelemetryEvent)
+                events.append(event)
         if telemetry.header is not None and is_sound(telemetry.header):
             counts = _counts(path, telemetry.header)
-            found.append(NodeTelemetry(number, telemetry.header, tuple(events), *counts))
-    return tuple(found)
+            node_telemetry.append(NodeTelemetry(number, telemetry.header, tuple(events), *counts))
+    return tuple(node_telemetry)
 
 
 def is_sound(header: TelemetryHeader) -> bool:
@@ -74,18 +74,20 @@ def _counts(path: Path, header: TelemetryHeader) -> tuple[int, int]:
         SELECT count(*) FILTER (node), count(*) FILTER (NOT coalesce(node OR gpu, false)) FROM (
             SELECT w[1] = 'n' AND {_whole("node", header)} AS node,
                 w[1] = 'g' AND {_whole("gpu", header)} AS gpu
-            FROM {_lines(path)} WHERE w[1] IN ('n', 'g'))"""
+            FROM {_split_lines(path)} WHERE w[1] IN ('n', 'g'))"""
     with connected() as connection:
         samples, torn = connection.execute(query).fetchall()[0]
     return samples, torn
 
 
 @contextmanager
-def reading_lines(logs: Mapping[int, Path], of: Sequence[NodeTelemetry]) -> Iterator[DuckDBPyConnection]:
+def reading_lines(logs: Mapping[int, Path], nodes: Sequence[NodeTelemetry]) -> Iterator[DuckDBPyConnection]:
     """A connection with the views `node` and `gpu` of these logs."""
     with connected() as connection:
         for name in TABLES:
-            parts = [_rows(name, node, logs[node.node]) for node in of] or [f"SELECT * FROM {no_rows(name)}"]
+            parts = [_rows(name, node, logs[node.node]) for node in nodes] or [
+                f"SELECT * FROM {no_rows(name)}"
+            ]
             connection.execute(f"CREATE VIEW {name} AS {' UNION ALL BY NAME '.join(parts)}")
         yield connection
 
@@ -99,14 +101,14 @@ def _rows(name: str, node: NodeTelemetry, path: Path) -> str:
     index = ["w[3]::INTEGER AS gpu"] if name == "gpu" else []
     columns = [f"{node.node} AS node", *index, f"{header.started_at!r} + w[2]::DOUBLE AS unix_s", *values]
     where = f"w[1] = '{name[0]}' AND {_whole(name, header)}"
-    return f"SELECT {', '.join(columns)} FROM {_lines(path)} WHERE {where}"
+    return f"SELECT {', '.join(columns)} FROM {_split_lines(path)} WHERE {where}"
 
 
 def _whole(name: str, header: TelemetryHeader) -> str:
     """A condition: the words are a whole sample, to its last one."""
-    words = len(getattr(header, name)) + (3 if name == "node" else 4)
+    word_count = len(getattr(header, name)) + (3 if name == "node" else 4)
     index = " AND TRY_CAST(w[3] AS UINTEGER) IS NOT NULL" if name == "gpu" else ""
-    return f"(len(w) = {words} AND w[{words}] = '.' AND {_number('w[2]')} IS NOT NULL{index})"
+    return f"(len(w) = {word_count} AND w[{word_count}] = '.' AND {_number('w[2]')} IS NOT NULL{index})"
 
 
 def _number(word: str) -> str:
@@ -114,7 +116,7 @@ def _number(word: str) -> str:
     return f"CASE WHEN isfinite(TRY_CAST({word} AS DOUBLE)) THEN {word}::DOUBLE END"
 
 
-def _lines(path: Path) -> str:
+def _split_lines(path: Path) -> str:
     """A relation with the words `w` of each line."""
     return (
         f"(SELECT string_split(line, ' ') AS w FROM read_csv('{quoted(path)}', "

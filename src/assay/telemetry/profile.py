@@ -138,7 +138,7 @@ def profile(directory: Path, until: float | None = None) -> TelemetryProfile | N
         gaps = tuple(recorded.gaps(tables, nodes, until))
     events = sorted(
         ((node.header.started_at + event.at_s, node.node, event) for node in nodes for event in node.events),
-        key=lambda one: one[0],
+        key=lambda timed: timed[0],
     )
     return TelemetryProfile(begin_at, end_at, nodes[0].header.period_s, panels, tuple(events), gaps)
 
@@ -151,19 +151,21 @@ def _panels(
     for source in _SOURCES:
         lines = [
             TelemetryLine(name, points)
-            for words, column, factor in source.lines
+            for label, column, factor in source.lines
             if column in known[source.table]
-            for name, points in _lines(tables, source.table, words, column, factor, begin_at, bucket_s)
+            for name, points in _lines_by_place(
+                tables, source.table, label, column, factor, begin_at, bucket_s
+            )
         ]
         drawn = tuple(line for line in lines if any(value for _, value in line.points))
         if drawn:
             yield TelemetryPanel(source.title, source.unit, drawn)
 
 
-def _lines(
+def _lines_by_place(
     tables: DuckDBPyConnection,
     table: str,
-    words: str,
+    label: str,
     column: str,
     factor: float,
     begin_at: float,
@@ -183,20 +185,20 @@ def _lines(
             SELECT {place} AS gpu, floor((unix_s - {begin_at!r}) / {bucket_s!r}) AS bucket, {value} AS value
             FROM {table})
         WHERE value IS NOT NULL GROUP BY ALL ORDER BY ALL"""
-    found: dict[tuple[int, int | None], list[tuple[float, float]]] = {}
+    points_by_place: dict[tuple[int, int | None], list[tuple[float, float]]] = {}
     for node, gpu, bucket, mean in tables.execute(query).fetchall():
-        found.setdefault((node, gpu), []).append(((bucket + 0.5) * bucket_s, mean))
-    several = len({node for node, _ in found}) > 1
+        points_by_place.setdefault((node, gpu), []).append(((bucket + 0.5) * bucket_s, mean))
+    several = len({node for node, _ in points_by_place}) > 1
     return [
-        (", ".join(_name(words, node if several else None, gpu)), tuple(points))
-        for (node, gpu), points in found.items()
+        (", ".join(_name(label, node if several else None, gpu)), tuple(points))
+        for (node, gpu), points in points_by_place.items()
     ]
 
 
-def _name(words: str, node: int | None, gpu: int | None) -> Iterator[str]:
+def _name(label: str, node: int | None, gpu: int | None) -> Iterator[str]:
     if node is not None:
         yield f"node {node}"
     if gpu is not None:
         yield f"GPU {gpu}"
-    if words:
-        yield words
+    if label:
+        yield label

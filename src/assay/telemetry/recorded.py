@@ -76,21 +76,21 @@ def store(directory: Path) -> None:
     logs = sampler_logs(directory)
     if not logs:
         return
-    made = directory / ".telemetry.new"
+    unfinished = directory / ".telemetry.new"
     with writing(directory):
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
         nodes = nodes_of(logs)
         if any(node.samples for node in nodes):
             with reading_lines(logs, nodes) as tables:
                 for name in TABLES:
-                    _copy(tables, name, made / f"{name}.parquet")
-            write_lasting(made / "about.json", to_json(_About(1, nodes)).encode())
-            sync(*(made / f"{name}.parquet" for name in TABLES), made)
+                    _copy(tables, name, unfinished / f"{name}.parquet")
+            write_lasting(unfinished / "about.json", to_json(_About(1, nodes)).encode())
+            sync(*(unfinished / f"{name}.parquet" for name in TABLES), unfinished)
             shutil.rmtree(directory / "telemetry", ignore_errors=True)
-            made.rename(directory / "telemetry")
+            unfinished.rename(directory / "telemetry")
         else:
-            made.rmdir()
+            unfinished.rmdir()
         for path in logs.values():
             path.unlink()
 
@@ -98,7 +98,7 @@ def store(directory: Path) -> None:
 def store_tables(
     directory: Path,
     arrays: Mapping[str, Mapping[str, NDArray[np.generic]]],
-    of: Sequence[NodeTelemetry],
+    nodes: Sequence[NodeTelemetry],
     source: Mapping[str, object],
 ) -> None:
     """Store an attempt's telemetry from a Prometheus as a whole, in place of what was there.
@@ -110,10 +110,10 @@ def store_tables(
     """
     import duckdb
 
-    made, final = directory / ".telemetry-prometheus.new", directory / FOLDERS["prometheus"]
+    unfinished, final = directory / ".telemetry-prometheus.new", directory / FOLDERS["prometheus"]
     with writing(directory):
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
         with connected() as connection:
             for name in TABLES:
                 columns = arrays.get(name)
@@ -129,14 +129,16 @@ def store_tables(
                     )
                     connection.execute(f"CREATE VIEW {name} AS SELECT {known} FROM {name}_given")
                 try:
-                    _copy(connection, name, made / f"{name}.parquet")
+                    _copy(connection, name, unfinished / f"{name}.parquet")
                 except duckdb.Error as error:
-                    raise HostError(f"{made}: can't be written ({str(error).splitlines()[0]})") from error
-        write_lasting(made / "about.json", to_json(_About(1, tuple(of))).encode())
-        write_lasting(made / "source.json", json.dumps(dict(source), indent=1).encode())
-        sync(*(made / f"{name}.parquet" for name in TABLES), made)
+                    raise HostError(
+                        f"{unfinished}: can't be written ({str(error).splitlines()[0]})"
+                    ) from error
+        write_lasting(unfinished / "about.json", to_json(_About(1, tuple(nodes))).encode())
+        write_lasting(unfinished / "source.json", json.dumps(dict(source), indent=1).encode())
+        sync(*(unfinished / f"{name}.parquet" for name in TABLES), unfinished)
         shutil.rmtree(final, ignore_errors=True)
-        made.rename(final)
+        unfinished.rename(final)
 
 
 def nodes(directory: Path, recorder: Recorder | None = None) -> tuple[NodeTelemetry, ...]:
@@ -154,22 +156,22 @@ def nodes(directory: Path, recorder: Recorder | None = None) -> tuple[NodeTeleme
     if not about.is_file():
         return ()
     try:
-        found = from_json(_About, read_whole(about)).nodes
+        node_telemetry = from_json(_About, read_whole(about)).nodes
     except ValueError as error:
         raise InputError(f"{about}: damaged ({error}); the run counts, its telemetry does not") from error
-    if not all(is_sound(node.header) for node in found):
+    if not all(is_sound(node.header) for node in node_telemetry):
         raise InputError(f"{about}: damaged (names or GPUs of a node are not the sampler's); the run counts")
-    return found
+    return node_telemetry
 
 
-def gpus_once(of: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:
+def gpus_once(nodes: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:
     """(node, index) of every GPU, each once: pods of one machine may all have sampled the same ones."""
-    found: dict[object, tuple[int, int]] = {}
-    for node in of:
+    first_places: dict[object, tuple[int, int]] = {}
+    for node in nodes:
         for gpu in node.header.gpus:
             place = (node.node, gpu["index"])
-            found.setdefault(gpu.get("uuid") or place, place)
-    return set(found.values())
+            first_places.setdefault(gpu.get("uuid") or place, place)
+    return set(first_places.values())
 
 
 @contextmanager
@@ -201,8 +203,8 @@ def tables(directory: Path, recorder: Recorder | None = None) -> Iterator[DuckDB
                 connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source} WHERE {is_time}")
             yield connection
         except duckdb.Error as error:
-            words = str(error).splitlines()[0]
-            raise InputError(f"{folder}: damaged ({words}); the run counts") from error
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{folder}: damaged ({reason}); the run counts") from error
 
 
 def _check_bounds(connection: DuckDBPyConnection, path: Path) -> None:
@@ -222,28 +224,28 @@ def _check_bounds(connection: DuckDBPyConnection, path: Path) -> None:
 
 
 def gaps(
-    connection: DuckDBPyConnection, of: Sequence[NodeTelemetry], until: float | None = None
+    connection: DuckDBPyConnection, nodes: Sequence[NodeTelemetry], until: float | None = None
 ) -> list[TelemetryGap]:
     """Times without samples of a node or GPU, from its first to its last, and from there to the run's end.
 
     until  the run's end, seconds since 1970; None if it is unknown
     """
-    periods = {node.node: node.header.period_s for node in of}
-    found = []
+    periods = {node.node: node.header.period_s for node in nodes}
+    all_gaps = []
     for name, gpu in (("node", "NULL"), ("gpu", "gpu")):
         query = f"""
             SELECT node, {gpu}, before, unix_s FROM (
                 SELECT *, lag(unix_s) OVER (PARTITION BY node, {gpu} ORDER BY unix_s) AS before FROM {name})
             WHERE unix_s - before > {_LATE} * CAST(? AS MAP(INTEGER, DOUBLE))[node] ORDER BY ALL"""
         rows = connection.execute(query, [periods]).fetchall() if periods else []
-        found += [TelemetryGap(*row) for row in rows]
+        all_gaps += [TelemetryGap(*row) for row in rows]
         ends = connection.execute(f"SELECT node, {gpu}, max(unix_s) FROM {name} GROUP BY ALL").fetchall()
-        found += [
+        all_gaps += [
             TelemetryGap(node, of_gpu, last, until)
             for node, of_gpu, last in ends
             if until is not None and until - last > _LATE * periods[node] + _NOTICED_S
         ]
-    return found
+    return all_gaps
 
 
 def columns(connection: DuckDBPyConnection, table: str) -> frozenset[str]:

@@ -68,9 +68,9 @@ class Telemetry:
     def read(self, lines: Iterable[str]) -> Iterator[TelemetrySample | TelemetryEvent]:
         """What these lines say. Raises InputError for samples of a newer Assay."""
         for line in lines:
-            found = self._line(line)
-            if found is not None:
-                yield found
+            entry = self._line(line)
+            if entry is not None:
+                yield entry
 
     def _line(self, line: str) -> TelemetrySample | TelemetryEvent | None:
         if line.startswith(MARK):
@@ -78,57 +78,57 @@ class Telemetry:
             self.torn += self.header is None
             return None
         letter, _, rest = line.partition(" ")
-        found = None if self.header is None else _KINDS.get(letter, _nothing)(self.header, rest.split())
-        self.torn += found is None and bool(line.strip())
-        return found
+        entry = None if self.header is None else _KINDS.get(letter, _nothing)(self.header, rest.split())
+        self.torn += entry is None and bool(line.strip())
+        return entry
 
 
 def _header(line: str) -> TelemetryHeader | None:
     try:
-        said = json.loads(line.removeprefix(MARK))
-        version = said["version"]
-        node, gpu = (tuple(map(str, said[name])) for name in ("node", "gpu"))
-        gpus = tuple({**one, "index": int(one["index"])} for one in said["gpus"])
-        found = TelemetryHeader(float(said["started_at"]), float(said["period_s"]), node, gpu, gpus)
+        document = json.loads(line.removeprefix(MARK))
+        version = document["version"]
+        node, gpu = (tuple(map(str, document[name])) for name in ("node", "gpu"))
+        gpus = tuple({**gpu_entry, "index": int(gpu_entry["index"])} for gpu_entry in document["gpus"])
+        header = TelemetryHeader(float(document["started_at"]), float(document["period_s"]), node, gpu, gpus)
     except (ValueError, KeyError, TypeError):
         return None
     if version != VERSION:
         raise InputError(f"telemetry of version {version}; this Assay reads version {VERSION}: update it")
-    return found
+    return header
 
 
-def _node(header: TelemetryHeader, words: list[str]) -> TelemetrySample | None:
-    return _sample(header.node, words)
+def _node(header: TelemetryHeader, fields: list[str]) -> TelemetrySample | None:
+    return _sample(header.node, fields)
 
 
-def _gpu(header: TelemetryHeader, words: list[str]) -> TelemetrySample | None:
-    if len(words) < 2 or not words[1].isdecimal():
+def _gpu(header: TelemetryHeader, fields: list[str]) -> TelemetrySample | None:
+    if len(fields) < 2 or not fields[1].isdecimal():
         return None
-    return _sample(header.gpu, [words[0], *words[2:]], int(words[1]))
+    return _sample(header.gpu, [fields[0], *fields[2:]], int(fields[1]))
 
 
-def _sample(names: tuple[str, ...], words: list[str], gpu: int | None = None) -> TelemetrySample | None:
-    if not words or words[-1] != ".":
+def _sample(names: tuple[str, ...], fields: list[str], gpu: int | None = None) -> TelemetrySample | None:
+    if not fields or fields[-1] != ".":
         return None
-    numbers = [_number(word) for word in words[:-1]]
+    numbers = [_number(word) for word in fields[:-1]]
     if len(numbers) != len(names) + 1 or numbers[0] is None or math.inf in numbers:
         return None
     known = {name: value for name, value in zip(names, numbers[1:], strict=True) if value is not None}
     return TelemetrySample(numbers[0], known, gpu)
 
 
-def _xid(_header: TelemetryHeader, words: list[str]) -> TelemetryEvent | None:
-    if len(words) != 4 or words[3] != "." or not (words[1].isdecimal() and words[2].isdecimal()):
+def _xid(_header: TelemetryHeader, fields: list[str]) -> TelemetryEvent | None:
+    if len(fields) != 4 or fields[3] != "." or not (fields[1].isdecimal() and fields[2].isdecimal()):
         return None
-    at_s = _number(words[0])
+    at_s = _number(fields[0])
     if at_s is None or at_s == math.inf:
         return None
-    return TelemetryEvent(at_s, f"Xid {words[2]}", int(words[1]), int(words[2]))
+    return TelemetryEvent(at_s, f"Xid {fields[2]}", int(fields[1]), int(fields[2]))
 
 
-def _note(_header: TelemetryHeader, words: list[str]) -> TelemetryEvent | None:
-    at_s = _number(words[0]) if len(words) > 1 else None
-    return None if at_s is None or at_s == math.inf else TelemetryEvent(at_s, " ".join(words[1:]))
+def _note(_header: TelemetryHeader, fields: list[str]) -> TelemetryEvent | None:
+    at_s = _number(fields[0]) if len(fields) > 1 else None
+    return None if at_s is None or at_s == math.inf else TelemetryEvent(at_s, " ".join(fields[1:]))
 
 
 def _nothing(_header: TelemetryHeader, _words: list[str]) -> None:

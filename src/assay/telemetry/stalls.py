@@ -57,16 +57,16 @@ def slow_windows(throughput: Sequence[tuple[float, float]]) -> list[Stall]:
     usual = median(rates)
     spread = _MAD * median(abs(math.log(value / usual)) for value in rates)
     limit = usual * min(SLOW_SHARE, math.exp(-SLOW_DEVIATIONS * spread))
-    found: list[Stall] = []
+    stalls: list[Stall] = []
     for begin, end, value in windows:
         lost_s = (end - begin) * (1 - value / usual)
         if value >= limit:
             continue
-        if found and found[-1].end_at == begin:
-            before = found.pop()
+        if stalls and stalls[-1].end_at == begin:
+            before = stalls.pop()
             begin, lost_s = before.begin_at, before.lost_s + lost_s
-        found.append(Stall(begin, end, lost_s))
-    return [stall for stall in found if stall.lost_s >= SHORTEST_S]
+        stalls.append(Stall(begin, end, lost_s))
+    return [stall for stall in stalls if stall.lost_s >= SHORTEST_S]
 
 
 def explained(stalls: Sequence[Stall], directory: Path) -> list[Stall]:
@@ -144,8 +144,8 @@ _RATES: Final = frozenset(
 )
 
 
-def _end(at: float) -> str:
-    return repr(at) if math.isfinite(at) else "'inf'::DOUBLE"
+def _end(end_at: float) -> str:
+    return repr(end_at) if math.isfinite(end_at) else "'inf'::DOUBLE"
 
 
 def _causes(usual: _NodeStates, then: _NodeStates) -> Iterator[tuple[str, str]]:
@@ -161,12 +161,12 @@ def _causes(usual: _NodeStates, then: _NodeStates) -> Iterator[tuple[str, str]]:
                     f"usually {_percent(usual[node]['throttled'])}"
                 ),
             )
-        for cause, column, words in _SHARES:
+        for cause, column, description in _SHARES:
             if more.get(column, 0) > MORE_WAITING:
                 yield (
                     cause,
                     (
-                        f"{words}{where} {_percent(state[column])} of the time, "
+                        f"{description}{where} {_percent(state[column])} of the time, "
                         f"usually {_percent(usual[node][column])}"
                     ),
                 )

@@ -64,7 +64,15 @@ def of(container: dict[str, Any], **state: Any) -> dict[str, Any]:
 
 
 def seen(*ends: dict[str, Any], **more: Any) -> JobEvidence:
-    usual = {"nodes": 2, "pods": [], "deleted": {}, "said": {}, "causes": [], "ending": None, "asked": False}
+    usual = {
+        "nodes": 2,
+        "pods": [],
+        "deleted": {},
+        "runtime_lines": {},
+        "causes": [],
+        "ending": None,
+        "end_requested": False,
+    }
     return JobEvidence(**{"ends": ends, **usual, "lost": [], **more})
 
 
@@ -123,7 +131,7 @@ def test_a_keeper_that_said_nothing_makes_no_success() -> None:
 
 
 def test_a_pod_that_ended_without_a_word_is_named_with_its_code_and_what_the_runtime_said() -> None:
-    status = outcome(seen(pods=[pod(exit_code=127)], said={"p-0": "exec: python3: not found"}))
+    status = outcome(seen(pods=[pod(exit_code=127)], runtime_lines={"p-0": "exec: python3: not found"}))
     assert status.state is JobState.FAILED
     assert status.cause == "pod p-0 on node2 exited 127: exec: python3: not found"
 
@@ -144,7 +152,7 @@ def test_a_job_object_that_somebody_deleted_is_a_stop_and_no_loss() -> None:
         status = outcome(seen(told, removed=True, **more))
         assert status.state is JobState.STOPPED
         assert "its job object was deleted, but not by this run" in status.cause
-    assert outcome(seen(told, pods=[gone], removed=True, asked=True)).state is JobState.CANCELLED
+    assert outcome(seen(told, pods=[gone], removed=True, end_requested=True)).state is JobState.CANCELLED
 
 
 def test_a_secret_that_went_with_the_deleted_job_is_not_the_cause_but_a_dead_node_is() -> None:
@@ -157,7 +165,7 @@ def test_a_secret_that_went_with_the_deleted_job_is_not_the_cause_but_a_dead_nod
 
 
 def test_an_end_that_was_asked_for_is_a_cancel_whatever_the_pods_say() -> None:
-    assert outcome(seen(pods=[pod(exit_code=137)], asked=True)).state is JobState.CANCELLED
+    assert outcome(seen(pods=[pod(exit_code=137)], end_requested=True)).state is JobState.CANCELLED
 
 
 def test_a_pod_is_over_when_its_ranks_are_whatever_other_containers_do() -> None:
@@ -325,7 +333,7 @@ def test_a_container_that_made_the_workers_unready_is_named_with_the_launchers_e
     worker = pod("worker-0")
     worker["status"]["containerStatuses"][0] = of(SIDE, terminated={"exitCode": 1})
     said = {"launcher": "ssh: Could not resolve hostname"}
-    status = outcome(seen(pods=[worker, pod("launcher", exit_code=255)], said=said))
+    status = outcome(seen(pods=[worker, pod("launcher", exit_code=255)], runtime_lines=said))
     assert status.cause == (
         "pod launcher on node2 exited 255: ssh: Could not resolve hostname; "
         "container istio-proxy of pod worker-0 on node2 exited 1, so the pod is not ready"

@@ -118,7 +118,7 @@ def ran_here(program: str, tmp_path: Path, *before: str) -> dict[str, Scalar]:
     payload_files.lay_out(tmp_path, payload_files.files(program))
     argv = [*before, sys.executable, "-m", program]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    return programs.told(program, f"{done.stdout}\n{done.stderr}")
+    return programs.output_facts(program, f"{done.stdout}\n{done.stderr}")
 
 
 def test_memory_that_may_not_be_locked_is_told_with_its_limit(tmp_path: Path) -> None:

@@ -39,4 +39,4 @@ def examine(facts: Facts) -> tuple[Check, ...]:
     if not facts.get("host.checked"):
         why = text(facts, "host.error") or "the host was not examined"
         return (Check("host", "unknown", why),)
-    return tuple(made for check in CHECKS if (made := check(facts)) is not None)
+    return tuple(result for check in CHECKS if (result := check(facts)) is not None)

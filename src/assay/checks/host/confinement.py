@@ -22,8 +22,8 @@ def selinux(facts: Facts) -> Check | None:
     if mode is None:
         return Check("SELinux", "unknown", "/sys/fs/selinux/enforce can't be read")
     types = {what: text(facts, f"selinux.{what}_device") for what in OPENED_BY}
-    told = ", ".join(f"the {what} device is {kind}" for what, kind in types.items() if kind)
-    evidence = f"{mode}{f'; {told}' if told else ''}"
+    device_types = ", ".join(f"the {what} device is {kind}" for what, kind in types.items() if kind)
+    evidence = f"{mode}{f'; {device_types}' if device_types else ''}"
     odd = [what for what, kind in types.items() if kind is not None and kind not in FOR_CONTAINERS]
     if mode != "enforcing" or not odd:
         return Check("SELinux", "ok", evidence)
@@ -31,11 +31,11 @@ def selinux(facts: Facts) -> Check | None:
     refused = [what for what in odd if not {*OPENED_BY[what]} & {*on}]
     if not refused:
         return Check("SELinux", "ok", f"{evidence}; {', '.join(on)} on: containers may use them")
-    mends = [next((name for name in OPENED_BY[what] if name in known), None) for what in refused]
-    if None in mends:
+    booleans = [next((name for name in OPENED_BY[what] if name in known), None) for what in refused]
+    if None in booleans:
         return Check("SELinux", "unknown", f"{evidence}; this policy has no boolean that controls it")
     evidence += f"; confined containers can't open the {' and the '.join(refused)} device"
-    remedy = "; ".join(f"setsebool -P {name} on" for name in dict.fromkeys(mends))
+    remedy = "; ".join(f"setsebool -P {name} on" for name in dict.fromkeys(booleans))
     return Check(
         "SELinux", "warn", evidence, f"as root: {remedy}; or install a policy module from the device's vendor"
     )
@@ -44,26 +44,32 @@ def selinux(facts: Facts) -> Check | None:
 def services(facts: Facts) -> Check | None:
     """Memory that trials may lock, as limited by the services that start them; only fabrics need it."""
     name = "locked memory of services"
-    limits = {of.removeprefix("memlock."): value for of, value in facts.items() if of.startswith("memlock.")}
+    limits = {
+        service.removeprefix("memlock."): value
+        for service, value in facts.items()
+        if service.startswith("memlock.")
+    }
     if not limits or not fabric.devices(facts):
         return None
-    short = {of: value for of, value in limits.items() if value != "unlimited"}
-    told = ", ".join(f"{of} {_amount(value)}" for of, value in limits.items())
+    short = {service: value for service, value in limits.items() if value != "unlimited"}
+    described = ", ".join(f"{service} {_amount(value)}" for service, value in limits.items())
     if not short:
-        return Check(name, "ok", told)
+        return Check(name, "ok", described)
     if "crio" in short:
         remedy = (
             "create a file in /etc/crio/crio.conf.d with [crio.runtime] and "
             'default_ulimits = ["memlock=-1:-1"], then as root: systemctl restart crio'
         )
     else:
-        units = " ".join(UNIT.get(of, of) for of in short)
+        units = " ".join(UNIT.get(service, service) for service in short)
         remedy = (
             f"as root, for each of {units}: systemctl edit UNIT, add [Service] LimitMEMLOCK=infinity, "
             "and restart it"
         )
     # A warning: the limit may be raised again before the trial.
-    return Check(name, "warn", f"{told}: the processes they start can't register more, so RDMA fails", remedy)
+    return Check(
+        name, "warn", f"{described}: the processes they start can't register more, so RDMA fails", remedy
+    )
 
 
 def _amount(value: object) -> str:

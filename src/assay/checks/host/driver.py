@@ -61,7 +61,7 @@ def devices(facts: Facts) -> Check | None:
     there, missing = number(facts, "driver.devices") or 0, text(facts, "driver.devices_missing")
     evidence = f"{there:g} of /dev/nvidiaN for {number(facts, 'pci.nvidia_gpus') or 0:g} GPUs on the bus"
     if not there or missing:
-        lacks = ", ".join(f"/dev/{one}" for one in (missing or "").split(",") if one)
+        lacks = ", ".join(f"/dev/{file}" for file in (missing or "").split(",") if file)
         remedy = "as root: nvidia-modprobe -c 0 -u"
         if text(facts, "container") is not None:
             remedy = gpu_for_container(facts)

@@ -21,12 +21,12 @@ def devices(facts: Facts) -> bool:
 
 def _ports(facts: Facts, fact: str) -> dict[str, str]:
     """`mlx5_0 port 1` → the fact as text, for ports that have it; from the probe or host_check.py."""
-    found = {}
+    values_by_port = {}
     for name, value in facts.items():
         match = re.fullmatch(rf"(?:infiniband|fabric)\.(.+)\.port(\d+)\.{fact}", name)
         if match is not None:
-            found[f"{match[1]} port {match[2]}"] = str(value)
-    return found
+            values_by_port[f"{match[1]} port {match[2]}"] = str(value)
+    return values_by_port
 
 
 def ports(facts: Facts) -> Check:
@@ -37,7 +37,7 @@ def ports(facts: Facts) -> Check:
     states, rates = _ports(facts, "state"), _ports(facts, "rate")
     layers = _ports(facts, "link_layer")
     up = [port for port, state in states.items() if "ACTIVE" in state]
-    told = ", ".join(f"{port} {rates.get(port, '')} {layers.get(port, '')}".strip() for port in up)
+    active = ", ".join(f"{port} {rates.get(port, '')} {layers.get(port, '')}".strip() for port in up)
     waiting = [port for port, state in states.items() if "INIT" in state or "ARMED" in state]
     if waiting:
         evidence = f"{', '.join(waiting)} linked, but no subnet manager has brought it up"
@@ -51,12 +51,12 @@ def ports(facts: Facts) -> Check:
     wide = [port for port in up if layers.get(port) == "InfiniBand"]  # Ethernet links may have one lane
     lame = [port for port in wide if "X " in rates.get(port, "") and FULL_LANES not in rates[port]]
     if lame:
-        evidence = f"{told}; fewer lanes than {FULL_LANES} on {', '.join(lame)}"
+        evidence = f"{active}; fewer lanes than {FULL_LANES} on {', '.join(lame)}"
         return Check(name, "warn", evidence, "replace the cable or use another port: ibdiagnet --lw 4x")
     if down:
         remedy = "connect it, or exclude it with NCCL_IB_HCA"
-        return Check(name, "warn", f"{told}; not up: {', '.join(down)}", remedy)
-    return Check(name, "ok", told)
+        return Check(name, "warn", f"{active}; not up: {', '.join(down)}", remedy)
+    return Check(name, "ok", active)
 
 
 def manager(facts: Facts) -> Check | None:
@@ -73,10 +73,12 @@ def manager(facts: Facts) -> Check | None:
         return Check(name, "fail", f"none has configured {', '.join(without)} (sm_lid is 0)", remedy)
     if any(port not in lids for port in linked):
         return Check(name, "unknown", "sm_lid can't be read for every port")
-    told = ", ".join(sorted({f"at lid {lids[port]}" for port in linked}))
-    said, hosts = text(facts, "fabric.manager"), number(facts, "fabric.hosts")
-    said = f"; {said}" if said else ""
-    return Check(name, "ok", told + said + (f"; ibhosts lists {hosts:g} hosts" if hosts else ""))
+    configured = ", ".join(sorted({f"at lid {lids[port]}" for port in linked}))
+    manager_name, hosts = text(facts, "fabric.manager"), number(facts, "fabric.hosts")
+    manager_name = f"; {manager_name}" if manager_name else ""
+    return Check(
+        name, "ok", configured + manager_name + (f"; ibhosts lists {hosts:g} hosts" if hosts else "")
+    )
 
 
 def verbs(facts: Facts) -> Check | None:
@@ -133,8 +135,8 @@ def affinity(facts: Facts) -> Check | None:
     by_path: dict[str, list[str]] = {}
     for gpu, (path, nics) in near.items():
         by_path.setdefault(f"{'/'.join(nics)} ({path})", []).append(gpu)
-    told = "; ".join(f"{', '.join(gpus)} → {nics}" for nics, gpus in by_path.items())
-    evidence = f"{told}, from {text(facts, 'path.source')}"
+    nearest = "; ".join(f"{', '.join(gpus)} → {nics}" for nics, gpus in by_path.items())
+    evidence = f"{nearest}, from {text(facts, 'path.source')}"
     far = [gpu for gpu, (path, _) in near.items() if path == "SYS"]
     state: State = "warn" if far else "ok"
     if not far:
@@ -153,6 +155,6 @@ def _nearest(facts: Facts) -> Iterator[tuple[str, tuple[str, list[str]]]]:
         match = re.fullmatch(r"path\.(GPU\d+)\.(.+)", name)
         if match is not None:
             table.setdefault(match[1], {})[match[2]] = str(value)
-    for gpu, of in sorted(table.items(), key=lambda row: int(row[0][3:])):
-        best = min(of.values(), key=PATHS.index)
-        yield gpu, (best, sorted(nic for nic, path in of.items() if path == best))
+    for gpu, path_by_nic in sorted(table.items(), key=lambda row: int(row[0][3:])):
+        best = min(path_by_nic.values(), key=PATHS.index)
+        yield gpu, (best, sorted(nic for nic, path in path_by_nic.items() if path == best))

@@ -72,11 +72,11 @@ def hugepages(facts: Facts) -> Check:
     backing = "; how the host backs this memory can't be seen from here" if is_virtual(facts) else ""
     if not held:
         return Check(name, "ok", f"none (/sys/kernel/mm/hugepages){backing}")
-    told = ", ".join(f"{nr:g} of {human(size, 'B')}, {free:g} free" for size, (nr, free) in held.items())
+    described = ", ".join(f"{nr:g} of {human(size, 'B')}, {free:g} free" for size, (nr, free) in held.items())
     idle = sum(size * free for size, (_, free) in held.items())
     if total and idle > UNUSED_SHARE * total:
         remedy = "as root, if nothing needs them: sysctl -w vm.nr_hugepages=0"
         return Check(
-            name, "warn", f"{told}: {human(idle, 'B')} that trials can't use for anything else", remedy
+            name, "warn", f"{described}: {human(idle, 'B')} that trials can't use for anything else", remedy
         )
-    return Check(name, "ok", told + backing)
+    return Check(name, "ok", described + backing)

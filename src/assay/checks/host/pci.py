@@ -15,8 +15,8 @@ _LABELS = {"gpu": "GPU", "nic": "adapter", "nvme": "NVMe"}
 
 def devices(facts: Facts, *kinds: str) -> list[str]:
     """Addresses of the devices of these kinds; of all devices if none is given."""
-    found = {match[1]: kind for name, kind in facts.items() if (match := _KIND.fullmatch(name))}
-    return sorted(address for address, kind in found.items() if not kinds or kind in kinds)
+    kind_by_address = {match[1]: kind for name, kind in facts.items() if (match := _KIND.fullmatch(name))}
+    return sorted(address for address, kind in kind_by_address.items() if not kinds or kind in kinds)
 
 
 def called(facts: Facts, address: str) -> str:
@@ -28,17 +28,17 @@ def called(facts: Facts, address: str) -> str:
 def links(facts: Facts) -> Check | None:
     """Whether each link runs with the lanes and speed that the device and its slot support."""
     name, all_of = "PCIe links", devices(facts)
-    told = [address for address in all_of if number(facts, f"pci.{address}.width") is not None]
+    reporting = [address for address in all_of if number(facts, f"pci.{address}.width") is not None]
     if not all_of:
         return None
-    if not told:
+    if not reporting:
         return Check(name, "unknown", f"none of {len(all_of)} devices reports its link: a virtual bus")
-    narrow = [words for address in told for words in _short(facts, address, "width", "x{:g}")]
+    narrow = [shortfall for address in reporting for shortfall in _short(facts, address, "width", "x{:g}")]
     idle: list[str] = []
     slow: list[str] = []
-    for address in told:
-        words = _short(facts, address, "speed", "{:g} GT/s")
-        (idle if text(facts, f"pci.{address}.kind") == "gpu" else slow).extend(words)
+    for address in reporting:
+        shortfalls = _short(facts, address, "speed", "{:g} GT/s")
+        (idle if text(facts, f"pci.{address}.kind") == "gpu" else slow).extend(shortfalls)
     if narrow or slow:
         remedy = (
             "reseat the card or move it to another slot; then as root: lspci -vv | grep -E 'LnkCap|LnkSta'"
@@ -47,7 +47,7 @@ def links(facts: Facts) -> Check | None:
     if idle:
         evidence = f"{few(idle)}; normal for an idle GPU, which lowers its link speed"
         return Check(name, "unknown", evidence, "check again while a trial runs")
-    return Check(name, "ok", f"{len(told)} devices run at the full lanes and speed of device and slot")
+    return Check(name, "ok", f"{len(reporting)} devices run at the full lanes and speed of device and slot")
 
 
 def _short(facts: Facts, address: str, what: str, form: str) -> Iterator[str]:
@@ -118,13 +118,13 @@ def near_cpus(facts: Facts) -> Check | None:
     if len(known) < len(gpus) or not allowed:
         evidence = f"{len(gpus) - len(known)} of {len(gpus)} GPUs report no NUMA node (numa_node is -1)"
         return Check(name, "unknown", evidence, remedy)
-    told = ", ".join(f"{called(facts, gpu)} on NUMA node {node}" for gpu, node in known.items())
-    evidence = f"{told}; allowed CPUs: NUMA node {', '.join(map(str, allowed))}"
+    located = ", ".join(f"{called(facts, gpu)} on NUMA node {node}" for gpu, node in known.items())
+    evidence = f"{located}; allowed CPUs: NUMA node {', '.join(map(str, allowed))}"
     state: State = "ok" if set(known.values()) <= {*allowed} else "warn"
     return Check(name, state, evidence, "" if state == "ok" else remedy)
 
 
-def few(words: Sequence[str]) -> str:
+def few(entries: Sequence[str]) -> str:
     """The first few, and how many more there are."""
-    more = len(words) - MOST_TOLD
-    return ", ".join(words[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(entries) - MOST_TOLD
+    return ", ".join(entries[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

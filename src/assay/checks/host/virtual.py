@@ -16,17 +16,19 @@ def signs(facts: Facts) -> dict[str, str]:
 
 def is_virtual(facts: Facts) -> bool:
     """Whether any sign indicates a virtual machine."""
-    return any(said.startswith("yes") for said in signs(facts).values())
+    return any(answer.startswith("yes") for answer in signs(facts).values())
 
 
 def hypervisor(facts: Facts) -> Check:
     """Whether the signs of a virtual machine agree; a hypervisor that hides itself makes them disagree."""
-    found = signs(facts)
+    answers = signs(facts)
     yes = [
-        f"{sign} ({said[5:]})" if len(said) > 3 else sign for sign, said in found.items() if said[:3] == "yes"
+        f"{sign} ({answer[5:]})" if len(answer) > 3 else sign
+        for sign, answer in answers.items()
+        if answer[:3] == "yes"
     ]
-    no = [sign for sign, said in found.items() if said[:2] == "no"]
-    if not found:
+    no = [sign for sign, answer in answers.items() if answer[:2] == "no"]
+    if not answers:
         return Check("hypervisor", "unknown", "no sign either way in DMI, cpuinfo, or systemd-detect-virt")
     if yes and no:
         evidence = f"virtual by {', '.join(yes)}; not by {', '.join(no)}: the hypervisor hides itself"

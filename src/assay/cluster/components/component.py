@@ -34,7 +34,7 @@ class UpstreamRelease:
     pin  what the version is pinned to: a chart's version, a commit, a checksum
     """
 
-    of: str
+    project: str
     pin: str
     command: str
 

@@ -34,20 +34,20 @@ def missing(obj: Manifest, before: Manifest) -> tuple[str, ...]:
     data = before.get("data")
     text = data.get(key, "") if isinstance(data, Mapping) else ""
     field = f".data.{key}"
-    requested, found = _mapping(obj["data"][key]), _mapping(text)
+    requested, existing = _mapping(obj["data"][key]), _mapping(text)
     assert requested is not None
-    if found is None:
+    if existing is None:
         return (f"{field}: it is not a mapping in YAML: correct it first",)
     return tuple(
-        f"{field}: {_step(name, value, found)}; the rest of the text stays, so Assay doesn't write it"
+        f"{field}: {_step(name, value, existing)}; the rest of the text stays, so Assay doesn't write it"
         for name, value in requested.items()
-        if found.get(name) != value
+        if existing.get(name) != value
     )
 
 
-def _step(name: str, value: object, found: Mapping[str, object]) -> str:
+def _step(name: str, value: object, existing: Mapping[str, object]) -> str:
     line = f'"{name}: {str(value).lower() if isinstance(value, bool) else value}"'
-    return f"change {name} to {line}" if name in found else f"add the line {line}"
+    return f"change {name} to {line}" if name in existing else f"add the line {line}"
 
 
 def _mapping(text: object) -> Mapping[str, object] | None:

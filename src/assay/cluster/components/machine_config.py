@@ -61,9 +61,9 @@ def machine_config(
         },
         **({"kernelArguments": list(arguments)} if arguments else {}),
     }
-    made = bare(f"{GROUP}/v1", "MachineConfig", f"99-{pool}-assay-{name}", spec=spec)
-    made["metadata"]["labels"] = {ROLE: pool}
-    return made
+    manifest = bare(f"{GROUP}/v1", "MachineConfig", f"99-{pool}-assay-{name}", spec=spec)
+    manifest["metadata"]["labels"] = {ROLE: pool}
+    return manifest
 
 
 def pool_selector(pool: str) -> Manifest:

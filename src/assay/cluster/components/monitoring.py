@@ -68,12 +68,12 @@ class Monitoring(Component):
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
         """Monitors, rules and dashboards; on OpenShift also the rights and the switch that they need."""
-        made = self._switch() if self.user_workload and target.is_openshift else []
+        manifests = self._switch() if self.user_workload and target.is_openshift else []
         if self.scrape != "nothing":
-            made += self._monitors(target)
+            manifests += self._monitors(target)
         if self.rules:
-            made += self._rules(target)
-        return [*made, *self._dashboards(target)]
+            manifests += self._rules(target)
+        return [*manifests, *self._dashboards(target)]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """Elsewhere than on OpenShift, which has the operator: its usual chart."""
@@ -98,14 +98,17 @@ class Monitoring(Component):
         own = {"app.kubernetes.io/name": EXPORTER}
         job = {"targetLabel": "job", "replacement": JOB}
         endpoint = {"port": PORT, "interval": self.interval, "relabelings": [job]}
-        made = [self._monitor(EXPORTER, target.namespace, own, endpoint)]
+        monitors = [self._monitor(EXPORTER, target.namespace, own, endpoint)]
         if not self.gpus:
-            return made
+            return monitors
         gpus = {"port": DCGM_PORTS[self.scrape], "interval": self.interval}
-        found = gpu_operator.SPACE[target.platform]
+        dcgm_space = gpu_operator.SPACE[target.platform]
         if target.is_openshift:
-            return [*made, *_readable(found), self._monitor("assay-dcgm", found, DCGM, gpus)]
-        return [*made, self._monitor("assay-dcgm", target.namespace, DCGM, gpus, of=found)]
+            return [*monitors, *_readable(dcgm_space), self._monitor("assay-dcgm", dcgm_space, DCGM, gpus)]
+        return [
+            *monitors,
+            self._monitor("assay-dcgm", target.namespace, DCGM, gpus, scraped_namespace=dcgm_space),
+        ]
 
     def _monitor(
         self,
@@ -114,17 +117,17 @@ class Monitoring(Component):
         labels: dict[str, str],
         endpoint: dict[str, Any],
         *,
-        of: str | None = None,
+        scraped_namespace: str | None = None,
     ) -> Manifest:
         """One monitor; `of`: the namespace of what it scrapes, if it is another one."""
         services = self.scrape == "services"
         spec = {
             "selector": {"matchLabels": labels},
-            **({"namespaceSelector": {"matchNames": [of]}} if of else {}),
+            **({"namespaceSelector": {"matchNames": [scraped_namespace]}} if scraped_namespace else {}),
             ("endpoints" if services else "podMetricsEndpoints"): [endpoint],
         }
         kind = "ServiceMonitor" if services else "PodMonitor"
-        return self._labelled(bare(f"{GROUP}/v1", kind, name, namespace, spec=spec))
+        return self._labeled(bare(f"{GROUP}/v1", kind, name, namespace, spec=spec))
 
     # Alerts
 
@@ -132,17 +135,17 @@ class Monitoring(Component):
         if not target.is_openshift:
             return [self._rule("assay", target.namespace, RULES)]
         own = [rule for rule in RULES if not of_dcgm(rule)]
-        made = [self._rule("assay", target.namespace, own)]
+        rules = [self._rule("assay", target.namespace, own)]
         if self.gpus:
             theirs = filter(of_dcgm, RULES)
-            made.append(self._rule("assay-dcgm", gpu_operator.SPACE["openshift"], theirs))
-        return made
+            rules.append(self._rule("assay-dcgm", gpu_operator.SPACE["openshift"], theirs))
+        return rules
 
     def _rule(self, name: str, namespace: str, chosen: Iterable[AlertRule]) -> Manifest:
         spec = {"groups": groups(chosen)}
-        return self._labelled(bare(f"{GROUP}/v1", "PrometheusRule", name, namespace, spec=spec))
+        return self._labeled(bare(f"{GROUP}/v1", "PrometheusRule", name, namespace, spec=spec))
 
-    def _labelled(self, obj: Manifest) -> Manifest:
+    def _labeled(self, obj: Manifest) -> Manifest:
         obj["metadata"]["labels"] = {"app.kubernetes.io/name": "assay", **self.labels}
         return obj
 
@@ -165,9 +168,9 @@ class Monitoring(Component):
 def _for_console(name: str, text: str) -> Manifest:
     label, value = console.LABEL
     data = {f"assay-{name}.json": console.console_dashboard(text)}  # the console reads one key only
-    made = bare("v1", "ConfigMap", f"assay-dashboard-{name}", console.NAMESPACE, data=data)
-    made["metadata"]["labels"] = {label: value}
-    return made
+    config_map = bare("v1", "ConfigMap", f"assay-dashboard-{name}", console.NAMESPACE, data=data)
+    config_map["metadata"]["labels"] = {label: value}
+    return config_map
 
 
 def _readable(namespace: str) -> list[Manifest]:

@@ -101,7 +101,11 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
         ready = ObjectStatus(
             "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", ("status", "state"), "ready"
         )
-        return [*first, ready, *(NodeResource(f"{PREFIX}/{one.resourceName}") for one in self.resources)]
+        return [
+            *first,
+            ready,
+            *(NodeResource(f"{PREFIX}/{device.resourceName}") for device in self.resources),
+        ]
 
     def _policy(self) -> Manifest:
         plugin = {
@@ -118,7 +122,11 @@ class NetworkOperator(olm.SubscriptionOptions, Component):
 def _config(resources: tuple[SharedDevice, ...]) -> str:
     """The device plugin's own JSON, as text inside the object."""
     listed = [
-        {**one.model_dump(exclude_defaults=True), "resourcePrefix": PREFIX, "rdmaHcaMax": one.rdmaHcaMax}
-        for one in resources
+        {
+            **device.model_dump(exclude_defaults=True),
+            "resourcePrefix": PREFIX,
+            "rdmaHcaMax": device.rdmaHcaMax,
+        }
+        for device in resources
     ]
     return json.dumps({"periodicUpdateInterval": 300, "configList": listed}, indent=2) + "\n"

@@ -49,8 +49,8 @@ class NodeFeatureDiscovery(olm.SubscriptionOptions, Component):
             return [_rules(self.vendors)]
         space = "openshift-nfd"
         operand = bare("nfd.openshift.io/v1", "NodeFeatureDiscovery", "nfd-instance", space)
-        made = olm.operator("nfd", space, self.channel, olm.RED_HAT, approval=self.approval)
-        return [*made, {**operand, "spec": {"workerConfig": {"configData": WORKER}}}]
+        operator = olm.operator("nfd", space, self.channel, olm.RED_HAT, approval=self.approval)
+        return [*operator, {**operand, "spec": {"workerConfig": {"configData": WORKER}}}]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The chart, if there is no OLM."""

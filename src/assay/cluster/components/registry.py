@@ -31,11 +31,11 @@ class Registry(Component):
             "apiGroup": AUTHORIZATION,
             "name": f"system:serviceaccounts:{target.namespace}",
         }
-        made = [_bound(f"assay-pull-{target.namespace}", space, "system:image-puller", everyone)]
+        bindings = [_bound(f"assay-pull-{target.namespace}", space, "system:image-puller", everyone)]
         if self.pushes is not None:
             account = {"kind": "ServiceAccount", "name": self.pushes, "namespace": space}
-            made.append(_bound(f"assay-push-{self.pushes}", space, "system:image-builder", account))
-        return made
+            bindings.append(_bound(f"assay-push-{self.pushes}", space, "system:image-builder", account))
+        return bindings
 
 
 def _bound(name: str, space: str, role: str, subject: dict[str, Any]) -> Manifest:

@@ -22,34 +22,45 @@ DEPLOYMENTS = Resource("apps/v1", "deployments")
 APPLY = "assay cluster prepare SYSTEM --apply"
 
 
-def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
+def check_all(cluster: Cluster, preparation: Preparation) -> list[tuple[str, Check]]:
     """The check of each object and requirement, with the name of its part. Changes nothing."""
-    asked = {part.name: part.requirements(wanted.target) for part in wanted.parts}
-    of_nodes = any(isinstance(one, NodeLabel | NodeResource) for listed in asked.values() for one in listed)
+    required_by_part = {part.name: part.requirements(preparation.target) for part in preparation.parts}
+    of_nodes = any(
+        isinstance(requirement, NodeLabel | NodeResource)
+        for listed in required_by_part.values()
+        for requirement in listed
+    )
     nodes = cluster.list(NODES, everywhere=True).items if of_nodes else []
     return [
-        (part.name, one)
-        for part in wanted.parts
-        for one in (
-            *(_present(cluster, obj) for obj in _silent(part.objects(wanted.target), asked[part.name])),
-            *(check(cluster, required, nodes) for required in asked[part.name]),
+        (part.name, check_result)
+        for part in preparation.parts
+        for check_result in (
+            *(
+                _present(cluster, obj)
+                for obj in _silent(part.objects(preparation.target), required_by_part[part.name])
+            ),
+            *(check(cluster, required, nodes) for required in required_by_part[part.name]),
         )
     ]
 
 
-def _silent(made: Sequence[Manifest], asked: Sequence[Requirement]) -> list[Manifest]:
+def _silent(manifests: Sequence[Manifest], requirements: Sequence[Requirement]) -> list[Manifest]:
     """The objects that no requirement examines."""
-    said = {(one.kind, one.namespace or "", one.name) for one in asked if isinstance(one, ObjectStatus)}
-    return [obj for obj in made if objects.name(obj) not in said]
+    examined = {
+        (requirement.kind, requirement.namespace or "", requirement.name)
+        for requirement in requirements
+        if isinstance(requirement, ObjectStatus)
+    }
+    return [obj for obj in manifests if objects.name(obj) not in examined]
 
 
 def _present(cluster: Cluster, obj: Manifest) -> Check:
     what, kind = objects.called(obj), obj["kind"]
     if kind not in cluster.kinds(obj["apiVersion"]):
         return _unknown_kind(what, kind, obj["apiVersion"])
-    found = objects.find(cluster, obj)
-    if found is not None:
-        return _going(what) if objects.is_going(found) else Check(what, "ok", "it exists")
+    existing = objects.find(cluster, obj)
+    if existing is not None:
+        return _going(what) if objects.is_going(existing) else Check(what, "ok", "it exists")
     instead = objects.first(cluster, obj) if kind in singletons.ALIKE else None
     if instead is not None:
         return Check(what, "ok", f"{instead['metadata']['name']} exists, and does the same")
@@ -63,16 +74,16 @@ def check(cluster: Cluster, required: Requirement, nodes: Sequence[Object]) -> C
     """
     match required:
         case NodeLabel():
-            return _labelled(nodes, required)
+            return _check_label(nodes, required)
         case NodeResource():
-            return _offers(nodes, required)
+            return _check_resource(nodes, required)
         case ObjectStatus():
-            return _says(cluster, required)
+            return _check_status(cluster, required)
         case DeploymentRollout():
-            return _rolled(cluster, required)
+            return _check_rollout(cluster, required)
 
 
-def _labelled(nodes: Sequence[Object], required: NodeLabel) -> Check:
+def _check_label(nodes: Sequence[Object], required: NodeLabel) -> Check:
     bearing = [node for node in nodes if node["metadata"]["labels"].get(required.label) == required.value]
     name = f"{required.label}={required.value}"
     if bearing:
@@ -86,7 +97,7 @@ def _labelled(nodes: Sequence[Object], required: NodeLabel) -> Check:
     )
 
 
-def _offers(nodes: Sequence[Object], required: NodeResource) -> Check:
+def _check_resource(nodes: Sequence[Object], required: NodeResource) -> Check:
     offered = [number(str(node["status"]["allocatable"].get(required.resource, "0"))) for node in nodes]
     if total := sum(offered):
         some = sum(amount > 0 for amount in offered)
@@ -99,19 +110,19 @@ def _offers(nodes: Sequence[Object], required: NodeResource) -> Check:
     )
 
 
-def _says(cluster: Cluster, required: ObjectStatus) -> Check:
+def _check_status(cluster: Cluster, required: ObjectStatus) -> Check:
     what = f"{required.kind} {required.name}"
     plural = cluster.kinds(required.api_version).get(required.kind)
     if plural is None:
         return _unknown_kind(what, required.kind, required.api_version)
     there = cluster if required.namespace is None else cluster.within(required.namespace)
-    of = Resource(required.api_version, plural)
-    found = there.find(of, required.name, everywhere=required.namespace is None)
-    if found is None:
+    resource = Resource(required.api_version, plural)
+    obj = there.find(resource, required.name, everywhere=required.namespace is None)
+    if obj is None:
         return Check(what, "fail", "it does not exist", APPLY)
-    if objects.is_going(found):
+    if objects.is_going(obj):
         return _going(what)
-    value, path = _at(found, required.path), ".".join(required.path)
+    value, path = _at(obj, required.path), ".".join(required.path)
     if value == required.value:
         return Check(what, "ok", f"{path} is {value}")
     space = f"-n {required.namespace} " if required.namespace else ""
@@ -119,16 +130,16 @@ def _says(cluster: Cluster, required: ObjectStatus) -> Check:
     return Check(what, "fail", f"{path} is {value or 'not set yet'}; expected {required.value}", remedy)
 
 
-def _rolled(cluster: Cluster, required: DeploymentRollout) -> Check:
+def _check_rollout(cluster: Cluster, required: DeploymentRollout) -> Check:
     what = f"Deployment {required.name} in {required.namespace}"
-    found = cluster.within(required.namespace).find(DEPLOYMENTS, required.name)
-    if found is None:
+    deployment = cluster.within(required.namespace).find(DEPLOYMENTS, required.name)
+    if deployment is None:
         return Check(what, "fail", "it does not exist", "install its manifests first")
-    wanted, ready = found["spec"]["replicas"], found["status"].get("readyReplicas", 0)
-    if ready >= wanted > 0:
-        return Check(what, "ok", f"{ready} of {wanted} replicas are ready")
+    replicas, ready = deployment["spec"]["replicas"], deployment["status"].get("readyReplicas", 0)
+    if ready >= replicas > 0:
+        return Check(what, "ok", f"{ready} of {replicas} replicas are ready")
     remedy = f"kubectl -n {required.namespace} describe deployment {required.name}"
-    return Check(what, "fail", f"{ready} of {wanted} replicas are ready", remedy)
+    return Check(what, "fail", f"{ready} of {replicas} replicas are ready", remedy)
 
 
 def _unknown_kind(what: str, kind: str, api_version: str) -> Check:
@@ -145,7 +156,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> str | None:
     value: Any = obj
     for key in path:
         if isinstance(value, list):
-            value = next((one["status"] for one in value if one["type"] == key), None)
+            value = next((condition["status"] for condition in value if condition["type"] == key), None)
         else:
             value = (value or {}).get(key)
     return None if value is None else str(value)

@@ -37,9 +37,9 @@ class QuickSuite(Component):
 
     def completed(self, render: Callable[[QuickSuite], list[Manifest]]) -> QuickSuite:
         """The same with the objects that `render` makes of the files. Raises InputError as that does."""
-        made = self.model_copy()
-        made._made = render(self)
-        return made
+        completed_suite = self.model_copy()
+        completed_suite._made = render(self)
+        return completed_suite
 
     def objects(self, target: PreparationTarget) -> list[Manifest]:
         """The finished objects; none before they are completed."""

@@ -98,11 +98,11 @@ class Serve(Component):
         return bare("apps/v1", "Deployment", NAME, space, spec=spec)
 
     def _assay(self) -> dict[str, Any]:
-        words = ["serve", "--listen", f"127.0.0.1:{_PORT}", "--host", self.host, "--runs", _RUNS]
+        arguments = ["serve", "--listen", f"127.0.0.1:{_PORT}", "--host", self.host, "--runs", _RUNS]
         return {
             "name": "assay",
             "image": self.image,
-            "args": [*words, "--https-proxy", "--user-header", "X-Forwarded-User"],
+            "args": [*arguments, "--https-proxy", "--user-header", "X-Forwarded-User"],
             "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}},
             "securityContext": _SAFE,
             "volumeMounts": [
@@ -143,7 +143,7 @@ class Serve(Component):
         }
 
     def _route(self, space: str) -> Manifest:
-        made = bare(
+        route = bare(
             "route.openshift.io/v1",
             "Route",
             NAME,
@@ -156,11 +156,11 @@ class Serve(Component):
             },
         )
         # a live page is silent for at most 15 s; a comparison of many runs may take longer
-        made["metadata"]["annotations"] = {
+        route["metadata"]["annotations"] = {
             "haproxy.router.openshift.io/timeout": "180s",
             "haproxy.router.openshift.io/set-forwarded-headers": "replace",
         }
-        return made
+        return route
 
 
 def _account(space: str) -> Manifest:
@@ -169,11 +169,11 @@ def _account(space: str) -> Manifest:
         "apiVersion": "v1",
         "reference": {"kind": "Route", "name": NAME},
     }
-    made = bare("v1", "ServiceAccount", NAME, space)
-    made["metadata"]["annotations"] = {
+    account = bare("v1", "ServiceAccount", NAME, space)
+    account["metadata"]["annotations"] = {
         "serviceaccounts.openshift.io/oauth-redirectreference.primary": json.dumps(reference)
     }
-    return made
+    return account
 
 
 def _role(space: str) -> Manifest:
@@ -192,6 +192,6 @@ def _delegator(space: str) -> Manifest:
 
 def _service(space: str) -> Manifest:
     ports = [{"name": "https", "port": 443, "targetPort": "https"}]
-    made = bare("v1", "Service", NAME, space, spec={"selector": _LABELS, "ports": ports})
-    made["metadata"]["annotations"] = {"service.beta.openshift.io/serving-cert-secret-name": f"{NAME}-tls"}
-    return made
+    service = bare("v1", "Service", NAME, space, spec={"selector": _LABELS, "ports": ports})
+    service["metadata"]["annotations"] = {"service.beta.openshift.io/serving-cert-secret-name": f"{NAME}-tls"}
+    return service

@@ -26,4 +26,6 @@ ALIKE = frozenset({"OperatorGroup", "Subscription"})  # one made by somebody els
 def first(obj: Manifest, there: Iterable[Manifest]) -> Manifest | None:
     """The object with another name that takes the place of this one; None if the place is free."""
     place, name = _PLACE[obj["kind"]], obj["metadata"]["name"]
-    return next((one for one in there if one["metadata"]["name"] != name and place(one) == place(obj)), None)
+    return next(
+        (other for other in there if other["metadata"]["name"] != name and place(other) == place(obj)), None
+    )

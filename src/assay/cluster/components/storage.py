@@ -79,12 +79,12 @@ class VolumeClaim(ComponentOptions):
     @model_validator(mode="after")
     def _one_source(self) -> VolumeClaim:
         sources = ("scale", "nfs", "hostPath", "storageClass", "storageClassName")
-        given = [name for name in sources if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) or "no source"
-            raise ValueError(f"found {found}; expected one of {', '.join(sources)}")
+        chosen = [name for name in sources if getattr(self, name) is not None]
+        if len(chosen) != 1:
+            listed = " and ".join(chosen) or "no source"
+            raise ValueError(f"found {listed}; expected one of {', '.join(sources)}")
         if self.is_made and self.size is None:
-            raise ValueError(f"{given[0]}: a provisioned volume needs a size, like 500Gi")
+            raise ValueError(f"{chosen[0]}: a provisioned volume needs a size, like 500Gi")
         return self
 
     @property
@@ -120,19 +120,19 @@ class Storage(Component):
 
 def _objects(name: str, claim: VolumeClaim, space: str) -> list[Manifest]:
     wide = f"assay-{space}-{name}"  # volumes and classes are cluster-wide
-    asked = {
+    request = {
         "accessModes": [claim.access],
         "resources": {"requests": {"storage": claim.size or _SIZE}},
     }
-    wanted = bare("v1", "PersistentVolumeClaim", name, space)
+    persistent_claim = bare("v1", "PersistentVolumeClaim", name, space)
     if claim.storageClassName is not None:
-        return [{**wanted, "spec": {**asked, "storageClassName": claim.storageClassName}}]
+        return [{**persistent_claim, "spec": {**request, "storageClassName": claim.storageClassName}}]
     if claim.storageClass is not None:
-        made = _class(wide, claim.storageClass)
-        return [made, {**wanted, "spec": {**asked, "storageClassName": wide}}]
+        storage_class = _class(wide, claim.storageClass)
+        return [storage_class, {**persistent_claim, "spec": {**request, "storageClassName": wide}}]
     volume = bare("v1", "PersistentVolume", wide, spec=_volume(name, claim, space))
     # "" means no class: otherwise the default class would provision a volume
-    return [volume, {**wanted, "spec": {**asked, "storageClassName": "", "volumeName": wide}}]
+    return [volume, {**persistent_claim, "spec": {**request, "storageClassName": "", "volumeName": wide}}]
 
 
 def _volume(name: str, claim: VolumeClaim, space: str) -> dict[str, Any]:
@@ -154,12 +154,12 @@ def _volume(name: str, claim: VolumeClaim, space: str) -> dict[str, Any]:
     }
 
 
-def _class(name: str, of: StorageClass) -> Manifest:
+def _class(name: str, storage_class: StorageClass) -> Manifest:
     return {
         **bare("storage.k8s.io/v1", "StorageClass", name),
-        "provisioner": of.provisioner,
-        **({"parameters": of.parameters} if of.parameters else {}),
-        **({"mountOptions": list(of.mountOptions)} if of.mountOptions else {}),
+        "provisioner": storage_class.provisioner,
+        **({"parameters": storage_class.parameters} if storage_class.parameters else {}),
+        **({"mountOptions": list(storage_class.mountOptions)} if storage_class.mountOptions else {}),
         "reclaimPolicy": "Retain",
         "allowVolumeExpansion": True,
     }

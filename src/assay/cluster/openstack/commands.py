@@ -14,27 +14,27 @@ GROUP_ID = "$(openstack server group show {} --format value --column id)"
 LATER = {"soft-anti-affinity": "--os-compute-api-version 2.15 "}
 
 
-def make(wanted: MachinesFile) -> list[str]:
+def make(machines: MachinesFile) -> list[str]:
     """Flavor, image, group, and servers, as shell commands."""
-    name, servers = wanted.name, wanted.servers
-    flavor = ["--vcpus", str(wanted.cpus), "--ram", str(wanted.memory), "--disk", str(wanted.disk)]
-    if wanted.project is not None:
-        flavor += ["--private", "--project", wanted.project]
-    image = ["--disk-format", "qcow2", "--container-format", "bare", "--file", wanted.image.file]
+    name, servers = machines.name, machines.servers
+    flavor = ["--vcpus", str(machines.cpus), "--ram", str(machines.memory), "--disk", str(machines.disk)]
+    if machines.project is not None:
+        flavor += ["--private", "--project", machines.project]
+    image = ["--disk-format", "qcow2", "--container-format", "bare", "--file", machines.image.file]
     group = GROUP_ID.format(shlex.quote(name))
     server = ["--flavor", name, "--image", name, "--key-name", servers.key, "--network", servers.network]
     count = ["--min", str(servers.count), "--max", str(servers.count), "--wait", name]
     return [
-        _line("flavor create", [*flavor, *_properties(extra_specs(wanted)), name]),
-        _line("image create", [*image, *_properties(image_properties(wanted)), name]),
+        _line("flavor create", [*flavor, *_properties(extra_specs(machines)), name]),
+        _line("image create", [*image, *_properties(image_properties(machines)), name]),
         _line(f"{LATER.get(servers.apart, '')}server group create", ["--policy", servers.apart, name]),
         f"{_line('server create', server)} --hint group={group} {shlex.join(count)}",
     ]
 
 
-def undo(wanted: MachinesFile) -> list[str]:
+def undo(machines: MachinesFile) -> list[str]:
     """The commands that remove everything; if there are several servers, they are called NAME-1, NAME-2, …"""
-    name, count = wanted.name, wanted.servers.count
+    name, count = machines.name, machines.servers.count
     servers = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
     return [
         _line("server delete", ["--wait", *servers]),
@@ -48,11 +48,11 @@ def _properties(table: Mapping[str, str]) -> list[str]:
     return [word for key, value in table.items() for word in ("--property", f"{key}={value}")]
 
 
-def _line(command: str, words: list[str]) -> str:
-    return f"openstack {command} {shlex.join(words)}"
+def _line(command: str, arguments: list[str]) -> str:
+    return f"openstack {command} {shlex.join(arguments)}"
 
 
-def text(wanted: MachinesFile) -> str:
+def text(machines: MachinesFile) -> str:
     """A script, with the commands that undo it as comments."""
-    back = "\n".join(f"# {line}" for line in undo(wanted))
-    return "\n".join(make(wanted)) + f"\n\n# to undo it\n{back}\n"
+    back = "\n".join(f"# {line}" for line in undo(machines))
+    return "\n".join(make(machines)) + f"\n\n# to undo it\n{back}\n"

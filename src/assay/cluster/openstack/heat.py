@@ -13,14 +13,15 @@ from assay.cluster.openstack.machines import MachinesFile
 VERSION = "2018-08-31"  # Rocky: sufficient here, and supported by every maintained Heat
 
 
-def template(wanted: MachinesFile) -> dict[str, Any]:
+def template(machines: MachinesFile) -> dict[str, Any]:
     """Flavor, group, and servers. Upload the image first, with its properties: Heat can't read files."""
-    asked = " ".join(f"--property {key}={value}" for key, value in image_properties(wanted).items())
+    properties = " ".join(f"--property {key}={value}" for key, value in image_properties(machines).items())
     return {
         "heat_template_version": VERSION,
-        "description": f"{wanted.name}: {wanted.servers.count} machines for trials; the image needs {asked}",
-        "parameters": _parameters(wanted),
-        "resources": {"flavor": _flavor(wanted), "group": _group(wanted), "servers": _servers(wanted)},
+        "description": f"{machines.name}: {machines.servers.count} machines for trials; the image needs "
+        f"{properties}",
+        "parameters": _parameters(machines),
+        "resources": {"flavor": _flavor(machines), "group": _group(machines), "servers": _servers(machines)},
         "outputs": {
             "addresses": {
                 "description": "Addresses of the machines: the hosts of a system with launcher ssh",
@@ -30,11 +31,11 @@ def template(wanted: MachinesFile) -> dict[str, Any]:
     }
 
 
-def _parameters(wanted: MachinesFile) -> dict[str, Any]:
+def _parameters(machines: MachinesFile) -> dict[str, Any]:
     named = {
-        "image": (wanted.name, "glance.image"),
-        "key": (wanted.servers.key, "nova.keypair"),
-        "network": (wanted.servers.network, "neutron.network"),
+        "image": (machines.name, "glance.image"),
+        "key": (machines.servers.key, "nova.keypair"),
+        "network": (machines.servers.network, "neutron.network"),
     }
     return {
         name: {"type": "string", "default": default, "constraints": [{"custom_constraint": constraint}]}
@@ -42,22 +43,22 @@ def _parameters(wanted: MachinesFile) -> dict[str, Any]:
     }
 
 
-def _flavor(wanted: MachinesFile) -> dict[str, Any]:
-    sizes: dict[str, Any] = {"vcpus": wanted.cpus, "ram": wanted.memory, "disk": wanted.disk}
-    properties = {"name": wanted.name, **sizes, "extra_specs": extra_specs(wanted)}
-    if wanted.project is not None:
-        properties |= {"is_public": False, "tenants": [wanted.project]}
+def _flavor(machines: MachinesFile) -> dict[str, Any]:
+    sizes: dict[str, Any] = {"vcpus": machines.cpus, "ram": machines.memory, "disk": machines.disk}
+    properties = {"name": machines.name, **sizes, "extra_specs": extra_specs(machines)}
+    if machines.project is not None:
+        properties |= {"is_public": False, "tenants": [machines.project]}
     return {"type": "OS::Nova::Flavor", "properties": properties}
 
 
-def _group(wanted: MachinesFile) -> dict[str, Any]:
-    properties = {"name": wanted.name, "policies": [wanted.servers.apart]}
+def _group(machines: MachinesFile) -> dict[str, Any]:
+    properties = {"name": machines.name, "policies": [machines.servers.apart]}
     return {"type": "OS::Nova::ServerGroup", "properties": properties}
 
 
-def _servers(wanted: MachinesFile) -> dict[str, Any]:
+def _servers(machines: MachinesFile) -> dict[str, Any]:
     server = {
-        "name": f"{wanted.name}-%index%",
+        "name": f"{machines.name}-%index%",
         "flavor": {"get_resource": "flavor"},
         "image": {"get_param": "image"},
         "key_name": {"get_param": "key"},
@@ -65,5 +66,5 @@ def _servers(wanted: MachinesFile) -> dict[str, Any]:
         "scheduler_hints": {"group": {"get_resource": "group"}},
     }
     definition = {"type": "OS::Nova::Server", "properties": server}
-    properties = {"count": wanted.servers.count, "resource_def": definition}
+    properties = {"count": machines.servers.count, "resource_def": definition}
     return {"type": "OS::Heat::ResourceGroup", "properties": properties}

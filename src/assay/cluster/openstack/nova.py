@@ -14,13 +14,13 @@ FILTERS = ("PciPassthroughFilter", "NUMATopologyFilter", "ServerGroupAntiAffinit
 KERNEL_PAGES = {"2MiB": "2M", "1GiB": "1G"}
 
 
-def aliases(wanted: MachinesFile) -> list[str]:
+def aliases(machines: MachinesFile) -> list[str]:
     """The [pci] alias lines, the same on controllers and hosts."""
     return [
         json.dumps(
-            {"name": alias, **_ids(device), "device_type": device.device_type, "numa_policy": wanted.near}
+            {"name": alias, **_ids(device), "device_type": device.device_type, "numa_policy": machines.near}
         )
-        for alias, device in wanted.devices.items()
+        for alias, device in machines.devices.items()
     ]
 
 
@@ -28,56 +28,56 @@ def _ids(device: PciDevices) -> dict[str, str]:
     return {"vendor_id": device.vendor_id, "product_id": device.product_id}
 
 
-def controllers(wanted: MachinesFile) -> list[str]:
+def controllers(machines: MachinesFile) -> list[str]:
     """Lines of nova.conf for nova-api, conductor and scheduler."""
     lines = ["[filter_scheduler]", f"# enabled_filters: add those that are missing: {', '.join(FILTERS)}"]
-    if wanted.devices:
-        lines += ["", "[pci]", *(f"alias = {alias}" for alias in aliases(wanted))]
+    if machines.devices:
+        lines += ["", "[pci]", *(f"alias = {alias}" for alias in aliases(machines))]
     return lines
 
 
-def hosts(wanted: MachinesFile) -> list[str]:
+def hosts(machines: MachinesFile) -> list[str]:
     """Lines of nova.conf for nova-compute."""
     parts: list[list[str]] = []
-    if wanted.devices:
-        specs = (json.dumps(_ids(device)) for device in wanted.devices.values())
-        named = (f"alias = {alias}" for alias in aliases(wanted))
+    if machines.devices:
+        specs = (json.dumps(_ids(device)) for device in machines.devices.values())
+        named = (f"alias = {alias}" for alias in aliases(machines))
         parts.append(["[pci]", *(f"device_spec = {spec}" for spec in specs), *named])
-    if wanted.vgpus is not None:
-        kind, addresses = wanted.vgpus.mdev_type, ",".join(wanted.vgpus.addresses)
+    if machines.vgpus is not None:
+        kind, addresses = machines.vgpus.mdev_type, ",".join(machines.vgpus.addresses)
         parts.append(["[devices]", f"enabled_mdev_types = {kind}"])
         parts.append([f"[mdev_{kind}]", f"device_addresses = {addresses}"])
-    cpus = {"cpu_dedicated_set": wanted.hosts.dedicated_cpus, "cpu_shared_set": wanted.hosts.shared_cpus}
-    told = [f"{name} = {ranges}" for name, ranges in cpus.items() if ranges is not None]
-    if wanted.cpu_policy == "dedicated" and wanted.hosts.dedicated_cpus is None:
-        told.append("# cpu_dedicated_set: the CPUs dedicated to machines; required")
-    if told:
-        parts.append(["[compute]", *told])
+    cpus = {"cpu_dedicated_set": machines.hosts.dedicated_cpus, "cpu_shared_set": machines.hosts.shared_cpus}
+    cpu_sets = [f"{name} = {ranges}" for name, ranges in cpus.items() if ranges is not None]
+    if machines.cpu_policy == "dedicated" and machines.hosts.dedicated_cpus is None:
+        cpu_sets.append("# cpu_dedicated_set: the CPUs dedicated to machines; required")
+    if cpu_sets:
+        parts.append(["[compute]", *cpu_sets])
     return "\n\n".join("\n".join(part) for part in parts).splitlines()
 
 
-def kernel(wanted: MachinesFile) -> Iterator[str]:
+def kernel(machines: MachinesFile) -> Iterator[str]:
     """What the hosts' kernels need, as commands and reasons; then reboot."""
-    words = []
-    if wanted.devices:
-        words += ["intel_iommu=on", "iommu=pt"]
-        ids = ",".join(f"{device.vendor_id}:{device.product_id}" for device in wanted.devices.values())
+    arguments = []
+    if machines.devices:
+        arguments += ["intel_iommu=on", "iommu=pt"]
+        ids = ",".join(f"{device.vendor_id}:{device.product_id}" for device in machines.devices.values())
         yield f"echo 'options vfio-pci ids={ids}' > /etc/modprobe.d/vfio.conf"
         yield "echo vfio-pci > /etc/modules-load.d/vfio.conf"
-    if wanted.huge_pages in PAGE_BYTES:
-        each = wanted.memory * MIB // PAGE_BYTES[wanted.huge_pages]
-        size = KERNEL_PAGES[wanted.huge_pages]
-        words += [f"default_hugepagesz={size}", f"hugepagesz={size}", f"hugepages={each}"]
-    if words:
-        yield f"grubby --update-kernel=ALL --args='{' '.join(words)}'"
+    if machines.huge_pages in PAGE_BYTES:
+        each = machines.memory * MIB // PAGE_BYTES[machines.huge_pages]
+        size = KERNEL_PAGES[machines.huge_pages]
+        arguments += [f"default_hugepagesz={size}", f"hugepagesz={size}", f"hugepages={each}"]
+    if arguments:
+        yield f"grubby --update-kernel=ALL --args='{' '.join(arguments)}'"
 
 
-def text(wanted: MachinesFile) -> str:
+def text(machines: MachinesFile) -> str:
     """All of it, for a person to merge."""
     parts = {
-        "nova.conf of controllers, to merge": controllers(wanted),
-        "nova.conf of compute hosts, to merge": hosts(wanted),
-        "compute hosts, as root, then reboot; huge pages are for one machine per host": [*kernel(wanted)],
+        "nova.conf of controllers, to merge": controllers(machines),
+        "nova.conf of compute hosts, to merge": hosts(machines),
+        "compute hosts, as root, then reboot; huge pages are for one machine per host": [*kernel(machines)],
     }
     shown = ("\n".join([f"# {title}", *lines]) for title, lines in parts.items() if lines)
     return "\n\n".join(shown) + "\n"

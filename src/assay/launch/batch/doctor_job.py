@@ -42,8 +42,8 @@ print(json.dumps(told))
 
 def doctor_job(nodes: int, data: str | None = None) -> Job:
     """A job of one rank per node; the ranks connect to each other and report the doctor's facts."""
-    words = [words for words in programs.asked(data) if words[0] != programs.TORCH]
-    argv, files = programs.in_turn(*words)
+    commands = [command for command in programs.doctor_commands(data) if command[0] != programs.TORCH]
+    argv, files = programs.in_turn(*commands)
     meet = TaskFile(f"{_MEET}.py", _TELL.encode())  # first, so that all reach it at about the same time
     task = Task((*argv[:3], _MEET, *argv[3:]), files=(meet, *files))
     return Job(uuid.uuid4().hex, "doctor", Shape(nodes, 1, nodes), task, 0, _JOB_S)
@@ -73,25 +73,32 @@ def _followed(
     launcher: BatchLauncher[Any], handle: Handle
 ) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
     began = time.monotonic()
-    said: dict[str, bytes] = {}
+    output_by_stream: dict[str, bytes] = {}
     for output in launcher.follow(handle, {}):
         if output is not None:
-            said[output.stream] = said.get(output.stream, b"") + output.data
-        elif not said and time.monotonic() - began > WAIT_FOR_START_S:
+            output_by_stream[output.stream] = output_by_stream.get(output.stream, b"") + output.data
+        elif not output_by_stream and time.monotonic() - began > WAIT_FOR_START_S:
             waits = launcher.status(handle).cause or "it has not started"
             launcher.cancel(handle)
             return {"job.waits": waits}, {}
-    ranks = {name: data.decode(errors="replace") for name, data in said.items() if name.startswith("rank-")}
+    ranks = {
+        name: data.decode(errors="replace")
+        for name, data in output_by_stream.items()
+        if name.startswith("rank-")
+    }
     status = launcher.status(handle)
     if status.state is not JobState.SUCCEEDED:
         text = ranks.get("rank-1", ranks.get("rank-0", ""))
         last = (programs.sections(text).get(_MEET) or text).strip().splitlines()[-1:]
         return {"job.error": ": ".join([status.cause or status.state.value, *last])}, {}
     parts = [programs.sections(text) for _, text in sorted(ranks.items())]
-    told = [json.loads(of.pop(_MEET)) for of in parts]
+    reports = [json.loads(section.pop(_MEET)) for section in parts]
     job: dict[str, Scalar] = {
-        "job.hosts": ", ".join(one["host"] for one in told),
-        "job.python": ", ".join(sorted({one["python"] for one in told})),
-        "job.torch": all(one["torch"] for one in told),
+        "job.hosts": ", ".join(report["host"] for report in reports),
+        "job.python": ", ".join(sorted({report["python"] for report in reports})),
+        "job.torch": all(report["torch"] for report in reports),
     }
-    return job, {one["host"]: programs.all_told(of) for one, of in zip(told, parts, strict=True)}
+    return job, {
+        report["host"]: programs.combined_facts(section)
+        for report, section in zip(reports, parts, strict=True)
+    }

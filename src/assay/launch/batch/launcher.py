@@ -89,7 +89,7 @@ class BatchLauncher(ABC, Generic[System]):
         A refusal abandons the job: a command may fail after the batch system has accepted the job.
         """
         self.check(job)
-        with spool.told("start the job"), self.jobs.new(job.token) as new:
+        with spool.naming_disk_errors("start the job"), self.jobs.new(job.token) as new:
             kept = SharedJobDirectory(new.directory)
             script = kept.directory / "job.sh"  # first: `leftovers` recognizes the directory by it
             script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
@@ -104,7 +104,7 @@ class BatchLauncher(ABC, Generic[System]):
                 nodes=nodes_of(job, self.system),
                 start_timeout_s=self.system.startup,
             )
-        with spool.told("start the job"):
+        with spool.naming_disk_errors("start the job"):
             try:
                 number = self.queue.submit(kept.directory, script)
             except (LaunchError, HostError):
@@ -115,7 +115,7 @@ class BatchLauncher(ABC, Generic[System]):
     def find(self, token: str) -> Handle | None:
         """The job, if its number was stored or the batch system knows it; else it is abandoned for good."""
         kept = self._kept(token)
-        with spool.told("look for the job"):
+        with spool.naming_disk_errors("look for the job"):
             if handle := kept.submitted(self.name, token):
                 return handle
             for number in self.queue.numbers(token) if kept.directory.exists() else ():
@@ -133,7 +133,9 @@ class BatchLauncher(ABC, Generic[System]):
         thread = ThreadPoolExecutor(1)
         try:
             life = Life(
-                job, lambda: thread.submit(self._ask, handle), lambda asked: self._refuse(handle, job, asked)
+                job,
+                lambda: thread.submit(self._ask, handle),
+                lambda answer: self._refuse(handle, job, answer),
             )
             yield from spool.follow(
                 job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: self._end_rest(handle)
@@ -151,10 +153,10 @@ class BatchLauncher(ABC, Generic[System]):
     def _status(self, handle: Handle, job: SharedJobDirectory) -> JobStatus:
         if (refused := job.refused()) is not None:
             return refused
-        asked, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
-        if asked is None or (not settled and time.monotonic() - asked.at > ASK_EVERY_S):
-            asked = self._ask(handle)
-        return self._standing(job, asked)
+        answer, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
+        if answer is None or (not settled and time.monotonic() - answer.queried_at > ASK_EVERY_S):
+            answer = self._ask(handle)
+        return self._standing(job, answer)
 
     def cancel(self, handle: Handle) -> None:
         """Ask the keepers to end the job, then let the batch system kill what remains."""
@@ -168,10 +170,10 @@ class BatchLauncher(ABC, Generic[System]):
         if job.ended() is None:
             self._end(handle)
             self._wait_for_end(handle, job, KILL_WAIT_S)
-        asked = self._asked.get(_number(handle))
-        if job.ended() is None and asked is not None and asked.goes_on:
+        answer = self._asked.get(_number(handle))
+        if job.ended() is None and answer is not None and answer.goes_on:
             called = self.queue.called
-            why = asked.silent or f"{called} says {asked.told.state if asked.told else 'nothing'}"
+            why = answer.silent or f"{called} says {answer.job.state if answer.job else 'nothing'}"
             raise LaunchError(
                 f"job {_number(handle)} of {called} can't be ended: {why}; "
                 f"end it later with: {self.queue.ends} {_number(handle)}"
@@ -187,14 +189,14 @@ class BatchLauncher(ABC, Generic[System]):
 
     def leftovers(self) -> Sequence[Leftover]:
         """Jobs of this user that wait or run, and what is in the system's directory."""
-        found: dict[str, list[str]] = {}
+        traces: dict[str, list[str]] = {}
         for number, token, state in self.queue.queued():
-            found.setdefault(token, []).append(f"job {number} ({state})")
-        going = set(found)
+            traces.setdefault(token, []).append(f"job {number} ({state})")
+        going = set(traces)
         marks = [path for name in spool.MARKS for path in self.directory.glob(f"*/{name}")]
         for directory in sorted({mark.parent for mark in marks}) if self.system.directory else ():
-            found.setdefault(directory.name, []).append(f"directory {directory}")
-        return [Leftover(token, tuple(what), token in going) for token, what in found.items()]
+            traces.setdefault(directory.name, []).append(f"directory {directory}")
+        return [Leftover(token, tuple(what), token in going) for token, what in traces.items()]
 
     def discard(self, tokens: Collection[str]) -> None:
         """Have the batch system end them, wait for that, and remove their directories on the shared disk."""
@@ -230,20 +232,20 @@ class BatchLauncher(ABC, Generic[System]):
 
     # How it ends
 
-    def _refuse(self, handle: Handle, job: SharedJobDirectory, asked: QueueAnswer) -> bool:
+    def _refuse(self, handle: Handle, job: SharedJobDirectory, answer: QueueAnswer) -> bool:
         """Abandon a job that waits in vain; False if it started in the meantime."""
         job.give_up()
-        if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
+        if job.taken_by() is not None or answer.job is None or answer.hopeless is None:
             return False
-        job.note_refused(asked.told.why_waits(), asked.hopeless)
+        job.note_refused(answer.job.why_waits(), answer.hopeless)
         self._end(handle)
         return True
 
     def _end_rest(self, handle: Handle) -> None:
         """End a job that was requeued, or whose keepers are gone while it supposedly runs."""
         self._followed.add(_number(handle))
-        asked = self._asked.get(_number(handle))
-        if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
+        answer = self._asked.get(_number(handle))
+        if (answer is not None and answer.requeued) or self._kept(handle.token).overdue():
             self._end(handle)
 
     def _ask(self, handle: Handle) -> QueueAnswer:
@@ -254,27 +256,27 @@ class BatchLauncher(ABC, Generic[System]):
         try:
             job = self.queue.ask(number, handle.token)
         except QueueSilentError as error:
-            asked = QueueAnswer(time.monotonic(), begun, None, error, suspended_at)
+            answer = QueueAnswer(time.monotonic(), begun, None, error, suspended_at)
         else:
-            at = time.monotonic()
+            now = time.monotonic()
             suspended = job is not None and job.suspended
-            asked = QueueAnswer(at, begun, job, suspended_at=at if suspended else suspended_at)
-        self._asked[number] = asked
-        return asked
+            answer = QueueAnswer(now, begun, job, suspended_at=now if suspended else suspended_at)
+        self._asked[number] = answer
+        return answer
 
-    def _standing(self, job: SharedJobDirectory, asked: QueueAnswer) -> JobStatus:
+    def _standing(self, job: SharedJobDirectory, answer: QueueAnswer) -> JobStatus:
         end = job.ended()
         if end is not None:
-            return job_state.of_ended(job, end, asked, self.queue.called)
-        if asked.silent is not None and not job.given_up():
+            return job_state.ended_status(job, end, answer, self.queue.called)
+        if answer.silent is not None and not job.given_up():
             started_at = job.started_at()
             state = JobState.RUNNING if started_at else JobState.PENDING
-            return JobStatus(state, str(asked.silent), started_at=started_at)
+            return JobStatus(state, str(answer.silent), started_at=started_at)
         failed: list[str] = []
-        if asked.told is not None and asked.told.over and asked.told.nodes:
+        if answer.job is not None and answer.job.over and answer.job.nodes:
             with _unless_silent():
-                failed = self.queue.failed_nodes(asked.told.nodes)
-        return job_state.without_word(job, asked, failed, self.queue.called)
+                failed = self.queue.failed_nodes(answer.job.nodes)
+        return job_state.unreported_status(job, answer, failed, self.queue.called)
 
     def _end_ranks(self, handle: Handle, job: SharedJobDirectory) -> None:
         """Ask the keepers, which give the ranks their grace time: the batch system has its own."""

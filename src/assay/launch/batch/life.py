@@ -23,41 +23,41 @@ FILES_PATIENCE_S = 5.0  # between a job's end and its last files becoming visibl
 class QueueAnswer:
     """The latest answer of a batch system about one job, or why there is none.
 
-    at            when it was queried
+    queried_at    when it was queried
     begun         the job had started before the query: if it waits now, it was requeued
     suspended_at  when a query last reported it as suspended; None if none did
     """
 
-    at: float
+    queried_at: float
     begun: bool
-    told: QueuedJob | None
+    job: QueuedJob | None
     silent: QueueSilentError | None = None
     suspended_at: float | None = None
 
     @property
     def keepers_late(self) -> bool:
         """Whether it is suspended, or was until just now, so that its own time limits are late."""
-        return self.suspended_at is not None and self.at - self.suspended_at < OVERDUE_S
+        return self.suspended_at is not None and self.queried_at - self.suspended_at < OVERDUE_S
 
     @property
     def goes_on(self) -> bool:
         """Whether it waits or runs, as far as is known."""
-        return self.silent is not None or (self.told is not None and not self.told.over)
+        return self.silent is not None or (self.job is not None and not self.job.over)
 
     @property
     def hopeless(self) -> Extent | None:
         """Which jobs would wait in vain as this one does; None if it doesn't."""
-        return self.told.hopeless if self.told is not None and self.told.waits else None
+        return self.job.hopeless if self.job is not None and self.job.waits else None
 
     @property
     def put_back(self) -> bool:
         """Whether it waits although it had started."""
-        return self.begun and self.told is not None and self.told.waits
+        return self.begun and self.job is not None and self.job.waits
 
     @property
     def requeued(self) -> bool:
         """Whether the batch system restarts it under its number, or has done so."""
-        return self.put_back or (self.told is not None and self.told.restarted)
+        return self.put_back or (self.job is not None and self.job.restarted)
 
 
 class Life:
@@ -90,12 +90,12 @@ class Life:
             return False
         if not self._answer.done():
             return True
-        asked = self._answer.result()
-        if end is None and self._waits_in_vain(asked) and self._refuse(asked):
+        answer = self._answer.result()
+        if end is None and self._waits_in_vain(answer) and self._refuse(answer):
             return False
-        if asked.goes_on and not asked.requeued:
-            every_s = ASK_EVERY_S if end is None or asked.silent is not None else ASK_AT_THE_END_EVERY_S
-            if time.monotonic() - asked.at > every_s:
+        if answer.goes_on and not answer.requeued:
+            every_s = ASK_EVERY_S if end is None or answer.silent is not None else ASK_AT_THE_END_EVERY_S
+            if time.monotonic() - answer.queried_at > every_s:
                 self._answer = self._ask()
             return True
         if end is None and self._job.given_up():
@@ -113,9 +113,9 @@ class Life:
         bounded = end.state is not JobState.CANCELLED or silent
         return bounded and time.monotonic() - self._ended_at > LAST_WORD_S
 
-    def _waits_in_vain(self, asked: QueueAnswer) -> bool:
+    def _waits_in_vain(self, answer: QueueAnswer) -> bool:
         """Whether it has lasted for a while: a reason may be momentary."""
-        if asked.hopeless is None:
+        if answer.hopeless is None:
             self._hopeless_at = None
             return False
         self._hopeless_at = self._hopeless_at or time.monotonic()
@@ -124,7 +124,7 @@ class Life:
     def _is_suspended(self) -> bool:
         """Its processes are or were suspended, so that their own time limits are late; also if unknown."""
         answer = self._answer.result() if self._answer.done() else None
-        return answer is None or answer.told is None or answer.keepers_late
+        return answer is None or answer.job is None or answer.keepers_late
 
     def _patient(self) -> bool:
         """Whether what is missing may still become visible; makes an NFS client look again."""

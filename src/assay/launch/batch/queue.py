@@ -30,15 +30,17 @@ def not_installed(run: Callable[..., CompletedCommand], commands: Iterable[str],
     return missing
 
 
-def no_answer(called: str, said: CompletedCommand) -> QueueSilentError:
+def no_answer(called: str, command: CompletedCommand) -> QueueSilentError:
     """The error for a command of this batch system that failed to answer."""
-    return QueueSilentError(f"{called} does not respond: {said.argv[0]}: {said.words or said.exit_code}")
+    return QueueSilentError(
+        f"{called} does not respond: {command.argv[0]}: {command.words or command.exit_code}"
+    )
 
 
-def refusal(said: CompletedCommand, extent_of: Callable[[str], Extent]) -> PlatformError | JobRefusedError:
+def refusal(command: CompletedCommand, extent_of: Callable[[str], Extent]) -> PlatformError | JobRefusedError:
     """The error for a job that this command refused; `extent_of` its words: which others it would."""
-    words, extent = f"{said.argv[0]} refused the job: {said.words}", extent_of(said.words)
-    return PlatformError(words) if extent is Extent.PLATFORM else JobRefusedError(words, extent)
+    message, extent = f"{command.argv[0]} refused the job: {command.words}", extent_of(command.words)
+    return PlatformError(message) if extent is Extent.PLATFORM else JobRefusedError(message, extent)
 
 
 class Queue(Protocol):

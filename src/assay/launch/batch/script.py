@@ -24,8 +24,8 @@ FIRST_PORT, PORTS = 10_000, 20_000  # below 32768, where Linux starts assigning 
 
 def token_of(name: str) -> str | None:
     """The token of the job with this name; None if it is not Assay's."""
-    found = re.fullmatch(rf"{NAME}([0-9a-f]{{32}})", name)
-    return found[1] if found else None
+    match = re.fullmatch(rf"{NAME}([0-9a-f]{{32}})", name)
+    return match[1] if match else None
 
 
 def nodes_of(job: Job, system: BatchSystem) -> int:

@@ -93,15 +93,16 @@ class SharedJobDirectory(JobDirectory):
         for share in self.shares():
             yield from share.new_bytes(taken)
         log = self.script_log()
-        said = new_of(log, SCRIPT_STREAM, taken) if log else None
-        if said is not None:
-            yield said
+        output = new_of(log, SCRIPT_STREAM, taken) if log else None
+        if output is not None:
+            yield output
 
     def whole(self, end: JobStatus) -> bool:
         """Whether everything printed is visible here: a file may become visible after the job's end."""
         files = {p.stem: p for share in self.shares() for p in (share.directory / "streams").glob("*.log")}
         return all(
-            name in files and files[name].stat().st_size >= of.bytes for name, of in end.streams.items()
+            name in files and files[name].stat().st_size >= end_of_stream.bytes
+            for name, end_of_stream in end.streams.items()
         )
 
     def look_anew(self) -> None:

@@ -86,13 +86,12 @@ class Rule:
         """The cause, if the sign matches this row."""
         if sign.reason not in self.reasons.split():
             return None
-        found = re.search(self.pattern, sign.message)
-        if found is None or not self.when(sign.message):
+        match = re.search(self.pattern, sign.message)
+        if match is None or not self.when(sign.message):
             return None
-        groups = found.groupdict()
-        words = (text.format(subject=sign.subject, **groups) for text in (self.what, self.remedy))
-        what, remedy = words
-        return Cause(self.code, what, said(sign), remedy, self.final, self.platform, self.extent)
+        groups = match.groupdict()
+        what, remedy = (text.format(subject=sign.subject, **groups) for text in (self.what, self.remedy))
+        return Cause(self.code, what, quote_message(sign), remedy, self.final, self.platform, self.extent)
 
 
 RESTARTS = 2  # after this many, a container counts as ending repeatedly
@@ -255,12 +254,14 @@ def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
     pods    of the job
     events  about the job's objects, of any type
     """
-    of: dict[str, Object] = {}
+    by_subject: dict[str, Object] = {}
     signs: list[Sign] = []
     for pod in pods:
-        of[_subject(pod)] = pod
+        by_subject[_subject(pod)] = pod
         signs += of_pod(pod)
-    signs += [s for e in events if (s := of_event(e)) is not None and not _is_over(s, of.get(s.subject))]
+    signs += [
+        s for e in events if (s := of_event(e)) is not None and not _is_over(s, by_subject.get(s.subject))
+    ]
     return _most_decisive_first(signs)
 
 
@@ -271,12 +272,12 @@ def past_waits(events: Iterable[Object]) -> list[Cause]:
 
 
 def _most_decisive_first(signs: Iterable[Sign]) -> list[Cause]:
-    found: dict[str, Cause] = {}
+    by_code: dict[str, Cause] = {}
     for sign in signs:
         if (cause := read(sign)) is not None:
-            found.setdefault(cause.code, cause)  # a pod's status comes first and says more than its events
+            by_code.setdefault(cause.code, cause)  # a pod's status comes first and says more than its events
     rank = {rule.code: place for place, rule in reversed(list(enumerate(RULES)))}
-    return sorted(found.values(), key=lambda cause: (not cause.final, rank[cause.code]))
+    return sorted(by_code.values(), key=lambda cause: (not cause.final, rank[cause.code]))
 
 
 def read(sign: Sign) -> Cause | None:
@@ -316,11 +317,11 @@ def no_operator(kind: str, needs: str, waited_s: float) -> Cause:
     )
 
 
-def too_few_pods(made: int, expected: int, waited_s: float) -> Cause:
+def too_few_pods(created: int, expected: int, waited_s: float) -> Cause:
     """Only some of the job's pods were created, and nothing says what the others wait for."""
     return Cause(
         "pods",
-        f"only {made} of {expected} pods exist",
+        f"only {created} of {expected} pods exist",
         f"for {waited_s:g} s there has been no event about the others",
         "its operator creates them: check its log",
         final=False,
@@ -378,10 +379,10 @@ def of_pod(pod: Object) -> Iterator[Sign]:
         yield from _of_init(subject, container, over=status.get("phase") == "Failed")
     for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         for state in (container.get("state", {}), container.get("lastState", {})):
-            for of in (state.get("waiting"), state.get("terminated")):
-                if of is not None:
-                    said = of.get("message", "") or _limit(pod, container["name"], of)
-                    yield Sign(subject, of.get("reason", ""), said)
+            for detail in (state.get("waiting"), state.get("terminated")):
+                if detail is not None:
+                    message = detail.get("message", "") or _limit(pod, container["name"], detail)
+                    yield Sign(subject, detail.get("reason", ""), message)
 
 
 def _of_init(subject: str, container: Object, *, over: bool) -> Iterator[Sign]:
@@ -390,8 +391,8 @@ def _of_init(subject: str, container: Object, *, over: bool) -> Iterator[Sign]:
     if code and over:
         yield Sign(subject, "InitContainerFailed", f"init container {container['name']} exited {code}")
     elif code and container.get("restartCount", 0) >= RESTARTS:
-        said = f"container {container['name']} exited {code} and was restarted {container['restartCount']}"
-        yield Sign(subject, "CrashLoopBackOff", f"{said} times")
+        cycle = f"container {container['name']} exited {code} and was restarted {container['restartCount']}"
+        yield Sign(subject, "CrashLoopBackOff", f"{cycle} times")
 
 
 def of_event(event: Object) -> Sign | None:
@@ -403,11 +404,11 @@ def of_event(event: Object) -> Sign | None:
     return Sign(f"{about['kind'].lower()} {about['name']}", event.get("reason", ""), event.get("message", ""))
 
 
-def said(sign: Sign) -> str:
+def quote_message(sign: Sign) -> str:
     """The cluster's words in one line, without details that only its developers need."""
-    words = " ".join(sign.message.split()).removesuffix(": unknown")
-    words = re.sub(r" no new claims to deallocate,?|,? ?preemption: .*", "", words)
-    return f"{sign.reason}: {words}" if words else sign.reason
+    message = " ".join(sign.message.split()).removesuffix(": unknown")
+    message = re.sub(r" no new claims to deallocate,?|,? ?preemption: .*", "", message)
+    return f"{sign.reason}: {message}" if message else sign.reason
 
 
 def _is_over(sign: Sign, pod: Object | None) -> bool:
@@ -422,8 +423,10 @@ def _is_over(sign: Sign, pod: Object | None) -> bool:
 
 def _limit(pod: Object, name: str, terminated: Object) -> str:
     """The memory limit of a container that ran out of memory; its status does not say."""
-    resources = [of.get("resources", {}) for of in pod["spec"]["containers"] if of["name"] == name]
-    limit = next((of.get("limits", {}).get("memory") for of in resources), None)
+    resources = [
+        container.get("resources", {}) for container in pod["spec"]["containers"] if container["name"] == name
+    ]
+    limit = next((requested.get("limits", {}).get("memory") for requested in resources), None)
     return f"memory limit {limit}" if limit and terminated.get("reason") == "OOMKilled" else ""
 
 

@@ -17,7 +17,7 @@ BUILT_IN: Offers = frozenset({("batch/v1", "jobs"), ("v1", "services")})
 PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob", "mpijob")
 
 
-def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[JobKind, str]:
+def choose(setting: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[JobKind, str]:
     """The kind of job and the reason, for people.
 
     auto picks the kind with the fewest components between Assay and the ranks: every controller in between
@@ -26,8 +26,8 @@ def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[JobKi
 
     Raises InputError if the cluster offers no suitable kind.
     """
-    if wanted != "auto":
-        return KINDS[wanted], f"{wanted}: requested"
+    if setting != "auto":
+        return KINDS[setting], f"{setting}: requested"
     if shape.workers == 1 and _has(offered, "pod"):
         return KINDS["pod"], "pod: one worker needs only a Job"
     if _has(offered, "job") and ("v1", "services") in offered:

@@ -176,23 +176,25 @@ class Cluster:
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """API group → its versions, with the cluster's preferred version first."""
-        found = {}
+        versions_by_group = {}
         for group in self.wire.ask("GET", "/apis", "list the API groups")["groups"]:
             first = group["preferredVersion"]["version"]
             others = (entry["version"] for entry in group["versions"] if entry["version"] != first)
-            found[group["name"]] = (first, *others)
-        return found
+            versions_by_group[group["name"]] = (first, *others)
+        return versions_by_group
 
     def kinds(self, api_version: str) -> dict[str, str]:
         """Kind → plural of one group and version; {} if the cluster does not have it."""
         if api_version not in self._known:
             root = "/api" if "/" not in api_version else "/apis"
             try:
-                found = self.wire.ask("GET", f"{root}/{api_version}", f"list the kinds of {api_version}")
+                listed = self.wire.ask("GET", f"{root}/{api_version}", f"list the kinds of {api_version}")
             except NotFoundError:
                 return {}
-            of = {entry["kind"]: entry["name"] for entry in found["resources"] if "/" not in entry["name"]}
-            self._known[api_version] = of
+            plural_by_kind = {
+                entry["kind"]: entry["name"] for entry in listed["resources"] if "/" not in entry["name"]
+            }
+            self._known[api_version] = plural_by_kind
         return self._known[api_version]
 
     def resource_of(self, obj: Mapping[str, Any]) -> Resource:

@@ -87,24 +87,28 @@ def _config(context: str | None) -> SingleConfig:
             assert own is not None  # it has a current context
             return own
         read = [KubeConfig.from_file(file) for file in there]
-        wanted = context or next((config.current_context for config in read if config.current_context), None)
-        config = next((config for config in read if wanted in config.contexts), None)
-        if config is None or wanted is None:
-            raise InputError(_no_context(wanted, files, [name for one in read for name in one.contexts]))
-        chosen: SingleConfig | None = config.get(wanted)
+        context_name = context or next(
+            (config.current_context for config in read if config.current_context), None
+        )
+        config = next((config for config in read if context_name in config.contexts), None)
+        if config is None or context_name is None:
+            raise InputError(
+                _no_context(context_name, files, [name for config in read for name in config.contexts])
+            )
+        chosen: SingleConfig | None = config.get(context_name)
         assert chosen is not None
         return _with_login(chosen)
     except (ConfigError, KeyError, ValueError, OSError) as error:
         raise InputError(f"kubeconfig {', '.join(map(str, files))}: {error}") from error
 
 
-def _no_context(wanted: str | None, files: list[Path], known: list[str]) -> str:
+def _no_context(context_name: str | None, files: list[Path], known: list[str]) -> str:
     where = f"kubeconfig {', '.join(map(str, files))}"
     if not known:
         return f"{where}: no such file, or no context in it; set KUBECONFIG, or log in to the cluster"
-    if wanted is None:
+    if context_name is None:
         return f"{where}: no current context; set the system's `context` to one of {', '.join(known)}"
-    return f"{where}: no context {wanted!r}; the contexts are {', '.join(known)}"
+    return f"{where}: no context {context_name!r}; the contexts are {', '.join(known)}"
 
 
 def _with_login(config: SingleConfig) -> SingleConfig:

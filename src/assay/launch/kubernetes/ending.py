@@ -30,7 +30,7 @@ def end(cluster: Cluster, kind: JobKind, token: str, *, pods: int, grace_s: floa
     """
     resource, name = Resource(kind.job_ref.api_version, kind.job_ref.plural), name_of(token)
     changed = threading.Event()
-    with watch_of(cluster).of(token, changed.set) as watched:
+    with watch_of(cluster).follow(token, changed.set) as watched:
         _wait_until_taken_up(cluster, kind, token, lambda: len(watched.seen) >= pods)
         cluster.delete(resource, name, wait=kind.heeds_deletion)
         give_up, tries = time.monotonic() + grace_s + END_SLACK_S, 0
@@ -77,9 +77,9 @@ def _wait_until_taken_up(
     """
     resource, give_up = Resource(kind.job_ref.api_version, kind.job_ref.plural), time.monotonic() + TAKE_UP_S
     while time.monotonic() < give_up and not has_its_pods():
-        found = cluster.find(resource, name_of(token))
-        if found is None:
+        job_object = cluster.find(resource, name_of(token))
+        if job_object is None:
             return
-        if kind.heeds_deletion and found.get("status"):  # written when its objects are created
+        if kind.heeds_deletion and job_object.get("status"):  # written when its objects are created
             return
         time.sleep(PAUSES_S[0])

@@ -41,7 +41,7 @@ def by_probe(
 
 def of_pod(pod: Object) -> dict[str, Scalar]:
     """Facts from the pod itself."""
-    found: dict[str, Scalar] = {
+    facts: dict[str, Scalar] = {
         "kubernetes.pod": pod["metadata"]["name"],
         "kubernetes.node": pod["spec"]["nodeName"],
         "kubernetes.namespace": pod["metadata"]["namespace"],
@@ -51,45 +51,45 @@ def of_pod(pod: Object) -> dict[str, Scalar]:
         "kubernetes.priority": pod["spec"].get("priority"),
     }
     status = rank_status(pod)
-    found |= {"kubernetes.image": status.get("image"), "kubernetes.image_id": status.get("imageID")}
-    return {name: value for name, value in found.items() if value not in (None, "")}
+    facts |= {"kubernetes.image": status.get("image"), "kubernetes.image_id": status.get("imageID")}
+    return {name: value for name, value in facts.items() if value not in (None, "")}
 
 
 def of_node(node: Object) -> dict[str, Scalar]:
     """Facts from a node's object: labels, versions, resources."""
-    told = node["status"]["nodeInfo"]
-    found: dict[str, Scalar] = {
-        "kubernetes.kubelet": told["kubeletVersion"],
-        "kubernetes.container_runtime": told["containerRuntimeVersion"],
-        "kubernetes.os_image": told["osImage"],
+    info = node["status"]["nodeInfo"]
+    facts: dict[str, Scalar] = {
+        "kubernetes.kubelet": info["kubeletVersion"],
+        "kubernetes.container_runtime": info["containerRuntimeVersion"],
+        "kubernetes.os_image": info["osImage"],
     }
     for name, value in node["metadata"].get("labels", {}).items():
-        found[f"kubernetes.label.{name.replace('/', ':')}"] = value
+        facts[f"kubernetes.label.{name.replace('/', ':')}"] = value
     for name, amount in node["status"].get("allocatable", {}).items():
-        found[f"kubernetes.allocatable.{name.replace('/', ':')}"] = amount
+        facts[f"kubernetes.allocatable.{name.replace('/', ':')}"] = amount
     taints = [f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", ())]
-    return {**found, **({"kubernetes.taints": ", ".join(taints)} if taints else {})}
+    return {**facts, **({"kubernetes.taints": ", ".join(taints)} if taints else {})}
 
 
 @functools.lru_cache(maxsize=64)
 def _of_cluster(cluster: Cluster) -> Mapping[str, Scalar]:
     """Facts of the whole cluster, queried once."""
-    found: dict[str, Scalar] = {"kubernetes.version": cluster.version()}
+    facts: dict[str, Scalar] = {"kubernetes.version": cluster.version()}
     if "config.openshift.io" in cluster.groups():
         try:
             history = cluster.get(VERSIONS, "version", everywhere=True)["status"]["history"]
-            found["openshift.version"] = history[0]["version"]
+            facts["openshift.version"] = history[0]["version"]
         except (ApiError, KeyError, IndexError) as error:
-            found["openshift.unreadable"] = str(error)
+            facts["openshift.unreadable"] = str(error)
     try:
         daemons = cluster.list(DAEMONS, everywhere=True).items
     except ApiError as error:
-        return {**found, "kubernetes.unreadable": str(error)}
+        return {**facts, "kubernetes.unreadable": str(error)}
     for daemon in daemons:
         images = [container["image"] for container in daemon["spec"]["template"]["spec"]["containers"]]
         if OF_DEVICES.search(" ".join((daemon["metadata"]["name"], *images))):
-            found[f"kubernetes.daemon.{daemon['metadata']['name']}"] = ", ".join(images)
-    return found
+            facts[f"kubernetes.daemon.{daemon['metadata']['name']}"] = ", ".join(images)
+    return facts
 
 
 @functools.lru_cache(maxsize=4096)

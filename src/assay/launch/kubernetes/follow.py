@@ -101,7 +101,7 @@ class Follower:
     def follow(self, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """As `Launcher.follow`. Raises ApiError if this user may not see the job."""
         joiner = Joiner({**kept, **self._collected.taken()})
-        with self._watch.of(self._job.token, self._logs.wake) as pods:
+        with self._watch.follow(self._job.token, self._logs.wake) as pods:
             try:
                 while True:
                     if self._has_succeeded(joiner):  # its pods report it a second later
@@ -140,8 +140,8 @@ class Follower:
 
     def _has_succeeded(self, joiner: Joiner) -> bool:
         """Every keeper has reported it as the last entry of its log, and nothing before it is missing."""
-        told = sum(stream.startswith("ended-") for stream in self._came_from)
-        if told < self._job.nodes or joiner.gaps:
+        reported = sum(stream.startswith("ended-") for stream in self._came_from)
+        if reported < self._job.nodes or joiner.gaps:
             return False
         ends = self._collected.ends()
         return len(ends) == self._job.nodes and all(end["state"] == "succeeded" for end in ends)
@@ -211,40 +211,42 @@ class Follower:
 
     def _not_taken_up(self, pods: JobPods) -> list[Cause]:
         """Pods are missing, and nothing says why."""
-        kind, made, expected = self._job.kind, len(pods.seen), self._job.pods
-        if time.monotonic() < self._began + TAKEN_UP_S or made >= expected:
+        kind, created, expected = self._job.kind, len(pods.seen), self._job.pods
+        if time.monotonic() < self._began + TAKEN_UP_S or created >= expected:
             return []
-        if made or self._events or self._job_says_something:
-            return [too_few_pods(made, expected, TAKEN_UP_S)]
+        if created or self._events or self._job_says_something:
+            return [too_few_pods(created, expected, TAKEN_UP_S)]
         return [no_operator(kind.job_ref.kind, kind.needs, TAKEN_UP_S)]
 
     def _away(self) -> str:
         """What the job waits for, first of all the API server."""
-        said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
+        trouble = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
         lasting = "; ".join(map(self._worded.words, self._lasting[:1]))
-        return said or lasting or next((l.waits_for for l in self._logs.logs.values() if l.waits_for), "")
+        return trouble or lasting or next((l.waits_for for l in self._logs.logs.values() if l.waits_for), "")
 
     def _logs_in_trouble(self) -> str:
         return next((log.trouble for log in self._logs.logs.values() if log.trouble and not log.complete), "")
 
     def _look_at_job(self) -> None:
-        found = self._cluster.find(self._job.resource, self._job.name)
-        self._job_is_gone = found is None
-        self._ending = None if found is None else self._job.kind.ended(found)
+        job_object = self._cluster.find(self._job.resource, self._job.name)
+        self._job_is_gone = job_object is None
+        self._ending = None if job_object is None else self._job.kind.ended(job_object)
         done = (
             self._ending is not None and self._ending.succeeded
         )  # then the cluster's time to live has expired
-        self._job_is_removed = found is None or ("deletionTimestamp" in found["metadata"] and not done)
-        self._job_says_something = bool(found and found.get("status"))
+        self._job_is_removed = job_object is None or (
+            "deletionTimestamp" in job_object["metadata"] and not done
+        )
+        self._job_says_something = bool(job_object and job_object.get("status"))
 
     def _events_of(self, pods: JobPods, waiting: list[Object]) -> list[Object]:
         names = [pod["metadata"]["name"] for pod in waiting[:PODS_ASKED]]
         if len(pods.seen) < self._job.pods:
             names.append(self._job.name)
-        found = []
+        events = []
         for name in names:
-            found += self._cluster.list(EVENTS, fields=f"involvedObject.name={name}").items
-        return found
+            events += self._cluster.list(EVENTS, fields=f"involvedObject.name={name}").items
+        return events
 
     def _note_out_of_reach(self, pods: JobPods) -> None:
         now = time.monotonic()
@@ -308,10 +310,10 @@ class Follower:
                 nodes=self._job.nodes,
                 deleted=dict(last.deleted),
                 pods=tuple(last.seen.values()),
-                said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
+                runtime_lines={log.name: " | ".join(log.runtime_lines) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,
-                asked=self._collected.cancel_asked(),
+                end_requested=self._collected.cancel_asked(),
                 lost=[str(gap) for gap in joiner.gaps.values()],
                 unread=[log.trouble for log in self._logs.logs.values() if log.complete and log.trouble],
                 removed=self._job_is_removed and by_itself and no_namespace is None,
@@ -335,8 +337,8 @@ class Follower:
 
     def _host(self, pods: JobPods, node: int) -> str:
         """The node of the pod whose keeper reported that it started or how it ended; "" if none did."""
-        said = (self._came_from.get(f"{what}-{node}") for what in ("started", "ended"))
-        uid = next(filter(None, said), None)
+        uids = (self._came_from.get(f"{what}-{node}") for what in ("started", "ended"))
+        uid = next(filter(None, uids), None)
         return "" if uid is None else str(pods.seen[uid]["spec"]["nodeName"])
 
 

@@ -24,27 +24,28 @@ REMOVED = "somebody else ended the job: its job object was deleted, but not by t
 class JobEvidence:
     """Everything that was seen of a job when it was over.
 
-    ends      what the keepers reported about their nodes
-    nodes     how many nodes it had
-    pods      as last seen before this side ended them; deleted: uids of those that somebody else deleted, in
-              that order, and when, in seconds since the epoch; None where that is unknown
-    said      last lines of the runtime, by pod
-    causes    according to the cluster, most decisive first
-    ending    what the job object said; None if it is gone
-    asked     this side requested its end
-    removed   somebody deleted the job object, but not this side
-    lost      bytes that no log contains, as text
-    unread    why logs could not be read to their end, as text
+    ends           what the keepers reported about their nodes
+    nodes          how many nodes it had
+    pods           as last seen before this side ended them
+    deleted        uids of those that somebody else deleted, in that order, and when, in seconds since the
+                   epoch; None where that is unknown
+    runtime_lines  last lines of the runtime, by pod
+    causes         according to the cluster, most decisive first
+    ending         what the job object said; None if it is gone
+    end_requested  this side requested its end
+    removed        somebody deleted the job object, but not this side
+    lost           bytes that no log contains, as text
+    unread         why logs could not be read to their end, as text
     """
 
     ends: Sequence[Mapping[str, Any]]
     nodes: int
     pods: Sequence[Object]
     deleted: Mapping[str, float | None]
-    said: Mapping[str, str]
+    runtime_lines: Mapping[str, str]
     causes: Sequence[Cause]
     ending: Ending | None
-    asked: bool
+    end_requested: bool
     lost: Sequence[str]
     removed: bool = False
     unread: Sequence[str] = ()
@@ -57,21 +58,25 @@ def outcome(seen: JobEvidence) -> JobStatus:
     Ranks of a job that somebody deleted may still end well, or fail because the others are gone. So may those
     that the platform left when it took another pod of theirs away.
     """
-    told = job_directory.joined([job_directory.job_status(end) for end in seen.ends]) if seen.ends else None
-    whole = told is not None and len(seen.ends) == seen.nodes
-    if told is not None and seen.removed and told.state in (JobState.SUCCEEDED, JobState.FAILED):
-        before = f"; before that: {told.cause}" if told.cause else ""
-        return _with(told, JobState.STOPPED, f"{REMOVED}{before}", seen)
-    if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
+    reported = (
+        job_directory.joined([job_directory.job_status(end) for end in seen.ends]) if seen.ends else None
+    )
+    whole = reported is not None and len(seen.ends) == seen.nodes
+    if reported is not None and seen.removed and reported.state in (JobState.SUCCEEDED, JobState.FAILED):
+        before = f"; before that: {reported.cause}" if reported.cause else ""
+        return _with(reported, JobState.STOPPED, f"{REMOVED}{before}", seen)
+    if reported is not None and reported.state in (JobState.FAILED, JobState.TIMED_OUT):
         in_vain = any(map(waited_in_vain, seen.ends))
         first = next((cause for cause in seen.causes if in_vain or (cause.final and cause.platform)), None)
-        return _with(told, told.state, told.cause, seen) if first is None else _missed(told, first, seen)
-    if told is not None and whole and told.state is JobState.SUCCEEDED:
-        return _with(told, told.state, "", seen)
-    state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
+        if first is not None:
+            return _missed(reported, first, seen)
+        return _with(reported, reported.state, reported.cause, seen)
+    if reported is not None and whole and reported.state is JobState.SUCCEEDED:
+        return _with(reported, reported.state, "", seen)
+    state, cause = (JobState.CANCELLED, "cancelled") if seen.end_requested else _by_the_cluster(seen)
     ended_by_someone = state in (JobState.CANCELLED, JobState.STOPPED)
     extent = seen.causes[0].extent if seen.causes and not ended_by_someone else Extent.TRIAL
-    begun = told or JobStatus(state, started_at=_first_start(seen.pods), ended_at=_last_end(seen.pods))
+    begun = reported or JobStatus(state, started_at=_first_start(seen.pods), ended_at=_last_end(seen.pods))
     return _with(replace(begun, extent=extent), state, cause, seen)
 
 
@@ -92,34 +97,34 @@ def waited_in_vain(end: Mapping[str, Any]) -> bool:
     return end.get("waited_in_vain") is True  # keepers of older Assay versions don't report it
 
 
-def _missed(told: JobStatus, cause: Cause, seen: JobEvidence) -> JobStatus:
+def _missed(reported: JobStatus, cause: Cause, seen: JobEvidence) -> JobStatus:
     """How a job ended whose ranks missed those of a pod that never ran, or that the platform took away."""
-    state = JobState.LOST if cause.platform else told.state
-    return _with(replace(told, extent=cause.extent), state, f"{told.cause}: {cause}", seen)
+    state = JobState.LOST if cause.platform else reported.state
+    return _with(replace(reported, extent=cause.extent), state, f"{reported.cause}: {cause}", seen)
 
 
-def _with(told: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> JobStatus:
+def _with(reported: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> JobStatus:
     lost = f"lost in transit: {', '.join(seen.lost)}" if seen.lost else ""
-    return replace(told, state=state, cause="; ".join(filter(None, (cause, lost))))
+    return replace(reported, state=state, cause="; ".join(filter(None, (cause, lost))))
 
 
 def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
     """Why a job ended whose keepers could not all report."""
     first = seen.causes[0] if seen.causes else None
     if first is not None and first.platform:
-        return JobState.LOST, f"{first}{_where(seen)}"
+        return JobState.LOST, f"{first}{_node_suffix(seen)}"
     if seen.removed:  # a cause of the job's may be its effect: a pod finds its Secret gone
         return JobState.STOPPED, f"{REMOVED}; the cluster also said: {first}" if first else REMOVED
     if first is not None:
-        return JobState.FAILED, f"{first}{_where(seen)}"
+        return JobState.FAILED, f"{first}{_node_suffix(seen)}"
     gone, gone_at = next(iter(seen.deleted.items()), ("", None))
     for pod in seen.pods:
         exit_code, message = _exit(pod)
         if not exit_code or pod["metadata"]["uid"] in seen.deleted:
             continue
         if not gone or _was_over(pod, gone_at):
-            said = seen.said.get(pod["metadata"]["name"]) or message
-            cause = f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
+            last_lines = seen.runtime_lines.get(pod["metadata"]["name"]) or message
+            cause = f"{call(pod)} exited {exit_code}" + (f": {last_lines}" if last_lines else "")
             return JobState.FAILED, "; ".join((cause, *_other_exits(seen.pods)))
     if gone:
         first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == gone)
@@ -153,7 +158,7 @@ def _other_exits(pods: Iterable[Object]) -> Iterator[str]:
                 yield f"container {status['name']} of {call(pod)} exited {exit_code}, so the pod is not ready"
 
 
-def _where(seen: JobEvidence) -> str:
+def _node_suffix(seen: JobEvidence) -> str:
     nodes = sorted({node for pod in seen.pods if (node := pod.get("spec", {}).get("nodeName"))})
     return f"; on {', '.join(nodes)}" if 0 < len(nodes) <= 4 else ""
 
@@ -192,9 +197,9 @@ def is_out_of_reach(pod: Object) -> bool:
     The node controller sets `Ready` to False for the pods of a node that it no longer hears from; nobody is
     there to set `ContainersReady`. So this needs no permission to read nodes.
     """
-    told = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", ())}
+    conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", ())}
     running = pod.get("status", {}).get("phase") == "Running"
-    return running and told.get("Ready") == "False" and told.get("ContainersReady") == "True"
+    return running and conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
 
 
 def _exit(pod: Object) -> tuple[int, str]:
@@ -203,10 +208,10 @@ def _exit(pod: Object) -> tuple[int, str]:
 
 
 def _first_start(pods: Iterable[Object]) -> float | None:
-    states = (of.get("startedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
-    return min((at for at in map(moment, states) if at is not None), default=None)
+    states = (state.get("startedAt") for pod in pods for state in rank_status(pod).get("state", {}).values())
+    return min((started_at for started_at in map(moment, states) if started_at is not None), default=None)
 
 
 def _last_end(pods: Iterable[Object]) -> float | None:
-    states = (of.get("finishedAt") for pod in pods for of in rank_status(pod).get("state", {}).values())
-    return max((at for at in map(moment, states) if at is not None), default=None)
+    states = (state.get("finishedAt") for pod in pods for state in rank_status(pod).get("state", {}).values())
+    return max((ended_at for ended_at in map(moment, states) if ended_at is not None), default=None)

@@ -17,31 +17,31 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Kee
     """Labels, taints, and cordons, each with the command that undoes it."""
     context = definition.get("context")
 
-    def said(*words: str) -> str:
-        return shlex.join(["kubectl", *(["--context", context] if context else []), *words])
+    def kubectl(*arguments: str) -> str:
+        return shlex.join(["kubectl", *(["--context", context] if context else []), *arguments])
 
     pairs = {node: f"{KEY}={_label(losses)}" for node, losses in slow.items()}
     return (
         KeepOffMethod(
             "labels",
             "for a job's nodeAffinity to avoid",
-            tuple(said("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
-            tuple(said("label", "node", node, f"{KEY}-") for node in slow),
+            tuple(kubectl("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
+            tuple(kubectl("label", "node", node, f"{KEY}-") for node in slow),
         ),
         KeepOffMethod(
             "taints",
             "pods go elsewhere while there is room",
             tuple(
-                said("taint", "node", "--overwrite", node, f"{pair}:PreferNoSchedule")
+                kubectl("taint", "node", "--overwrite", node, f"{pair}:PreferNoSchedule")
                 for node, pair in pairs.items()
             ),
-            tuple(said("taint", "node", node, f"{KEY}:PreferNoSchedule-") for node in slow),
+            tuple(kubectl("taint", "node", node, f"{KEY}:PreferNoSchedule-") for node in slow),
         ),
         KeepOffMethod(
             "drain",
             "no new pods; running pods stay",
-            tuple(said("cordon", node) for node in slow),
-            tuple(said("uncordon", node) for node in slow),
+            tuple(kubectl("cordon", node) for node in slow),
+            tuple(kubectl("uncordon", node) for node in slow),
         ),
     )
 

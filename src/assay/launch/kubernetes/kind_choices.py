@@ -14,13 +14,13 @@ from assay.records import Shape
 class KindChoices:
     """wanted: the option `kind`."""
 
-    def __init__(self, wanted: str) -> None:
-        self.wanted = wanted
+    def __init__(self, setting: str) -> None:
+        self.setting = setting
         self._asked: dict[Shape, tuple[JobKind, str]] = {}
 
     def kind(self, shape: Shape) -> JobKind:
         """The kind that a job of this shape is sent as."""
-        return (self._asked.get(shape) or choose(self.wanted, shape))[0]
+        return (self._asked.get(shape) or choose(self.setting, shape))[0]
 
     def ask(self, shape: Shape, cluster: Cluster) -> str:
         """Let the cluster decide, for `auto`. Returns its choice and the reason, once for each answer.
@@ -30,25 +30,25 @@ class KindChoices:
         """
         if shape in self._asked:
             return ""
-        told = [why for _, why in self._asked.values()]
+        known_reasons = [why for _, why in self._asked.values()]
         try:
-            kind, why = choose(self.wanted, shape, CreatableKinds(cluster))
+            kind, why = choose(self.setting, shape, CreatableKinds(cluster))
         except ApiUnreachableError:
             raise
         except (ApiError, InputError) as error:
-            kind, why = choose(self.wanted, shape)
+            kind, why = choose(self.setting, shape)
             why = f"{why} (assumed: {error})"
         self._asked[shape] = kind, why
-        return "" if why in told else self._words(why)
+        return "" if why in known_reasons else self._words(why)
 
     def comment(self, shape: Shape) -> str:
         """The comment above a manifest whose kind was chosen; "" if the kind was requested."""
-        if self.wanted != "auto":
+        if self.setting != "auto":
             return ""
         if shape in self._asked:
             return f"# {self._words(self._asked[shape][1])}\n"
-        words = self._words(choose(self.wanted, shape)[1])
-        return f"# {words} (assumed: what every cluster offers; this one was not queried)\n"
+        choice = self._words(choose(self.setting, shape)[1])
+        return f"# {choice} (assumed: what every cluster offers; this one was not queried)\n"
 
     @staticmethod
     def _words(why: str) -> str:

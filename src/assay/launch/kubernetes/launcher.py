@@ -84,11 +84,11 @@ class KubernetesLauncher:
 
     def _make(self, job: Job) -> Handle:
         manifests, kind, cluster = self._manifests(job), self._chosen.kind(job.shape), self._cluster()
-        told = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
-        told |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}
-        told |= {HOSTS: str(nodes_of(job.shape, self.system) or 0)}
+        annotations = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
+        annotations |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}
+        annotations |= {HOSTS: str(nodes_of(job.shape, self.system) or 0)}
         first, *rest = manifests.objects
-        owner = self._create_first(cluster, _annotated(first, told), job.token)
+        owner = self._create_first(cluster, _annotated(first, annotations), job.token)
         self._collected(job.token).create()
         try:
             for obj in rest:
@@ -98,17 +98,17 @@ class KubernetesLauncher:
                 cluster.delete(CONFIG_MAPS, first["metadata"]["name"])
             self._collected(job.token).remove()
             raise
-        return self._handle(cluster, job.token, told)
+        return self._handle(cluster, job.token, annotations)
 
     def find(self, token: str) -> Handle | None:
         """The job whose first ConfigMap exists, if its job object exists too; else neither can be again."""
         cluster, name = self._cluster(), _first_name(token)
-        found = cluster.find(CONFIG_MAPS, name)
-        if found is not None:
-            told = found["metadata"].get("annotations", {})
-            if GIVEN_UP in told:
+        first = cluster.find(CONFIG_MAPS, name)
+        if first is not None:
+            annotations = first["metadata"].get("annotations", {})
+            if GIVEN_UP in annotations:
                 return None
-            handle, collected = self._handle(cluster, token, told), self._collected(token)
+            handle, collected = self._handle(cluster, token, annotations), self._collected(token)
             known = collected.cancel_asked() or collected.status() is not None
             if known or cluster.find(_resource(handle), name_of(token)) is not None:
                 collected.create()
@@ -185,8 +185,8 @@ class KubernetesLauncher:
         }
         collected.remove()
         left = {called: obj for called, obj in deleted.items() if obj is not None}
-        if words := what_stays(left | pods):
-            raise LaunchError(words)
+        if message := what_stays(left | pods):
+            raise LaunchError(message)
 
     def leftovers(self) -> Sequence[Leftover]:
         """Objects in the namespace that carry a token."""
@@ -205,10 +205,10 @@ class KubernetesLauncher:
         try:
             return cluster.create(first)
         except ConflictError:
-            found = cluster.get(CONFIG_MAPS, first["metadata"]["name"])
-            told = found["metadata"].get("annotations", {})
-            if told.get(SUBMISSION) == first["metadata"]["annotations"][SUBMISSION]:
-                return found  # the response to the first request was lost
+            existing = cluster.get(CONFIG_MAPS, first["metadata"]["name"])
+            annotations = existing["metadata"].get("annotations", {})
+            if annotations.get(SUBMISSION) == first["metadata"]["annotations"][SUBMISSION]:
+                return existing  # the response to the first request was lost
             raise LaunchError(
                 f"job {token} was submitted or abandoned before: ConfigMap {first['metadata']['name']} exists"
             ) from None
@@ -228,14 +228,14 @@ class KubernetesLauncher:
             )
         return SpooledJob(self.spool / token)
 
-    def _handle(self, cluster: Cluster, token: str, told: Mapping[str, str]) -> Handle:
+    def _handle(self, cluster: Cluster, token: str, annotations: Mapping[str, str]) -> Handle:
         data: dict[str, Scalar] = {
             "context": cluster.context,
             "namespace": cluster.namespace,
-            "kind": told[KIND],
-            "nodes": int(told[NODES]),
-            "hosts": int(told[HOSTS]),
-            "pods": int(told[PODS_OF_JOB]),
+            "kind": annotations[KIND],
+            "nodes": int(annotations[NODES]),
+            "hosts": int(annotations[HOSTS]),
+            "pods": int(annotations[PODS_OF_JOB]),
         }
         return Handle(self.name, token, data)
 
@@ -252,15 +252,15 @@ class KubernetesLauncher:
     def _seen(self, handle: Handle, started_at: float | None) -> JobStatus:
         """The state of a job that nobody follows, from the cluster."""
         cluster, collected = self._cluster_of(handle), self._collected(handle.token)
-        found = cluster.find(_resource(handle), name_of(handle.token))
+        job_object = cluster.find(_resource(handle), name_of(handle.token))
         kind = KINDS[str(handle.data["kind"])]
-        if found is None and collected.cancel_asked():
+        if job_object is None and collected.cancel_asked():
             return JobStatus(JobState.CANCELLED, "cancelled", started_at=started_at)
-        if found is None and collected.exists:
+        if job_object is None and collected.exists:
             return JobStatus(JobState.STOPPED, REMOVED, started_at=started_at)
-        if found is None:
+        if job_object is None:
             return JobStatus(JobState.LOST, f"nothing is left of the job in namespace {cluster.namespace}")
-        ending = kind.ended(found)
+        ending = kind.ended(job_object)
         if ending is not None:
             state = JobState.SUCCEEDED if ending.succeeded else JobState.FAILED
             return JobStatus(state, "" if ending.succeeded else ending.reason, started_at=started_at)
@@ -270,8 +270,8 @@ class KubernetesLauncher:
         return JobStatus(JobState.RUNNING if runs else JobState.PENDING, why, started_at=started_at)
 
     def _has_ended(self, handle: Handle) -> bool:
-        found = self._cluster_of(handle).find(_resource(handle), name_of(handle.token))
-        return found is not None and KINDS[str(handle.data["kind"])].ended(found) is not None
+        job_object = self._cluster_of(handle).find(_resource(handle), name_of(handle.token))
+        return job_object is not None and KINDS[str(handle.data["kind"])].ended(job_object) is not None
 
     # Its end
 
@@ -289,9 +289,9 @@ def _resource(handle: Handle) -> client.Resource:
     return client.Resource(ref.api_version, ref.plural)
 
 
-def _annotated(obj: Object, told: Mapping[str, str]) -> Object:
+def _annotated(obj: Object, annotations: Mapping[str, str]) -> Object:
     meta = obj["metadata"]
-    return {**obj, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **told}}}
+    return {**obj, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **annotations}}}
 
 
 def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
@@ -303,7 +303,7 @@ def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
         cluster.create(owned)
     except ConflictError:
         there = cluster.get(cluster.resource_of(obj), obj["metadata"]["name"])
-        if uid not in [of["uid"] for of in there["metadata"].get("ownerReferences", ())]:
+        if uid not in [reference["uid"] for reference in there["metadata"].get("ownerReferences", ())]:
             raise
 
 

@@ -27,12 +27,12 @@ VANISH_S = 10.0  # from the end of the last pod until the cluster has removed it
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
     """One entry per token. Raises LaunchError if one of the kinds may not be listed."""
-    found: defaultdict[str, list[tuple[Resource, Object]]] = defaultdict(list)
+    by_token: defaultdict[str, list[tuple[Resource, Object]]] = defaultdict(list)
     for resource, objects in _objects(cluster):
         for obj in objects:
-            found[obj["metadata"]["labels"][LABEL_TOKEN]].append((resource, obj))
+            by_token[obj["metadata"]["labels"][LABEL_TOKEN]].append((resource, obj))
     endings = {Resource(k.job_ref.api_version, k.job_ref.plural): k.ended for k in KINDS.values()}
-    return [_leftover(token, objects, endings) for token, objects in sorted(found.items())]
+    return [_leftover(token, objects, endings) for token, objects in sorted(by_token.items())]
 
 
 def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
@@ -42,20 +42,24 @@ def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
 
     Raises LaunchError if pods don't end, or finalizers keep something.
     """
-    wanted = frozenset(tokens)
+    job_tokens = frozenset(tokens)
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        doomed = [(resource, obj["metadata"]["name"]) for resource, obj in _of(wanted, cluster)]
+        doomed = [
+            (resource, obj["metadata"]["name"]) for resource, obj in _objects_of_jobs(job_tokens, cluster)
+        ]
         for gone in [threads.submit(cluster.delete, resource, name) for resource, name in doomed]:
             gone.result()
-    _wait_for_pods(cluster, wanted, grace_s + END_S)
+    _wait_for_pods(cluster, job_tokens, grace_s + END_S)
     give_up = time.monotonic() + VANISH_S
-    while words := what_stays({_called(resource, obj): obj for resource, obj in _of(wanted, cluster)}):
+    while message := what_stays(
+        {_called(resource, obj): obj for resource, obj in _objects_of_jobs(job_tokens, cluster)}
+    ):
         if time.monotonic() > give_up:
-            raise LaunchError(words)
+            raise LaunchError(message)
         time.sleep(LOOK_EVERY_S)
 
 
-def _of(tokens: Collection[str], cluster: Cluster) -> list[tuple[Resource, Object]]:
+def _objects_of_jobs(tokens: Collection[str], cluster: Cluster) -> list[tuple[Resource, Object]]:
     """The objects of these jobs."""
     return [
         (resource, obj)
@@ -96,7 +100,7 @@ def _leftover(
         kept = f" (deleted, kept by {foreign(obj)})" if deleted and foreign(obj) else ""
         what.append(_called(resource, obj) + kept)
         forgotten |= deleted and resource != PODS  # nobody collects it any more
-        moments += [at for at in map(moment, _stamps(obj)) if at is not None]
+        moments += [timestamp for timestamp in map(moment, _stamps(obj)) if timestamp is not None]
         if resource in endings:
             runs |= not deleted and endings[resource](obj) is None
         elif resource == PODS:

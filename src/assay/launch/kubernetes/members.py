@@ -67,7 +67,7 @@ def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
         node = pod["spec"].get("nodeName")
         if node in nodes and not is_ours(pod, cluster.namespace):
             there.setdefault(node, []).append(pod)
-    return {name: words for name, found in there.items() if (words := use(nodes[name], found))}
+    return {name: usage for name, others_pods in there.items() if (usage := use(nodes[name], others_pods))}
 
 
 def is_ours(pod: Object, namespace: str) -> bool:
@@ -81,11 +81,13 @@ def use(node: Object, pods: Iterable[Object]) -> str:
     cpus = 0.0
     for pod in pods:
         called = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        requests = [of.get("resources", {}).get("requests", {}) for of in pod["spec"]["containers"]]
-        if devices := sorted({name for of in requests for name in of if is_device(name)}):
+        requests = [
+            container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]
+        ]
+        if devices := sorted({name for request in requests for name in request if is_device(name)}):
             return f"{called} has {', '.join(devices)}"
         if not _EVERYWHERE & {owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())}:
-            cpus += sum(quantities.number(of["cpu"]) for of in requests if "cpu" in of)
+            cpus += sum(quantities.number(request["cpu"]) for request in requests if "cpu" in request)
     offered = quantities.number(node["status"].get("allocatable", {}).get("cpu", "0"))
     little = max(LITTLE_CPU, LITTLE_SHARE * offered)
     return f"others' pods have {cpus:g} of {offered:g} CPUs" if cpus > little else ""
@@ -97,9 +99,12 @@ def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:
     """
     labels, fields = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
     for term in required.get("nodeSelectorTerms", ()):
-        asked = [(labels, one) for one in term.get("matchExpressions", ())]
-        asked += [(fields, one) for one in term.get("matchFields", ())]
-        if asked and all(_holds(of.get(one["key"]), one) for of, one in asked):
+        requirements = [(labels, requirement) for requirement in term.get("matchExpressions", ())]
+        requirements += [(fields, requirement) for requirement in term.get("matchFields", ())]
+        if requirements and all(
+            _holds(attributes.get(requirement["key"]), requirement)
+            for attributes, requirement in requirements
+        ):
             return True
     return False
 

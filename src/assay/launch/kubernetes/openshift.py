@@ -19,8 +19,8 @@ LABEL_SYNC = f"{SECURITY}/scc.podSecurityLabelSync"
 
 def with_rdma(options: KubernetesSystem) -> KubernetesSystem:
     """The same system, with pods that may lock memory."""
-    wanted = tuple(dict.fromkeys((*options.capabilities, RDMA_CAPABILITY)))
-    return options.model_copy(update={"capabilities": wanted})
+    capabilities = tuple(dict.fromkeys((*options.capabilities, RDMA_CAPABILITY)))
+    return options.model_copy(update={"capabilities": capabilities})
 
 
 def account_of(options: KubernetesSystem) -> str:
@@ -53,10 +53,10 @@ def objects(options: KubernetesSystem, namespace: str) -> list[Manifest]:
     labels = {ENFORCE: pod_security.level(spec), LABEL_SYNC: "false"}
     space = head("v1", "Namespace", namespace)
     space["metadata"]["labels"] |= labels
-    made = [space, head("v1", "ServiceAccount", account_of(options), namespace)]
+    manifests = [space, head("v1", "ServiceAccount", account_of(options), namespace)]
     if beyond_restricted_v2(spec):
-        made += [_constraints(spec, namespace), *_use(account_of(options), namespace)]
-    return made
+        manifests += [_constraints(spec, namespace), *_use(account_of(options), namespace)]
+    return manifests
 
 
 def beyond_restricted_v2(spec: dict[str, Any]) -> tuple[str, ...]:

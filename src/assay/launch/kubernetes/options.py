@@ -243,8 +243,8 @@ class KubernetesSystem(OptionGroup):
 
     @model_validator(mode="after")
     def _pinned_is_guaranteed(self) -> KubernetesSystem:
-        asked = {**self.resources.accelerator, **self.resources.pod}
-        if self.pin_cpus and not (asked.keys() >= {"cpu", "memory"} and self.resources.limit_cpu):
+        requested = {**self.resources.accelerator, **self.resources.pod}
+        if self.pin_cpus and not (requested.keys() >= {"cpu", "memory"} and self.resources.limit_cpu):
             raise ValueError(
                 "pin_cpus needs cpu and memory under resources, and no limit_cpu: false: only pods with "
                 "quality of service Guaranteed get exclusive CPUs"

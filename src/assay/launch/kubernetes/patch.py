@@ -42,7 +42,7 @@ def merged(original: Any, patch: Any) -> Any:
     A null removes a key; `$patch: delete` removes an element of a list, `$patch: replace` a whole mapping.
     """
     if not isinstance(original, dict) or not isinstance(patch, dict) or patch.get("$patch") == "replace":
-        return _plain(patch)
+        return _without_directives(patch)
     result = dict(original)
     for key, value in patch.items():
         if value is None:
@@ -62,17 +62,17 @@ def _merged_list(original: list[Any], patch: list[Any], merge_key: str) -> list[
         if element.get("$patch") == "delete":
             result = [old for i, old in enumerate(result) if i != place]
         elif place is None:
-            result.append(_plain(element))
+            result.append(_without_directives(element))
         else:
             result[place] = merged(result[place], element)
     return result
 
 
-def _plain(value: Any) -> Any:
+def _without_directives(value: Any) -> Any:
     """What a patch adds where nothing exists: the patch without its nulls and directives."""
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items() if v is not None and k != "$patch"}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+        return {k: _without_directives(v) for k, v in value.items() if v is not None and k != "$patch"}
+    return [_without_directives(item) for item in value] if isinstance(value, list) else value
 
 
 def _check_directives(value: Any, where: str) -> None:

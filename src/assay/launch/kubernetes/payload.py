@@ -42,18 +42,18 @@ def config_maps(
     first = _config_map(job, options, 0)
     first["data"] = {**texts, SPEC: json.dumps(spec, indent=1, sort_keys=True)}
     archive = _archive(job)
-    parts = [archive[at : at + PART_BYTES] for at in range(0, len(archive), PART_BYTES)]
+    parts = [archive[start : start + PART_BYTES] for start in range(0, len(archive), PART_BYTES)]
     if len(parts) > MOST_PARTS:
         raise InputError(
             f"{job.trial_id}: the task's files are {len(archive) >> 20} MiB compressed, but ConfigMaps hold "
             f"{MOST_PARTS * PART_BYTES >> 20} MiB: put large files on a volume and list it under volumes"
         )
-    made = [first]
+    maps = [first]
     for number, part in enumerate(parts):
         of_files = _config_map(job, options, number + 1)
         of_files["binaryData"] = {_part_name(number): base64.b64encode(part).decode()}
-        made.append(of_files)
-    return made
+        maps.append(of_files)
+    return maps
 
 
 def volumes(config_maps: Sequence[Manifest]) -> tuple[Manifest, ...]:

@@ -104,28 +104,30 @@ def job_limits(order: Order) -> Manifest:
 
 def resources(order: Order) -> Manifest:
     """Requests and limits of a worker's pod."""
-    asked, amounts = order.options.resources, _amounts(order)
-    limits = {name: amount for name, amount in amounts.items() if name != "cpu" or asked.limit_cpu}
-    made: Manifest = {}
+    requested, amounts = order.options.resources, _amounts(order)
+    limits = {name: amount for name, amount in amounts.items() if name != "cpu" or requested.limit_cpu}
+    requirements: Manifest = {}
     if amounts:
-        made |= {"requests": dict(sorted(amounts.items())), "limits": dict(sorted(limits.items()))}
+        requirements |= {"requests": dict(sorted(amounts.items())), "limits": dict(sorted(limits.items()))}
     if order.options.resourceClaims:
-        made["claims"] = [
+        requirements["claims"] = [
             {"name": claim.name, **({"request": claim.request} if claim.request else {})}
             for claim in order.options.resourceClaims
         ]
-    return made
+    return requirements
 
 
 def _amounts(order: Order) -> dict[str, str]:
     """What a worker's pod requests for all its ranks together."""
-    asked, ranks = order.options.resources, order.job.shape.accelerators
-    return {name: quantities.times(of_one, ranks) for name, of_one in asked.accelerator.items()} | asked.pod
+    requested, ranks = order.options.resources, order.job.shape.accelerators
+    return {
+        name: quantities.times(of_one, ranks) for name, of_one in requested.accelerator.items()
+    } | requested.pod
 
 
 def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> Manifest:
     options = order.options
-    asked = resources(order)
+    requirements = resources(order)
     return {
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
@@ -133,7 +135,7 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
         "env": env_entries(
             {**security.env(options), **env}, options, job_spec.secrets(order.job, options.env)
         ),
-        **({"resources": asked} if asked else {}),
+        **({"resources": requirements} if requirements else {}),
         "securityContext": security.of_container(options),
         "volumeMounts": [
             *payload.mounts(),
@@ -155,8 +157,8 @@ def env_entries(
     places = {name: tuple(source.split("/", 1)) for name, source in options.envFromSecret.items()}
     places |= {name: (reference.name, reference.key) for name, reference in secrets.items()}
     return plain + [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}}
-        for name, (of, key) in sorted(places.items())
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for name, (secret, key) in sorted(places.items())
     ]
 
 

@@ -65,7 +65,9 @@ def level(spec: dict[str, Any]) -> Level:
 
 def capabilities(spec: dict[str, Any]) -> tuple[str, ...]:
     """The capabilities that the pod's containers add, sorted."""
-    return tuple(sorted({name for one in spec["containers"] for name in _capabilities(one).get("add", ())}))
+    return tuple(
+        sorted({name for container in spec["containers"] for name in _capabilities(container).get("add", ())})
+    )
 
 
 def _of_pod(spec: dict[str, Any]) -> Iterator[PrivilegeRequest]:
@@ -103,5 +105,5 @@ def _of_container(container: dict[str, Any], spec: dict[str, Any]) -> Iterator[P
 
 
 def _capabilities(container: dict[str, Any]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = container.get("securityContext", {}).get("capabilities", {})
-    return found
+    capabilities: dict[str, list[str]] = container.get("securityContext", {}).get("capabilities", {})
+    return capabilities

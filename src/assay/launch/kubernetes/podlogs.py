@@ -28,18 +28,18 @@ ENDED_PATIENCE_S = 60.0  # for the log of an ended pod: its node may be down, or
 class PodLog:
     """How far the log of one pod has been read.
 
-    said      last lines in it that are the runtime's, not the job's
-    unkept    why the relay did not send the requested files
-    waits_for what its keeper waits for before it starts the ranks; "" if it doesn't wait
-    ended     its last frame arrived: nothing is missing after it
-    over      its pod has ended; gone: it no longer exists
-    complete  there is nothing more to read, or no hope to read it
-    trouble   why it can't be read at the moment, or could not to the last
-    since     when that began, after its pod had ended, by the monotonic clock
+    runtime_lines  last lines in it that are the runtime's, not the job's
+    unkept         why the relay did not send the requested files
+    waits_for      what its keeper waits for before it starts the ranks; "" if it doesn't wait
+    ended          its last frame arrived: nothing is missing after it
+    over           its pod has ended; gone: it no longer exists
+    complete       there is nothing more to read, or no hope to read it
+    trouble        why it can't be read at the moment, or could not to the last
+    since          when that began, after its pod had ended, by the monotonic clock
     """
 
     name: str
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    runtime_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     unkept: str = ""
     waits_for: str = ""
     framed: bool = False
@@ -58,8 +58,8 @@ class PodLog:
 
     def says(self, line: str) -> None:
         """A line of the runtime's; a log may be read several times from its beginning."""
-        if line not in self.said:
-            self.said.append(line)
+        if line not in self.runtime_lines:
+            self.runtime_lines.append(line)
 
 
 class PodLogs:

@@ -15,8 +15,8 @@ def never_fits(message: str) -> bool:
     >>> never_fits("exceeded quota: q, requested: cpu=2,pods=1, used: cpu=1,pods=1, limited: cpu=1,pods=9")
     True
     """
-    found = _REFUSAL.search(message)
-    if found is None:
+    refusal = _REFUSAL.search(message)
+    if refusal is None:
         return False
-    asked, limits = (dict(pair.split("=", 1) for pair in part.split(",")) for part in found.groups())
-    return any(number(value) > number(limits[name]) for name, value in asked.items() if name in limits)
+    requested, limits = (dict(pair.split("=", 1) for pair in part.split(",")) for part in refusal.groups())
+    return any(number(value) > number(limits[name]) for name, value in requested.items() if name in limits)

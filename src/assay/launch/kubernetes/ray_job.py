@@ -76,7 +76,7 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
     limits = {
         name: amount for name, amount in amounts.items() if name != "cpu" or options.resources.limit_cpu
     }
-    asked = {"requests": dict(sorted(amounts.items())), "limits": dict(sorted(limits.items()))}
+    requirements = {"requests": dict(sorted(amounts.items())), "limits": dict(sorted(limits.items()))}
     plain = {name: value for name, value in options.env.items() if isinstance(value, str)}
     rendered: Manifest = {
         "metadata": {"labels": dict(options.labels), "annotations": dict(options.annotations)},
@@ -93,11 +93,11 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
                     "image": options.image,
                     **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
                     "env": pod.env_entries({"HOME": "/tmp", **plain}, options, {}),  # noqa: S108 - the pod's own
-                    **({"resources": asked} if amounts else {}),
+                    **({"resources": requirements} if amounts else {}),
                     "securityContext": security.of_container(options),
                     "volumeMounts": [
                         {"name": "assay-shm", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
-                        *(volume.mount(f"volume-{at}") for at, volume in enumerate(options.volumes)),
+                        *(volume.mount(f"volume-{index}") for index, volume in enumerate(options.volumes)),
                     ],
                 }
             ],
@@ -109,4 +109,4 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
 
 
 def _tolerations(options: KubernetesSystem) -> list[Manifest]:
-    return [one.model_dump(exclude_none=True) for one in options.tolerations]
+    return [toleration.model_dump(exclude_none=True) for toleration in options.tolerations]

@@ -80,7 +80,10 @@ def needed(kind: str) -> tuple[Right, ...]:
         Right("list", "", "configmaps", _LEFT, "clean"),
         Right("list", "", "services", _LEFT, "clean"),
         Right("delete", "", "services", "remove what killed runs left behind", "clean"),
-        *(Right("list", of.api_version.rpartition("/")[0], of.plural, _LEFT, "clean") for of in every),
+        *(
+            Right("list", job_ref.api_version.rpartition("/")[0], job_ref.plural, _LEFT, "clean")
+            for job_ref in every
+        ),
     )
 
 
@@ -117,12 +120,12 @@ def objects(kind: str, namespace: str, *, doctor: bool = False) -> list[Manifest
     """ServiceAccount, Role, and RoleBinding of a run; with `doctor`, also those that only inform."""
     subject = {"kind": "ServiceAccount", "name": RUNNER, "namespace": namespace}
     account = {**head("v1", "ServiceAccount", RUNNER, namespace), "automountServiceAccountToken": False}
-    made = [account, *_granted("Role", RUNNER, namespace, needed(kind), subject)]
+    manifests = [account, *_granted("Role", RUNNER, namespace, needed(kind), subject)]
     if doctor:
-        made += _granted("Role", DOCTOR, namespace, TOLD_IN_NAMESPACE, subject)
+        manifests += _granted("Role", DOCTOR, namespace, TOLD_IN_NAMESPACE, subject)
         # cluster-wide names: another namespace's must not be overwritten
-        made += _granted("ClusterRole", f"{DOCTOR}-{namespace}", None, TOLD_OF_CLUSTER, subject)
-    return made
+        manifests += _granted("ClusterRole", f"{DOCTOR}-{namespace}", None, TOLD_OF_CLUSTER, subject)
+    return manifests
 
 
 def rules(rights: Iterable[Right]) -> list[Manifest]:

@@ -21,9 +21,9 @@ class ApiError(LaunchError):
     """
 
     def __init__(
-        self, words: str, code: int = 0, reason: str = "", fields: Sequence[tuple[str, str]] = ()
+        self, message: str, code: int = 0, reason: str = "", fields: Sequence[tuple[str, str]] = ()
     ) -> None:
-        super().__init__(words)
+        super().__init__(message)
         self.code, self.reason, self.fields = code, reason, tuple(fields)
 
 
@@ -54,7 +54,7 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
     status  the `Status` object in the response; {} if there is none
     """
     reason, message = str(status.get("reason", "")), str(status.get("message", "")).strip()
-    said = message or f"HTTP {code} {reason}".strip()
+    explanation = message or f"HTTP {code} {reason}".strip()
     kind = {401: LoginError, 404: NotFoundError, 409: ConflictError, 410: WatchExpiredError}.get(
         code, ApiError
     )
@@ -62,7 +62,7 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
         kind = ApiError
     causes = (status.get("details") or {}).get("causes") or ()
     fields = [(str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes]
-    return kind(f"can't {doing}: {_in_words(code, reason, said)}", code, reason, fields)
+    return kind(f"can't {doing}: {_explain(code, reason, explanation)}", code, reason, fields)
 
 
 def extent_of(error: ApiError) -> Extent:
@@ -73,18 +73,18 @@ def extent_of(error: ApiError) -> Extent:
     return Extent.SYSTEM if missed else Extent.POINT
 
 
-def _in_words(code: int, reason: str, said: str) -> str:
+def _explain(code: int, reason: str, explanation: str) -> str:
     if code == 401:
         return (
             "the cluster does not accept these credentials (401): they are expired or wrong; log in again "
             "(oc login, or your provider's command) and run the same command"
         )
     for pattern, remedy in _KNOWN:
-        if re.search(pattern, said, re.DOTALL):
-            return f"{said} — {remedy}"
-    if code == 404 and "requested resource" in said:
+        if re.search(pattern, explanation, re.DOTALL):
+            return f"{explanation} — {remedy}"
+    if code == 404 and "requested resource" in explanation:
         return "this cluster does not know that kind: the operator that provides it is not installed"
-    return f"{said} ({reason})" if reason and reason not in said else said
+    return f"{explanation} ({reason})" if reason and reason not in explanation else explanation
 
 
 NO_NAMESPACE = r'namespaces "[^"]+" not found|because it is being terminated'

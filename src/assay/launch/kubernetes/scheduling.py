@@ -91,8 +91,8 @@ def _spread(order: Order) -> list[Manifest]:
     were requested.
     """
     selector = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}}
-    asked = order.options.topologySpreadConstraints
-    spread = [{**constraint.model_dump(exclude_none=True), **selector} for constraint in asked]
+    constraints = order.options.topologySpreadConstraints
+    spread = [{**constraint.model_dump(exclude_none=True), **selector} for constraint in constraints]
     nodes = nodes_of(order.job.shape, order.options)
     if order.workers > 1 and nodes is not None and nodes > 1:
         most = order.workers // nodes

@@ -35,9 +35,9 @@ class SpooledJob:
         """Bytes stored of each stream that the caller does not store."""
         frames = self.directory / "frames"
         files = self.directory / "files"
-        found = {path.name: path.stat().st_size for path in frames.glob("*")}
+        sizes = {path.name: path.stat().st_size for path in frames.glob("*")}
         lying = (path for path in files.rglob("*") if path.is_file())
-        return found | {f"file:{quote(str(path.relative_to(files)))}": path.stat().st_size for path in lying}
+        return sizes | {f"file:{quote(str(path.relative_to(files)))}": path.stat().st_size for path in lying}
 
     def is_ours(self, stream: str) -> bool:
         """Whether the stream is stored here rather than by the caller."""
@@ -57,11 +57,11 @@ class SpooledJob:
 
     def started_at(self) -> float | None:
         """When the ranks of the first node started, by its clock."""
-        return min((told["started_at"] for told in self._told("started")), default=None)
+        return min((report["started_at"] for report in self._reports("started")), default=None)
 
     def ends(self) -> list[dict[str, Any]]:
         """How the nodes ended, from those keepers that reported it."""
-        return list(self._told("ended"))
+        return list(self._reports("ended"))
 
     def files(self, patterns: Sequence[str]) -> Iterator[Output]:
         """Files of the job that match, in parts of at most 1 MiB.
@@ -107,7 +107,7 @@ class SpooledJob:
         with suppress(FileNotFoundError):
             shutil.rmtree(self.directory)
 
-    def _told(self, what: str) -> Iterator[dict[str, Any]]:
+    def _reports(self, what: str) -> Iterator[dict[str, Any]]:
         for path in sorted((self.directory / "frames").glob(f"{what}-*")):
             with suppress(InputError):  # still arriving
                 yield read_json(path)

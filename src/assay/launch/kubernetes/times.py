@@ -36,15 +36,15 @@ def split(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict
     conditions = {c["type"]: c for c in pod.get("status", {}).get("conditions", ())}
     placed = conditions.get("PodScheduled", {})
     placed_at = moment(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None
-    found: dict[str, float] = {}
+    phases: dict[str, float] = {}
     if created is not None and placed_at is not None:
-        found["queue_s"] = max(placed_at - created, 0.0)
+        phases["queue_s"] = max(placed_at - created, 0.0)
     pulled_s = _pull_s(pod["metadata"]["uid"], events)
     if pulled_s is not None:
-        found["pull_s"] = pulled_s
+        phases["pull_s"] = pulled_s
     if placed_at is not None and ranks_at is not None:
-        found["start_s"] = round(max(ranks_at - placed_at - (pulled_s or 0.0), 0.0), 3)
-    return found
+        phases["start_s"] = round(max(ranks_at - placed_at - (pulled_s or 0.0), 0.0), 3)
+    return phases
 
 
 def _pull_s(uid: str, events: Iterable[Object]) -> float | None:
@@ -52,11 +52,11 @@ def _pull_s(uid: str, events: Iterable[Object]) -> float | None:
     for event in events:
         if event["involvedObject"].get("uid") != uid:
             continue
-        at = moment(event.get("firstTimestamp") or event.get("eventTime"))
+        occurred_at = moment(event.get("firstTimestamp") or event.get("eventTime"))
         if event["reason"] == "Pulling":
-            begun = at
+            begun = occurred_at
         elif event["reason"] == "Pulled":
             if "already present" in event.get("message", ""):
                 return 0.0
-            ended = at
+            ended = occurred_at
     return None if begun is None or ended is None else max(ended - begun, 0.0)

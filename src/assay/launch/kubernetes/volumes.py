@@ -36,10 +36,10 @@ class Volume(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Volume:
-        given = [source for source in SOURCES if getattr(self, source) is not None]
-        if len(given) != 1:
+        sources = [source for source in SOURCES if getattr(self, source) is not None]
+        if len(sources) != 1:
             raise ValueError(
-                f"{self.mountPath}: found {' and '.join(given) or 'no source'}; "
+                f"{self.mountPath}: found {' and '.join(sources) or 'no source'}; "
                 f"expected one of {', '.join(SOURCES)}"
             )
         if self.sizeLimit is not None and self.emptyDir is None:

@@ -62,7 +62,7 @@ class PodWatch:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def of(self, token: str, wake: Callable[[], None]) -> Iterator[JobPods]:
+    def follow(self, token: str, wake: Callable[[], None]) -> Iterator[JobPods]:
         """The pods of a job, kept up to date inside the context; another thread calls `wake` at each change.
 
         Raises ApiError if the pods may not be listed or watched.

@@ -153,22 +153,22 @@ class Wire:
         if response.status_code < 400:
             return response, None
         status = _status(response)
-        said = refusal(doing, response.status_code, status)
-        busy = response.status_code in BUSY or "etcdserver:" in str(said)
+        refused = refusal(doing, response.status_code, status)
+        busy = response.status_code in BUSY or "etcdserver:" in str(refused)
         if not busy:
-            raise said
-        return None, _AwayError(str(said), _retry_after_s(response))
+            raise refused
+        return None, _AwayError(str(refused), _retry_after_s(response))
 
 
 class _AwayError(ApiUnreachableError):
-    def __init__(self, words: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
 def _retry_after_s(response: httpx.Response) -> float:
-    said = response.headers.get("Retry-After", "")
-    return float(said) if said.isdigit() else 0.0
+    delay = response.headers.get("Retry-After", "")
+    return float(delay) if delay.isdigit() else 0.0
 
 
 def _status(response: httpx.Response) -> Object:
@@ -182,12 +182,13 @@ def _status(response: httpx.Response) -> Object:
 
 def _raise_if_hopeless(error: Exception, doing: str) -> None:
     """Errors that waiting does not fix: certificates."""
-    said = str(error)
-    if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in said:
+    message = str(error)
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in message:
         raise LoginError(
-            f"can't {doing}: the API server's certificate is not the one that the kubeconfig trusts: {said}"
+            f"can't {doing}: the API server's certificate is not the one that the kubeconfig trusts: "
+            f"{message}"
         ) from error
-    if "certificate expired" in said or "certificate_expired" in said:
+    if "certificate expired" in message or "certificate_expired" in message:
         raise LoginError(f"can't {doing}: your client certificate has expired; log in again") from error
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay import payload_files, shell
 from assay.errors import NO_TEMPORARY_DIRECTORY, HostError
-from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Words, asked, told
+from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Command, doctor_commands, output_facts
 from assay.records import Scalar
 
 # A cold import of torch from a network file system takes minutes
@@ -34,13 +34,13 @@ def facts_here(
     if _temporary_directory() is None:
         trouble["disk.temporary_error"] = NO_TEMPORARY_DIRECTORY
     try:
-        facts = trouble | _said((PROBE,), python, env, directory)
+        facts = trouble | _program_facts((PROBE,), python, env, directory)
         if "python.version" in facts:
             return facts | _others(python, env, directory, data)
         error = f"{python}: {facts['unreadable']}"
     except HostError as failure:
         error = str(failure)
-    facts = trouble | _said((PROBE,), sys.executable, env, directory)
+    facts = trouble | _program_facts((PROBE,), sys.executable, env, directory)
     own = {name: value for name, value in facts.items() if not name.startswith(("python.", "package."))}
     others = _others(sys.executable, env, directory, data)
     return {
@@ -52,7 +52,7 @@ def facts_here(
 
 def node_here() -> dict[str, Scalar]:
     """The probe's facts, from the interpreter that runs Assay. Raises HostError in the probe's words."""
-    facts = _said((PROBE,), sys.executable, {}, Path())
+    facts = _program_facts((PROBE,), sys.executable, {}, Path())
     if "python.version" not in facts:
         raise HostError(f"can't examine this machine: {facts['unreadable']}")
     return facts
@@ -60,13 +60,13 @@ def node_here() -> dict[str, Scalar]:
 
 def _others(python: str, env: Mapping[str, str], directory: Path, data: str | None) -> dict[str, Scalar]:
     """The facts of the other programs; if one did not finish, why."""
-    found: dict[str, Scalar] = {}
-    for words in asked(data)[1:]:
+    facts: dict[str, Scalar] = {}
+    for command in doctor_commands(data)[1:]:
         try:
-            found |= _said(words, python, env, directory)
+            facts |= _program_facts(command, python, env, directory)
         except HostError as failure:
-            found[ERRORS[words[0]]] = str(failure)
-    return found
+            facts[ERRORS[command[0]]] = str(failure)
+    return facts
 
 
 def _temporary_directory() -> str | None:
@@ -77,14 +77,16 @@ def _temporary_directory() -> str | None:
         return None
 
 
-def _said(words: Words, python: str, env: Mapping[str, str], directory: Path) -> dict[str, Scalar]:
+def _program_facts(
+    command: Command, python: str, env: Mapping[str, str], directory: Path
+) -> dict[str, Scalar]:
     try:
         holder = tempfile.TemporaryDirectory(dir=_temporary_directory() or directory)
     except OSError as error:
         raise HostError(NO_TEMPORARY_DIRECTORY) from error
     with holder as place:
-        payload_files.lay_out(Path(place), payload_files.files(words[0]))
-        argv = [python, f"{place}/{payload_files.path_of(words[0])}", *words[1:]]
-        done = shell.run(argv, env=env, cwd=directory, timeout_s=TIMEOUT_S[words[0]])
+        payload_files.lay_out(Path(place), payload_files.files(command[0]))
+        argv = [python, f"{place}/{payload_files.path_of(command[0])}", *command[1:]]
+        done = shell.run(argv, env=env, cwd=directory, timeout_s=TIMEOUT_S[command[0]])
     how = "" if done.ok else f"\n{done.stderr.strip() or f'it ended with exit code {done.exit_code}'}"
-    return told(words[0], done.stdout + how)
+    return output_facts(command[0], done.stdout + how)

@@ -52,7 +52,7 @@ class LocalLauncher:
         if cwd is not None and not Path(cwd).is_dir():
             raise InputError([Problem("cwd", f"found {cwd}; this directory does not exist on this machine")])
         sent_along = {file.name for file in job.task.files}
-        program, *words = job_spec.argv(job, python)
+        program, *arguments = job_spec.argv(job, python)
         path = job_spec.variables(job, self.system.env).get("PATH")
         for where, name in (("argv", program), ("program", _site_program(job.task.argv))):
             there = _is_there(name, cwd, sent_along) if os.sep in name else shutil.which(name, path=path)
@@ -60,10 +60,10 @@ class LocalLauncher:
                 raise InputError(
                     [Problem(where, f"found {name}; this program does not exist on this machine")]
                 )
-        script = words[0] if Path(program).name.startswith("python") and words else ""
+        script = arguments[0] if Path(program).name.startswith("python") and arguments else ""
         if script.endswith(".py") and not _is_there(script, cwd, sent_along):
-            at = cwd or "the job's own directory: list it under files, or set cwd"
-            raise InputError([Problem("argv", f"found {script}; this file does not exist in {at}")])
+            directory = cwd or "the job's own directory: list it under files, or set cwd"
+            raise InputError([Problem("argv", f"found {script}; this file does not exist in {directory}")])
 
     def prepare(self) -> None:
         """Start the server of keepers."""
@@ -72,20 +72,20 @@ class LocalLauncher:
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; return when the keeper has taken the job."""
         spool.check_one_node(job, self.name, self.system.env)
-        with spool.told("start the job"), self.jobs.new(job.token) as kept:
+        with spool.naming_disk_errors("start the job"), self.jobs.new(job.token) as kept:
             self._write(job, kept.directory)
             exit_code = self._keepers.start(kept.directory, spool.KEEPER_START_S)
-        said = kept.keeper_said()
+        last_line = kept.keeper_said()
         handle = self.find(job.token)
         if handle is None:
             if exit_code is not None and exit_code > 0:  # of the keeper, below 0 of its server: it is gone
                 spool.remove(kept.directory)
-            raise not_taken(exit_code, said, spool.KEEPER_START_S)
+            raise not_taken(exit_code, last_line, spool.KEEPER_START_S)
         return handle
 
     def find(self, token: str) -> Handle | None:
         """The job, if a keeper has taken it; otherwise it is taken here, so that none ever will."""
-        with spool.told("look for the job"):
+        with spool.naming_disk_errors("look for the job"):
             self.jobs.job(token).give_up()
         return self._handle(token)
 

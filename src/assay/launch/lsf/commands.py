@@ -85,7 +85,9 @@ class LsfJob(QueuedJob):
     @property
     def remedy(self) -> str:
         """What to do about the reason why it waits."""
-        return next((words for pattern, words in PENDING_REMEDIES if re.search(pattern, self.why, re.I)), "")
+        return next(
+            (remedy for pattern, remedy in PENDING_REMEDIES if re.search(pattern, self.why, re.I)), ""
+        )
 
     @property
     def trouble(self) -> str:
@@ -124,8 +126,8 @@ class LsfJob(QueuedJob):
 
     @property
     def _term(self) -> str:
-        found = _TERM.match(self.why)
-        return found[0] if found and self.over else ""
+        match = _TERM.match(self.why)
+        return match[0] if match and self.over else ""
 
 
 @dataclass(frozen=True)
@@ -148,28 +150,30 @@ class Lsf:
 
     def records(self, *argv: str) -> list[Mapping[str, str]]:
         """A command's JSON records, without those it reports as missing. Raises as `run`."""
-        said = self.run(*argv)
-        _, brace, text = said.stdout.partition("{")
+        command = self.run(*argv)
+        _, brace, text = command.stdout.partition("{")
         if not brace:
-            if _NONE.search(said.stderr or said.stdout):
+            if _NONE.search(command.stderr or command.stdout):
                 return []
-            raise no_answer(self.called, said)
+            raise no_answer(self.called, command)
         try:
-            found = json.loads(brace + text)["RECORDS"]
+            entries = json.loads(brace + text)["RECORDS"]
         except (ValueError, KeyError, TypeError) as error:
-            raise QueueSilentError(f"LSF does not respond: {argv[0]}: {said.stdout.strip()[:200]}") from error
-        return [record for record in found if "ERROR" not in record]
+            raise QueueSilentError(
+                f"LSF does not respond: {argv[0]}: {command.stdout.strip()[:200]}"
+            ) from error
+        return [record for record in entries if "ERROR" not in record]
 
     def submit(self, directory: Path, script: Path) -> int:
         """Submit a script to run in this directory; returns the job's number."""
         try:
-            said = self.run("bsub", "-cwd", str(directory), stdin=script)
+            command = self.run("bsub", "-cwd", str(directory), stdin=script)
         except (QueueSilentError, ProgramMissingError) as error:
             raise PlatformError(f"bsub: {error}") from error
-        found = _SUBMITTED.search(said.stdout + said.stderr)
-        if found is None:
-            raise refusal(said, extent_of)
-        return int(found[1])
+        match = _SUBMITTED.search(command.stdout + command.stderr)
+        if match is None:
+            raise refusal(command, extent_of)
+        return int(match[1])
 
     def ask(self, number: int, token: str) -> LsfJob | None:
         """What it says about a job; None if it knows of none with this number and token."""
@@ -181,22 +185,22 @@ class Lsf:
     def numbers(self, token: str) -> list[int]:
         """Jobs with this token that it still knows, newest last."""
         fields = "jobid stat job_name submit_time"
-        found = self.records("bjobs", "-a", "-json", "-o", fields, "-J", NAME + token)
-        return sorted(int(record["JOBID"]) for record in found)
+        records = self.records("bjobs", "-a", "-json", "-o", fields, "-J", NAME + token)
+        return sorted(int(record["JOBID"]) for record in records)
 
     def queued(self) -> list[tuple[int, str, str]]:
         """Number, token, and state of each of this user's Assay jobs that wait or run."""
-        found = self.records("bjobs", "-json", "-o", "jobid stat job_name", "-J", f"{NAME}*")
+        records = self.records("bjobs", "-json", "-o", "jobid stat job_name", "-J", f"{NAME}*")
         return [
             (int(record["JOBID"]), token, record["STAT"])
-            for record in found
+            for record in records
             if (token := token_of(record["JOB_NAME"])) is not None
         ]
 
     def failed_nodes(self, nodes: str) -> list[str]:
         """The hosts among these that don't respond, each with its state."""
-        found = self.records("bhosts", "-json", "-o", "host_name status", *nodes.split(", "))
-        hosts = sorted((record["HOST_NAME"], record["STATUS"]) for record in found)
+        records = self.records("bhosts", "-json", "-o", "host_name status", *nodes.split(", "))
+        hosts = sorted((record["HOST_NAME"], record["STATUS"]) for record in records)
         return [f"{name} ({status})" for name, status in hosts if status in AWAY]
 
     def ask_to_end(self, number: int, token: str) -> None:
@@ -222,12 +226,12 @@ class Lsf:
     def _from_history(self, number: int, token: str) -> LsfJob | None:
         """What bhist reports about a job that bjobs has forgotten, an hour after its end (CLEAN_PERIOD)."""
         try:
-            said = self.run("bhist", "-n", "0", "-l", str(number))
+            history = self.run("bhist", "-n", "0", "-l", str(number))
         except ProgramMissingError:
             return None
-        if not said.ok and not _NONE.search(said.stderr or said.stdout):
-            raise no_answer(self.called, said)
-        return from_history(said.stdout, number, token)
+        if not history.ok and not _NONE.search(history.stderr or history.stdout):
+            raise no_answer(self.called, history)
+        return from_history(history.stdout, number, token)
 
 
 def from_history(text: str, number: int, token: str) -> LsfJob | None:

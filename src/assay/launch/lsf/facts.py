@@ -49,12 +49,12 @@ def facts_of(
 
 def _cluster(lsf: Lsf) -> Iterator[tuple[str, Scalar]]:
     """Version, name, and whether bjobs supports JSON, which it does since 10.1 Fix Pack 2."""
-    said = lsf.run("lsid")
-    name = re.search(r"My cluster name is (\S+)", said.stdout)
-    if version := re.search(r"^.*(?:LSF|Spectrum).*?(\d+(?:\.\d+)+)", said.stdout, re.MULTILINE):
+    lsid = lsf.run("lsid")
+    name = re.search(r"My cluster name is (\S+)", lsid.stdout)
+    if version := re.search(r"^.*(?:LSF|Spectrum).*?(\d+(?:\.\d+)+)", lsid.stdout, re.MULTILINE):
         yield "lsf.version", version[1]
     if name is None:
-        yield "lsf.silent", said.words
+        yield "lsf.silent", lsid.words
         return
     yield "lsf.cluster", name[1]
     try:
@@ -63,12 +63,14 @@ def _cluster(lsf: Lsf) -> Iterator[tuple[str, Scalar]]:
         yield "lsf.json_error", str(error)
 
 
-def _queue(lsf: Lsf, wanted: str | None) -> Iterator[tuple[str, Scalar]]:
-    found = {one["QUEUE_NAME"]: one for one in lsf.records("bqueues", "-json", "-o", "queue_name status")}
-    yield "queue.all", ", ".join(sorted(found))
-    yield "queue.name", wanted
-    if wanted in found:
-        yield "queue.status", found[wanted]["STATUS"]
+def _queue(lsf: Lsf, queue: str | None) -> Iterator[tuple[str, Scalar]]:
+    record_by_queue = {
+        record["QUEUE_NAME"]: record for record in lsf.records("bqueues", "-json", "-o", "queue_name status")
+    }
+    yield "queue.all", ", ".join(sorted(record_by_queue))
+    yield "queue.name", queue
+    if queue in record_by_queue:
+        yield "queue.status", record_by_queue[queue]["STATUS"]
 
 
 def _hosts(lsf: Lsf, system: LsfSystem) -> Iterator[tuple[str, Scalar]]:

@@ -16,7 +16,7 @@ def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Ke
             "drain",
             "no new jobs; running jobs stay",
             tuple(
-                shlex.join(["badmin", "hclose", "-C", reason(found), node]) for node, found in slow.items()
+                shlex.join(["badmin", "hclose", "-C", reason(losses), node]) for node, losses in slow.items()
             ),
             tuple(shlex.join(["badmin", "hopen", node]) for node in slow),
         ),

@@ -33,5 +33,5 @@ class LsfLauncher(BatchLauncher[LsfSystem]):
         super().check(job)
         for option, path in (("directory", str(self.directory)), ("python", self.python)):
             if _PLAIN_PATH.fullmatch(path) is None:  # blaunch may pass words through another shell
-                words = f"{path} can't be passed to LSF: use only letters, digits, and _ . , : = + / @ -"
-                raise OptionsError([Problem(option, words)])
+                message = f"{path} can't be passed to LSF: use only letters, digits, and _ . , : = + / @ -"
+                raise OptionsError([Problem(option, message)])

@@ -34,28 +34,30 @@ def hosts_of(lsf: Lsf, system: LsfSystem) -> dict[str, Mapping[str, str]]:
     those that `resources` select.
     """
     groups = _of_queue(lsf, system.queue) if system.queue is not None else ()
-    found = _hosts(lsf, system, groups)
+    host_records = _hosts(lsf, system, groups)
     if system.hosts:
         named = _hosts(lsf, system, system.hosts)
-        found = {name: record for name, record in found.items() if name in named}
-    return found
+        host_records = {name: record for name, record in host_records.items() if name in named}
+    return host_records
 
 
 def _hosts(lsf: Lsf, system: LsfSystem, groups: tuple[str, ...]) -> dict[str, Mapping[str, str]]:
-    wanted = " ".join(one for expression in system.resources for one in _SELECT.findall(expression))
-    only = ("-R", wanted) if wanted else ()
+    selection = " ".join(
+        selection for expression in system.resources for selection in _SELECT.findall(expression)
+    )
+    only = ("-R", selection) if selection else ()
     fields = "host_name status max njobs run"
-    found = lsf.records("bhosts", "-json", "-o", fields, *only, *groups)
-    return {record["HOST_NAME"]: record for record in found}
+    records = lsf.records("bhosts", "-json", "-o", fields, *only, *groups)
+    return {record["HOST_NAME"]: record for record in records}
 
 
 def _of_queue(lsf: Lsf, queue: str) -> tuple[str, ...]:
     """Hosts and host groups of a queue as `bqueues -l` lists them, `gpu+2 rack1/`; () for all hosts."""
-    said = lsf.run("bqueues", "-l", queue)
-    found = re.search(r"^HOSTS:\s+(.+)$", said.stdout, re.MULTILINE)
-    if found is None:
-        raise InputError(f"queue {queue}: bqueues does not list its hosts: {said.words[:200]}")
-    names = tuple(re.sub(r"(/|\+\d*)+$", "", word) for word in found[1].split())
+    command = lsf.run("bqueues", "-l", queue)
+    match = re.search(r"^HOSTS:\s+(.+)$", command.stdout, re.MULTILINE)
+    if match is None:
+        raise InputError(f"queue {queue}: bqueues does not list its hosts: {command.words[:200]}")
+    names = tuple(re.sub(r"(/|\+\d*)+$", "", word) for word in match[1].split())
     return () if names in (("all",), ("none",)) else names
 
 

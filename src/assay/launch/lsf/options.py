@@ -25,7 +25,7 @@ _HAS_OPTION = {
 }  # fmt: skip
 
 
-def _plain(value: str) -> str:
+def _check_plain(value: str) -> str:
     if _PLAIN.fullmatch(value) is None:
         raise ValueError(
             f"{value!r} is not a value for LSF: it must not contain spaces, quotes, %, or line ends"
@@ -44,7 +44,7 @@ def _resources(value: str) -> str:
 def _gpu(value: str) -> str:
     if re.search(r"(^|:)num=", value):
         raise ValueError(f"{value!r}: the launcher sets num, one GPU per rank; remove it")
-    return _plain(value)
+    return _check_plain(value)
 
 
 def _bsub_option(value: str) -> str:
@@ -56,7 +56,7 @@ def _bsub_option(value: str) -> str:
     return further_option(value, name, covered=_HAS_OPTION, own=_OWN_OPTIONS)
 
 
-Plain = Annotated[str, AfterValidator(_plain)]
+Plain = Annotated[str, AfterValidator(_check_plain)]
 
 
 class LsfSystem(BatchSystem):

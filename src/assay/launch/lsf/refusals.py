@@ -30,13 +30,13 @@ HOPELESS: Final = (
 )
 
 
-def extent_of(said: str) -> Extent:
+def extent_of(message: str) -> Extent:
     """Which jobs it would refuse for the same reason as this one.
 
     >>> extent_of("Too many processors requested. Job not submitted.")
     <Extent.SHAPE: 'shape'>
     """
-    return _first(REFUSALS, said) or Extent.POINT
+    return _first(REFUSALS, message) or Extent.POINT
 
 
 def hopeless(reason: str) -> Extent | None:
@@ -44,6 +44,6 @@ def hopeless(reason: str) -> Extent | None:
     return _first(HOPELESS, reason)
 
 
-def _first(table: tuple[tuple[str, Extent], ...], said: str) -> Extent | None:
-    found = (extent for pattern, extent in table if re.search(pattern, said, re.IGNORECASE))
-    return next(found, None)
+def _first(table: tuple[tuple[str, Extent], ...], message: str) -> Extent | None:
+    extents = (extent for pattern, extent in table if re.search(pattern, message, re.IGNORECASE))
+    return next(extents, None)

@@ -8,12 +8,12 @@ from assay.checks.check import PLACE, Check, Facts, text
 
 def examine(facts: Facts) -> tuple[Check, ...]:
     """Engine, image, and start; if a container started, then all checks of a machine."""
-    made: list[Check] = []
+    checks: list[Check] = []
     for check in (engine, image, start):
-        made.append(check(facts))
-        if made[-1].state != "ok":  # nothing after it was examined
-            return tuple(made)
-    return (*made, *machine.examine({**facts, PLACE: "container"}))
+        checks.append(check(facts))
+        if checks[-1].state != "ok":  # nothing after it was examined
+            return tuple(checks)
+    return (*checks, *machine.examine({**facts, PLACE: "container"}))
 
 
 def engine(facts: Facts) -> Check:

@@ -62,7 +62,7 @@ class Engine:
             remedy = INSTALL[self.program]
             raise PlatformError(f"{self.program} is not installed on this machine: {remedy}") from error
 
-    def told(self, *arguments: str) -> str:
+    def output(self, *arguments: str) -> str:
         """Its response. Raises LaunchError with its own words if it refuses."""
         answer = self.ask(*arguments)
         if not answer.ok:
@@ -72,7 +72,7 @@ class Engine:
     @cached_property
     def version(self) -> str:
         """The program's own version line: `podman version 4.3.1`."""
-        return self.told("--version")
+        return self.output("--version")
 
     def container(self, name: str) -> Container | None:
         """What it knows about a container; None if it does not exist."""
@@ -88,14 +88,17 @@ class Engine:
             return None
         raise LaunchError(f"{self.program} container inspect: {last_line(answer.stderr)}")
 
-    def labelled(self, label: str) -> list[tuple[str, str, Container]]:
+    def labeled(self, label: str) -> list[tuple[str, str, Container]]:
         """Every container with this label: the label's value, the name, what the engine knows of it.
 
         A container that is removed in the meantime is left out. Raises LaunchError if the program refuses.
         """
-        names = self.told("ps", "--all", f"--filter=label={label}", "--format={{.Names}}").split()
-        about = [(name, of) for name in names if (of := self._inspected(name)) is not None]
-        return [(of["Config"]["Labels"][label], name, _container(of, self.version)) for name, of in about]
+        names = self.output("ps", "--all", f"--filter=label={label}", "--format={{.Names}}").split()
+        about = [(name, inspected) for name in names if (inspected := self._inspected(name)) is not None]
+        return [
+            (inspected["Config"]["Labels"][label], name, _container(inspected, self.version))
+            for name, inspected in about
+        ]
 
     def signal(self, name: str, number: str) -> None:
         """Send a signal to a container's first process; do nothing if it has ended."""
@@ -118,30 +121,30 @@ class Engine:
 def last_line(text: str) -> str:
     """Its last line, without a leading `Error:`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("See '", "Run '"))] or ["it printed nothing"]
-    return told[-1].removeprefix("Error: ")
+    own_lines = [line for line in lines if not line.startswith(("See '", "Run '"))] or ["it printed nothing"]
+    return own_lines[-1].removeprefix("Error: ")
 
 
-def _container(told: Mapping[str, Any], version: str) -> Container:
-    state = told["State"]
+def _container(inspected: Mapping[str, Any], version: str) -> Container:
+    state = inspected["State"]
     pid = state["Pid"] or None
     ended = not (state["Running"] or state["Status"] in ("created", "paused"))
     return Container(
         pid,
         processes.start_ticks(pid) if pid else None,
         state["ExitCode"] if ended else None,
-        dict(_facts(told, version)),
+        dict(_facts(inspected, version)),
     )
 
 
-def _facts(told: Mapping[str, Any], version: str) -> Iterator[tuple[str, Scalar]]:
+def _facts(inspected: Mapping[str, Any], version: str) -> Iterator[tuple[str, Scalar]]:
     """What a figure may depend on and only the engine knows; the probe inside reports limits."""
     yield "container.engine", version
-    yield "container.runtime", told.get("OCIRuntime") or told["HostConfig"].get("Runtime")
-    yield "container.image", told.get("ImageName") or told["Config"]["Image"]
-    yield "container.image_id", told["Image"].removeprefix("sha256:")
-    if "ImageDigest" in told:  # docker reports the manifest's digest only for pulled images
-        yield "container.image_digest", told["ImageDigest"]
-    yield "container.network", told["HostConfig"]["NetworkMode"]
-    yield "container.ipc", told["HostConfig"].get("IpcMode")
-    yield "container.shm_bytes", told["HostConfig"].get("ShmSize")
+    yield "container.runtime", inspected.get("OCIRuntime") or inspected["HostConfig"].get("Runtime")
+    yield "container.image", inspected.get("ImageName") or inspected["Config"]["Image"]
+    yield "container.image_id", inspected["Image"].removeprefix("sha256:")
+    if "ImageDigest" in inspected:  # docker reports the manifest's digest only for pulled images
+        yield "container.image_digest", inspected["ImageDigest"]
+    yield "container.network", inspected["HostConfig"]["NetworkMode"]
+    yield "container.ipc", inspected["HostConfig"].get("IpcMode")
+    yield "container.shm_bytes", inspected["HostConfig"].get("ShmSize")

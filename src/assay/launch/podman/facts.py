@@ -18,7 +18,7 @@ CHECK_TIMEOUT_S = 240.0  # a cold import of torch from a network file system tak
 
 
 def facts_of(
-    program: str, asked: ContainerSystem, directory: Path, data: str | None = None
+    program: str, options: ContainerSystem, directory: Path, data: str | None = None
 ) -> dict[str, Scalar]:
     """`container.…` facts of the engine and the image, and the facts of the probe inside a container.
 
@@ -28,7 +28,7 @@ def facts_of(
     `container.missing`, `container.image_error`, and `container.refused` say why no container started,
     `container.remedy` what to do.
     """
-    system, engine = with_host_python(asked), Engine(program)
+    system, engine = with_host_python(options), Engine(program)
     try:
         facts: dict[str, Scalar] = {"container.engine": engine.version}
         if system.image is None:
@@ -47,10 +47,12 @@ def _inside(
     program: str, system: ContainerSystem, image: str, directory: Path, data: str | None
 ) -> dict[str, Scalar]:
     """The facts of the doctor's programs, each run in a container that is removed at once."""
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     with tempfile.TemporaryDirectory() as place:
-        payload_files.lay_out(Path(place), payload_files.files(*(words[0] for words in programs.asked(data))))
-        for name, *arguments in programs.asked(data):
+        payload_files.lay_out(
+            Path(place), payload_files.files(*(command[0] for command in programs.doctor_commands(data)))
+        )
+        for name, *arguments in programs.doctor_commands(data):
             argv = [program, "run", "--rm", *flags(system, program)]
             argv += [f"--volume={place}:{place}:ro", f"--volume={directory}:{directory}:rw"]
             argv += [
@@ -58,15 +60,15 @@ def _inside(
             ]  # its value is passed in the environment
             argv += [f"--workdir={directory}", f"--entrypoint={system.python}", image]
             try:
-                said = shell.run(
+                command = shell.run(
                     [*argv, f"{place}/{payload_files.path_of(name)}", *arguments],
                     env=texts(system.env),
                     timeout_s=CHECK_TIMEOUT_S,
                 )
             except HostError as error:
-                return {**found, "container.refused": str(error)}
-            if said.exit_code in (125, 126, 127):
-                refusal = refusals.why(said, system, image)
-                return {**found, "container.refused": refusal.cause, "container.remedy": refusal.remedy}
-            found |= programs.told(name, f"{said.stdout}\n{said.stderr}")
-    return found
+                return {**facts, "container.refused": str(error)}
+            if command.exit_code in (125, 126, 127):
+                refusal = refusals.why(command, system, image)
+                return {**facts, "container.refused": refusal.cause, "container.remedy": refusal.remedy}
+            facts |= programs.output_facts(name, f"{command.stdout}\n{command.stderr}")
+    return facts

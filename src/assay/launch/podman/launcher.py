@@ -53,7 +53,7 @@ class PodmanLauncher:
             raise InputError(
                 f"{self.spool}: a directory with a colon in its name can't be mounted into a container"
             )
-        with spool.told("start the job"), self.jobs.new(job.token) as kept:
+        with spool.naming_disk_errors("start the job"), self.jobs.new(job.token) as kept:
             system = self.system
             spool.lay_out_programs(kept)
             spool.write(
@@ -114,8 +114,8 @@ class PodmanLauncher:
         job = self.jobs.job(handle.token)
         grace_s = job.spec()["grace_s"]
         job.note_cancelled()
-        for asked in ("TERM", "CONT"):  # a stopped keeper handles no signal
-            self.engine.signal(name, asked)
+        for signal_name in ("TERM", "CONT"):  # a stopped keeper handles no signal
+            self.engine.signal(name, signal_name)
         if not _ended(seen, grace_s + spool.KEEPER_SLACK_S):
             self.engine.signal(name, "KILL")
         if not _ended(seen, spool.KEEPER_SLACK_S):
@@ -135,7 +135,7 @@ class PodmanLauncher:
         """Containers that carry a token."""
         return [
             Leftover(token, (f"container {name}",), seen.runs())
-            for token, name, seen in self.engine.labelled(TOKEN_LABEL)
+            for token, name, seen in self.engine.labeled(TOKEN_LABEL)
         ]
 
     def discard(self, tokens: Collection[str]) -> None:
@@ -152,11 +152,11 @@ class PodmanLauncher:
     def _image(self, job: Job) -> str:
         image = self.system.image or job.task.image
         if image is None:
-            words = (
+            message = (
                 f"launcher {self.name} needs a container image, but neither the system nor the workload "
                 "names one; set `image` for the system"
             )
-            raise OptionsError([Problem("image", words)])
+            raise OptionsError([Problem("image", message)])
         return image
 
     def _refused(self, job: Job, why: refusals.Refusal) -> LaunchError:
@@ -201,7 +201,7 @@ class PodmanLauncher:
 
     def _give_up(self, token: str) -> Handle | None:
         """Take the job so that no keeper can; returns its handle if one has."""
-        with spool.told("look for the job"):
+        with spool.naming_disk_errors("look for the job"):
             self.jobs.job(token).give_up()
         keeper = self.jobs.job(token).keeper()
         if keeper is None:
@@ -220,11 +220,11 @@ class PodmanLauncher:
         seen, answer = self.engine.container(name), self.engine.ask("logs", name)
         if seen is None:
             return JobLostError(f"container {name} was removed before its keeper took the job")
-        said = " ".join((answer.stdout + answer.stderr).strip().splitlines()[-3:])
-        why = not_taken(seen.exit_code, said, spool.KEEPER_START_S)
+        last_lines = " ".join((answer.stdout + answer.stderr).strip().splitlines()[-3:])
+        why = not_taken(seen.exit_code, last_lines, spool.KEEPER_START_S)
         if isinstance(why, JobLostError):
             return why
-        return self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
+        return self._refused(job, refusals.Refusal("the job's keeper did not take the job", last_lines))
 
     def _lost(self, kept: JobDirectory, lost: JobStatus, seen: Container | None) -> JobStatus:
         """The status of a job whose keeper left no report, from what the engine says about its container."""

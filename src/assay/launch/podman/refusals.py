@@ -36,19 +36,19 @@ class Refusal(NamedTuple):
 
 def why(answer: CompletedCommand, system: ContainerSystem, image: str) -> Refusal:
     """Cause and remedy of a `run` that failed."""
-    program, said = answer.argv[0], last_line(answer.stderr)
+    program, message = answer.argv[0], last_line(answer.stderr)
     for pattern, remedy in REMEDIES:
-        found = re.search(pattern, said, re.IGNORECASE)
-        if found is not None:
-            extent = Extent.PLATFORM if re.search(_NO_ENGINE, said, re.IGNORECASE) else Extent.SYSTEM
-            return Refusal(f"{program}: {said}", remedy(found, system, image), extent)
+        match = re.search(pattern, message, re.IGNORECASE)
+        if match is not None:
+            extent = Extent.PLATFORM if re.search(_NO_ENGINE, message, re.IGNORECASE) else Extent.SYSTEM
+            return Refusal(f"{program}: {message}", remedy(match, system, image), extent)
     if answer.exit_code == _NOT_FOUND:
         return Refusal(
-            f"image {image} does not contain {system.python} ({said})", _name_python(None, system, image)
+            f"image {image} does not contain {system.python} ({message})", _name_python(None, system, image)
         )
     if answer.exit_code == _NOT_RUNNABLE:
-        return Refusal(f"{program} could not start the container: {said}", "")
-    return Refusal(f"{program} refused the container: {said}", "")
+        return Refusal(f"{program} could not start the container: {message}", "")
+    return Refusal(f"{program} refused the container: {message}", "")
 
 
 def _pull(_found: object, _system: object, image: str) -> str:
@@ -59,9 +59,9 @@ def _name_python(_found: object, _system: object, _image: str) -> str:
     return "set `python` to an interpreter in the image, or mount the directory that has one with `volumes`"
 
 
-def _limits(found: re.Match[str], system: ContainerSystem, _image: str) -> str:
+def _limits(match: re.Match[str], system: ContainerSystem, _image: str) -> str:
     """Limits within this machine's hard limits, ready to paste."""
-    name = RLIMIT_NAMES.get(found[1], f"number {found[1]}")
+    name = RLIMIT_NAMES.get(match[1], f"number {match[1]}")
     if name in system.ulimits:
         return (
             f"the machine's hard limit of {name} is lower than {system.ulimits[name]}: request less in "
@@ -77,8 +77,8 @@ def _limits(found: re.Match[str], system: ContainerSystem, _image: str) -> str:
     )
 
 
-def _say(words: str) -> Remedy:
-    return lambda _found, _system, _image: words
+def _say(remedy: str) -> Remedy:
+    return lambda _match, _system, _image: remedy
 
 
 # pattern of the last line of the engine's standard error → what to do; tried in this order

@@ -56,10 +56,10 @@ def nodes(facts: Facts) -> Check:
 
 def resources(facts: Facts) -> Check:
     """Generic resources that the nodes announce."""
-    found = text(facts, "nodes.gres")
-    if not found:
+    gres = text(facts, "nodes.gres")
+    if not gres:
         return Check("gres", "ok", "none: ranks run on CPUs")
-    return Check("gres", "ok", f"{found}; a system with `gres: {found.split(':')[0]}` gives each rank one")
+    return Check("gres", "ok", f"{gres}; a system with `gres: {gres.split(':')[0]}` gives each rank one")
 
 
 def accounting(facts: Facts) -> Check:

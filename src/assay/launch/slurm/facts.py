@@ -52,11 +52,11 @@ def facts_of(
 
 
 def _configured(text: str) -> Iterator[tuple[str, Scalar]]:
-    found = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
-    yield "slurm.cluster", found.get("ClusterName")
-    yield "slurm.accounting", not found.get("AccountingStorageType", "").endswith("/none")
+    settings = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
+    yield "slurm.cluster", settings.get("ClusterName")
+    yield "slurm.accounting", not settings.get("AccountingStorageType", "").endswith("/none")
     for name, key in (("kill_wait_s", "KillWait"), ("remembers_s", "MinJobAge")):
-        seconds = re.match(r"\d+", found.get(key, ""))
+        seconds = re.match(r"\d+", settings.get(key, ""))
         if seconds is not None:
             yield f"slurm.{name}", int(seconds[0])
 
@@ -65,13 +65,13 @@ def _partition(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]
     """The requested partition, otherwise the default."""
     names = slurm.run("sinfo", "--noheader", "--format=%P").stdout.split()
     default = next((name.rstrip("*") for name in names if name.endswith("*")), None)
-    wanted = system.partition or default
+    chosen_name = system.partition or default
     yield "partition.all", ", ".join(sorted({name.rstrip("*") for name in names}))
-    if wanted is None:
+    if chosen_name is None:
         return
-    yield "partition.name", wanted
-    said = slurm.run("scontrol", "show", "partition", "--oneliner", wanted.partition(",")[0])
-    fields = dict(re.findall(r"(\w+)=(\S*)", said.stdout)) if said.ok else {}
+    yield "partition.name", chosen_name
+    shown = slurm.run("scontrol", "show", "partition", "--oneliner", chosen_name.partition(",")[0])
+    fields = dict(re.findall(r"(\w+)=(\S*)", shown.stdout)) if shown.ok else {}
     for name, key in (("state", "State"), ("max_time", "MaxTime"), ("max_nodes", "MaxNodes")):
         if key in fields:
             yield f"partition.{name}", fields[key]
@@ -80,8 +80,8 @@ def _partition(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]
 def _nodes(slurm: Slurm, partition: str) -> Iterator[tuple[str, Scalar]]:
     """How many nodes are in each state, which are unusable and why, and their generic resources."""
     chosen = [f"--partition={partition}"] if partition else []
-    said = slurm.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%G|%E")
-    rows = sorted({tuple(line.split("|", 3)) for line in said.stdout.splitlines() if line.count("|") >= 3})
+    listing = slurm.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%G|%E")
+    rows = sorted({tuple(line.split("|", 3)) for line in listing.stdout.splitlines() if line.count("|") >= 3})
     states = Counter(state.rstrip("*~#!%$@^-") for _, state, _, _ in rows)
     yield "nodes.count", len(rows)
     yield "nodes.free", states["idle"] + states["mixed"]
@@ -101,5 +101,5 @@ def _accepted(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
         file.write(script)
         file.flush()
-        said = slurm.run("sbatch", "--test-only", file.name)
-    yield ("options.accepted" if said.ok else "options.error"), said.words
+        trial = slurm.run("sbatch", "--test-only", file.name)
+    yield ("options.accepted" if trial.ok else "options.error"), trial.words

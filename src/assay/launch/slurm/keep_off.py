@@ -12,14 +12,14 @@ from assay.launch.keep_off import KeepOffMethod, Losses, reason
 def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
     """Draining, with its reason."""
 
-    def said(node: str, *words: str) -> str:
-        return shlex.join(["scontrol", "update", f"NodeName={node}", *words])
+    def update(node: str, *settings: str) -> str:
+        return shlex.join(["scontrol", "update", f"NodeName={node}", *settings])
 
     return (
         KeepOffMethod(
             "drain",
             "no new jobs; running jobs stay",
-            tuple(said(node, "State=DRAIN", f"Reason={reason(found)}") for node, found in slow.items()),
-            tuple(said(node, "State=RESUME") for node in slow),
+            tuple(update(node, "State=DRAIN", f"Reason={reason(losses)}") for node, losses in slow.items()),
+            tuple(update(node, "State=RESUME") for node in slow),
         ),
     )

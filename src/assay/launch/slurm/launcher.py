@@ -42,5 +42,5 @@ class SlurmLauncher(BatchLauncher[SlurmSystem]):
         """Raise InputError for a job that can't be sent."""
         super().check(job)
         if self.system.container_image is not None and re.search(r"[,:]", str(self.directory)):
-            words = f"{self.directory} can't be mounted in a container: its name must not contain , or :"
-            raise OptionsError([Problem("directory", words)])
+            message = f"{self.directory} can't be mounted in a container: its name must not contain , or :"
+            raise OptionsError([Problem("directory", message)])

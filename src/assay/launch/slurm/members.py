@@ -48,7 +48,7 @@ def _states(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, str]]:
     features = _features(system.constraint)
     only = set(_hosts(slurm, system.nodelist)) if system.nodelist else None
     never = set(_hosts(slurm, system.exclude)) if system.exclude else set()
-    for line in _said(slurm, "sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%f"):
+    for line in _output_lines(slurm, "sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%f"):
         name, partition, state, has = line.split("|", 3)
         if system.partition is None:
             in_partition = partition.endswith("*")  # the default one
@@ -73,11 +73,11 @@ def _features(constraint: str | None) -> set[str]:
 
 def _switches(slurm: Slurm) -> Iterator[tuple[str, str]]:
     """Each node and its leaf switch. Raises InputError if Slurm knows of no switches."""
-    said = slurm.run("scontrol", "show", "topology")
-    leaves = re.findall(r"^SwitchName=(\S+) Level=0 .*?\bNodes=(\S+)", said.stdout, re.MULTILINE)
+    topology = slurm.run("scontrol", "show", "topology")
+    leaves = re.findall(r"^SwitchName=(\S+) Level=0 .*?\bNodes=(\S+)", topology.stdout, re.MULTILINE)
     if not leaves:
-        told = said.stderr.strip() or "it knows of no switches"
-        raise InputError(f"--by {SWITCH}: Slurm has no TopologyPlugin that lists switches ({told})")
+        why = topology.stderr.strip() or "it knows of no switches"
+        raise InputError(f"--by {SWITCH}: Slurm has no TopologyPlugin that lists switches ({why})")
     for switch, nodes in leaves:
         for node in _hosts(slurm, nodes):
             yield node, switch
@@ -85,11 +85,11 @@ def _switches(slurm: Slurm) -> Iterator[tuple[str, str]]:
 
 def _hosts(slurm: Slurm, nodes: str) -> list[str]:
     """`gpu[01-02]` → gpu01, gpu02."""
-    return _said(slurm, "scontrol", "show", "hostnames", nodes)
+    return _output_lines(slurm, "scontrol", "show", "hostnames", nodes)
 
 
-def _said(slurm: Slurm, *argv: str) -> list[str]:
-    said = slurm.run(*argv)
-    if not said.ok:
-        raise no_answer(slurm.called, said)
-    return [line.strip() for line in said.stdout.splitlines() if line.strip()]
+def _output_lines(slurm: Slurm, *argv: str) -> list[str]:
+    command = slurm.run(*argv)
+    if not command.ok:
+        raise no_answer(slurm.called, command)
+    return [line.strip() for line in command.stdout.splitlines() if line.strip()]

@@ -27,7 +27,7 @@ _HAS_OPTION = {
 }  # fmt: skip
 
 
-def _plain(value: str) -> str:
+def _check_plain(value: str) -> str:
     if _PLAIN.fullmatch(value) is None:
         raise ValueError(
             f"{value!r} is not a value for Slurm: it must not contain spaces, quotes, %, or line ends"
@@ -51,7 +51,7 @@ def _mount(value: str) -> str:
     return one_line(value)
 
 
-Plain = Annotated[str, AfterValidator(_plain)]
+Plain = Annotated[str, AfterValidator(_check_plain)]
 
 
 class SlurmSystem(BatchSystem):

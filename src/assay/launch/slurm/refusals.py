@@ -33,11 +33,11 @@ HOPELESS: Final = {
 }
 
 
-def extent_of(said: str) -> Extent:
+def extent_of(message: str) -> Extent:
     """Which jobs it would refuse for the same reason as this one.
 
     >>> extent_of("sbatch: error: Batch job submission failed: Requested node configuration is not available")
     <Extent.SHAPE: 'shape'>
     """
-    found = (extent for pattern, extent in REFUSALS if re.search(pattern, said, re.IGNORECASE))
-    return next(found, Extent.POINT)
+    extents = (extent for pattern, extent in REFUSALS if re.search(pattern, message, re.IGNORECASE))
+    return next(extents, Extent.POINT)

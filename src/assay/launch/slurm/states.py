@@ -129,13 +129,13 @@ class Slurm:
     def submit(self, directory: Path, script: Path) -> int:
         """Submit a script to run in this directory; returns the job's number."""
         try:
-            said = self.run("sbatch", "--parsable", f"--chdir={directory}", str(script))
+            command = self.run("sbatch", "--parsable", f"--chdir={directory}", str(script))
         except (QueueSilentError, ProgramMissingError) as error:
             raise PlatformError(f"sbatch: {error}") from error
-        found = _SUBMITTED.fullmatch(said.stdout.strip()) if said.ok else None
-        if found is None:
-            raise refusal(said, extent_of)
-        return int(found[1])
+        match = _SUBMITTED.fullmatch(command.stdout.strip()) if command.ok else None
+        if match is None:
+            raise refusal(command, extent_of)
+        return int(match[1])
 
     def ask_to_end(self, number: int, _token: str) -> None:
         """Send SIGTERM to the processes of a job."""
@@ -169,15 +169,15 @@ class Slurm:
         sources: tuple[Callable[[int], SlurmJob | None], ...] = (self._scontrol, self._squeue, self._sacct)
         for source in sources:
             try:
-                told = source(job_id)
+                job = source(job_id)
             except ProgramMissingError as error:
                 silent = silent or QueueSilentError(f"a command of Slurm is missing here: {error}")
                 continue
             except QueueSilentError as error:
                 silent = error
                 continue
-            if told is not None:
-                return told
+            if job is not None:
+                return job
         if silent is not None:
             raise silent
         return None
@@ -187,16 +187,16 @@ class Slurm:
 
         Raises QueueSilentError, ProgramMissingError.
         """
-        said = self.run("squeue", "--noheader", "--states=all", f"--name={NAME}{token}", "--format=%A")
-        return sorted(int(line) for line in _lines(said))
+        listing = self.run("squeue", "--noheader", "--states=all", f"--name={NAME}{token}", "--format=%A")
+        return sorted(int(line) for line in _output_lines(listing))
 
     def queued(self) -> list[tuple[int, str, str]]:
         """Number, token, and state of each of this user's Assay jobs that wait or run.
 
         Raises QueueSilentError, ProgramMissingError.
         """
-        said = self.run("squeue", "--noheader", f"--user={os.getuid()}", "--format=%A|%T|%j")
-        entries = (line.strip().split("|", 2) for line in _lines(said))
+        listing = self.run("squeue", "--noheader", f"--user={os.getuid()}", "--format=%A|%T|%j")
+        entries = (line.strip().split("|", 2) for line in _output_lines(listing))
         return [
             (int(number), token, state)
             for number, state, name in entries
@@ -204,7 +204,7 @@ class Slurm:
         ]
 
     def _scontrol(self, job_id: int) -> SlurmJob | None:
-        lines = _lines(self.run("scontrol", "show", "job", "--oneliner", str(job_id)))
+        lines = _output_lines(self.run("scontrol", "show", "job", "--oneliner", str(job_id)))
         if not lines:
             return None
         fields = dict(re.findall(r"(\w+)=(\S*)", lines[0]))
@@ -217,7 +217,7 @@ class Slurm:
         )
 
     def _squeue(self, job_id: int) -> SlurmJob | None:
-        lines = _lines(
+        lines = _output_lines(
             self.run("squeue", "--noheader", "--states=all", f"--jobs={job_id}", "--format=%T|%N|%r")
         )
         if not lines:
@@ -226,8 +226,8 @@ class Slurm:
         return _job(state, reason, nodes)
 
     def _sacct(self, job_id: int) -> SlurmJob | None:
-        asked = ("--noheader", "--allocations", "--parsable2", "--format=State,NodeList,Reason,ExitCode")
-        lines = _lines(self.run("sacct", f"--jobs={job_id}", *asked))
+        options = ("--noheader", "--allocations", "--parsable2", "--format=State,NodeList,Reason,ExitCode")
+        lines = _output_lines(self.run("sacct", f"--jobs={job_id}", *options))
         if not lines:
             return None
         state, nodes, reason, exit_code = lines[-1].split("|")
@@ -238,9 +238,9 @@ class Slurm:
 
         Raises QueueSilentError.
         """
-        said = self.run("sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N|%T")
-        found = sorted({tuple(line.split("|")) for line in _lines(said)})
-        return [f"{name} ({state})" for name, state in found if re.search(r"down|fail|\*$", state)]
+        listing = self.run("sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N|%T")
+        states = sorted({tuple(line.split("|")) for line in _output_lines(listing)})
+        return [f"{name} ({state})" for name, state in states if re.search(r"down|fail|\*$", state)]
 
 
 def _job(state: str, reason: str, nodes: str, exit_code: str = "", restarts: int = 0) -> SlurmJob:
@@ -249,10 +249,10 @@ def _job(state: str, reason: str, nodes: str, exit_code: str = "", restarts: int
     return SlurmJob(state, why, "" if nodes in _NO_NODES else nodes, exit_code, restarts)
 
 
-def _lines(said: shell.CompletedCommand) -> list[str]:
+def _output_lines(command: shell.CompletedCommand) -> list[str]:
     """What a command printed; nothing for an unknown job. Raises QueueSilentError for every other failure."""
-    if said.ok:
-        return [line for line in said.stdout.splitlines() if line.strip()]
-    if _UNKNOWN_JOB in said.stderr or _NO_ACCOUNTING in said.stderr:
+    if command.ok:
+        return [line for line in command.stdout.splitlines() if line.strip()]
+    if _UNKNOWN_JOB in command.stderr or _NO_ACCOUNTING in command.stderr:
         return []
-    raise no_answer(Slurm.called, said)
+    raise no_answer(Slurm.called, command)

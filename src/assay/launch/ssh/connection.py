@@ -84,14 +84,14 @@ class Connection:
         if _run([*self._ssh(), "-O", "check", "--", self.host], CONNECT_S).ok:
             return
         argv = [*self._ssh(), "-M", "-N", "-f", "-o", f"ControlPersist={_PERSIST_S}", "--", self.host]
-        made = _run(argv, 3 * CONNECT_S)
-        if not made.ok:
-            raise HostUnreachableError(refusals.unreachable(self.host, made.stderr))
+        command = _run(argv, 3 * CONNECT_S)
+        if not command.ok:
+            raise HostUnreachableError(refusals.unreachable(self.host, command.stderr))
 
     def address(self) -> str:
         """Name or address of the host according to the ssh config."""
-        told = _run([*self._ssh(), "-G", "--", self.host], CONNECT_S).stdout
-        fields = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
+        config = _run([*self._ssh(), "-G", "--", self.host], CONNECT_S).stdout
+        fields = dict(line.split(" ", 1) for line in config.splitlines() if " " in line)
         return fields.get("hostname", self.host.rpartition("@")[2])
 
     def files(self, directory: str, patterns: Sequence[str]) -> Iterator[Frame]:
@@ -113,14 +113,14 @@ class Connection:
 
     def _ssh(self) -> list[str]:
         system = self.system
-        given = {
+        options = {
             "-F": system.config,
             "-p": None if system.port is None else str(system.port),
             "-l": system.user,
             "-i": system.identity,
         }
         argv = ["ssh"]
-        for flag, value in given.items():
+        for flag, value in options.items():
             if value is not None:
                 argv += [flag, value]
         for name, value in {**_OPTIONS, "ControlPath": f"{_private_directory()}/%C"}.items():
@@ -146,8 +146,8 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Com
         raise HostUnreachableError(str(error)) from error
 
 
-def _answer(host: str, said: str) -> Any:
-    _, _, line = said.rpartition(MARK)
+def _answer(host: str, printed: str) -> Any:
+    _, _, line = printed.rpartition(MARK)
     answer = json.loads(line.splitlines()[0])
     if "error" in answer:
         raise JobRefusedError(refusals.refused(host, answer["error"]), Extent.SYSTEM)

@@ -53,8 +53,8 @@ def alike(hosts: Hosts) -> Check:
     for name in ALIKE:
         values = {host: text(facts, name) for host, facts in hosts.items()}
         if len(set(values.values())) > 1:
-            told = ", ".join(f"{host} {value or 'none'}" for host, value in values.items())
-            differing.append(f"{_LABELS.get(name, name)}: {told}")
+            hosts_and_values = ", ".join(f"{host} {value or 'none'}" for host, value in values.items())
+            differing.append(f"{_LABELS.get(name, name)}: {hosts_and_values}")
     if differing:
         remedy = "make the hosts the same, or put different hosts into separate systems"
         return Check("alike", "warn", "; ".join(differing), remedy)

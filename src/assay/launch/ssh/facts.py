@@ -25,13 +25,13 @@ def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[st
 
 
 def _host(connection: Connection, data: str | None) -> dict[str, Scalar]:
-    system, words = connection.system, programs.asked(data)
-    sources = payload_files.files(*(each[0] for each in words))
+    system, commands = connection.system, programs.doctor_commands(data)
+    sources = payload_files.files(*(command[0] for command in commands))
     files = {name: source.decode() for name, source in sources.items()}
-    stdin = json.dumps({"files": files, "programs": words, "env": texts(system.env)}).encode()
+    stdin = json.dumps({"files": files, "programs": commands, "env": texts(system.env)}).encode()
     try:
         answer = connection.ask("try_out", system.directory, system.python, stdin=stdin, timeout_s=TRY_OUT_S)
     except LaunchError as error:
         return {"ssh.error": str(error)}
-    facts = programs.all_told(answer["said"])
+    facts = programs.combined_facts(answer["said"])
     return {**facts, "disk.free_bytes": answer["free_bytes"], **clocks.offset(connection)}

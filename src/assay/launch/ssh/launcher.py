@@ -98,11 +98,11 @@ class SshLauncher:
             self._begin(job.token, nodes)
         except LaunchError as error:
             left = "".join(on_each(lambda node: self._left_of(job.token, node), laid))
-            words = f"job {job.token} was not started: {error}{left}"
+            message = f"job {job.token} was not started: {error}{left}"
             if isinstance(error, PlatformError | JobLostError):
-                raise type(error)(words) from error
+                raise type(error)(message) from error
             extent = error.extent if isinstance(error, JobRefusedError) else Extent.POINT
-            raise JobRefusedError(words, extent) from error
+            raise JobRefusedError(message, extent) from error
         return self._handle(job.token, nodes, job.longest_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:
@@ -129,26 +129,28 @@ class SshLauncher:
             held.callback(self._followed.pop, handle.token)
             ending: list[subprocess.Popen[bytes]] = []
             while not all(listener.over for listener in listeners):
-                found = False
+                has_output = False
                 for listener in listeners:
                     for output in listener.hear():
-                        found = True
+                        has_output = True
                         yield output
                 self._give_up_silent(listeners, float(str(handle.data["limit_s"])))
                 ending = ending or self._start_ending(handle.token, listeners)
-                if not found:
+                if not has_output:
                     yield None
                     _wait(listeners)
             for process in ending:
                 process.wait()
-            self._ends[handle.token] = {one.node: one.ended for one in listeners if one.ended is not None}
+            self._ends[handle.token] = {
+                listener.node: listener.ended for listener in listeners if listener.ended is not None
+            }
 
     def status(self, handle: Handle) -> JobStatus:
         """From the keepers' files; while the job is followed, from what has arrived."""
         listeners = self._followed.get(handle.token, [])
         if not all(listener.over for listener in listeners):
-            waits = "; ".join(filter(None, (one.trouble for one in listeners)))
-            waits = waits or next(filter(None, (one.waits_for for one in listeners)), "")
+            waits = "; ".join(filter(None, (listener.trouble for listener in listeners)))
+            waits = waits or next(filter(None, (listener.waits_for for listener in listeners)), "")
             running = all(listener.started for listener in listeners)
             return JobStatus(JobState.RUNNING if running else JobState.PENDING, waits)
         shares = on_each(lambda node: self._share(handle.token, node), _nodes_of(handle))
@@ -185,14 +187,16 @@ class SshLauncher:
 
     def leftovers(self) -> Sequence[Leftover]:
         """Directories of jobs on the hosts."""
-        found: dict[str, list[Leftover]] = {}
-        told = on_each(lambda n: self.hosts[n].ask("kept", self.system.directory), range(len(self.hosts)))
-        for connection, jobs in zip(self.hosts, told, strict=True):
+        by_token: dict[str, list[Leftover]] = {}
+        jobs_by_host = on_each(
+            lambda n: self.hosts[n].ask("kept", self.system.directory), range(len(self.hosts))
+        )
+        for connection, jobs in zip(self.hosts, jobs_by_host, strict=True):
             for name, (runs, changed_at) in sorted(jobs.items()):
                 token = name[1:].rsplit(".", 2)[0] if name.startswith(".") else name.rpartition(".")[0]
                 what = f"{self.system.directory}/{name} on {connection.host}"
-                found.setdefault(token, []).append(Leftover(token, (what,), runs, changed_at))
-        return [_together(of) for of in found.values()]
+                by_token.setdefault(token, []).append(Leftover(token, (what,), runs, changed_at))
+        return [_together(parts) for parts in by_token.values()]
 
     def discard(self, tokens: Collection[str]) -> None:
         """End what is running of them on any host, and remove their directories."""
@@ -207,11 +211,11 @@ class SshLauncher:
         nodes = job.shape.nodes or job.shape.workers
         if nodes > len(self.hosts):
             shape = job.shape
-            words = (
+            message = (
                 f"shape {shape} needs {nodes} hosts, one per worker, but the system has {len(self.hosts)}: "
                 f"add `hosts`, or pack workers, like {shape.workers}x{shape.accelerators}x1"
             )
-            raise OptionsError([Problem("hosts", words)])
+            raise OptionsError([Problem("hosts", message)])
         return nodes
 
     def _spec(self, job: Job) -> dict[str, Any]:
@@ -231,10 +235,10 @@ class SshLauncher:
         port = str(FIRST_PORT + zlib.crc32(token.encode()) % PORTS)
 
         def begin(node: int) -> None:
-            found = self._ask(token, node, "begin", str(node), address, port)
-            if not found["taken"]:
-                said = " ".join(found["said"].split())
-                why = not_taken(found["exit_code"], said, found["waited_s"])
+            state = self._ask(token, node, "begin", str(node), address, port)
+            if not state["taken"]:
+                last_line = " ".join(state["said"].split())
+                why = not_taken(state["exit_code"], last_line, state["waited_s"])
                 raise type(why)(f"{self.hosts[node].host}: {why}")
 
         on_each(begin, range(1, nodes))
@@ -249,18 +253,18 @@ class SshLauncher:
         if known is not None:
             return job_status(known)
         try:
-            found = self._ask(token, node, "look")
+            answer = self._ask(token, node, "look")
         except HostUnreachableError as error:
             return JobStatus(JobState.LOST, str(error))
-        if found["ended"] is not None:
-            return job_status(found["ended"])
-        started_at = found["started"]["started_at"] if found["started"] else None
-        if found["runs"]:
+        if answer["ended"] is not None:
+            return job_status(answer["ended"])
+        started_at = answer["started"]["started_at"] if answer["started"] else None
+        if answer["runs"]:
             return JobStatus(
-                JobState.RUNNING if found["started"] else JobState.PENDING, started_at=started_at
+                JobState.RUNNING if answer["started"] else JobState.PENDING, started_at=started_at
             )
-        state = JobState.CANCELLED if found["asked"] else JobState.LOST  # killed while it ended its ranks
-        return JobStatus(state, _why_lost(host, found), started_at=started_at)
+        state = JobState.CANCELLED if answer["asked"] else JobState.LOST  # killed while it ended its ranks
+        return JobStatus(state, _why_lost(host, answer), started_at=started_at)
 
     def _was_cancelled(self, handle: Handle) -> bool:
         """Whether this run asked for its end, as far as its hosts can be reached."""
@@ -285,21 +289,21 @@ class SshLauncher:
             return []
         return [
             subprocess.Popen(
-                one.connection.program("end", self._place(token, one.node)),
+                listener.connection.program("end", self._place(token, listener.node)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            for one in listeners
-            if not one.over or one.ended is None
+            for listener in listeners
+            if not listener.over or listener.ended is None
         ]
 
     def _end(self, token: str, node: int, how: str = "end") -> None:
-        found = self._ask(token, node, how, timeout_s=self.system.grace + END_SLACK_S)
-        if found.get("left"):
+        outcome = self._ask(token, node, how, timeout_s=self.system.grace + END_SLACK_S)
+        if outcome.get("left"):
             raise LaunchError(
-                f"{self.hosts[node].host}: processes {found['left']} of job {token} can't be killed: "
+                f"{self.hosts[node].host}: processes {outcome['left']} of job {token} can't be killed: "
                 "they hang in the kernel"
             )
 
@@ -355,13 +359,13 @@ def _nodes_of(handle: Handle) -> range:
     return range(nodes)
 
 
-def _why_lost(host: str, found: Mapping[str, Any]) -> str:
-    if not found["there"]:
+def _why_lost(host: str, answer: Mapping[str, Any]) -> str:
+    if not answer["there"]:
         return f"nothing is left of the job on {host}"
-    if found["anew"]:
+    if answer["anew"]:
         return f"{host} was rebooted while the job ran"
-    if said := found["said"].strip():
-        return f"the job's keeper on {host} failed: {said.splitlines()[-1]}"
+    if printed := answer["said"].strip():
+        return f"the job's keeper on {host} failed: {printed.splitlines()[-1]}"
     return f"the job's keeper on {host} was killed while the job ran"
 
 
@@ -386,4 +390,6 @@ def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], ow
 
 def _wait(listeners: Sequence[Listener]) -> None:
     """Wait until something arrives, for at most a moment."""
-    select.select([n for n in (one.fileno() for one in listeners) if n is not None], [], [], LOOK_EVERY_S)
+    select.select(
+        [n for n in (listener.fileno() for listener in listeners) if n is not None], [], [], LOOK_EVERY_S
+    )

@@ -23,11 +23,11 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 class Listener:
     """One host's share of a job, as it arrives.
 
-    over     it has ended, or nothing of it is left; nothing more will arrive
-    ended    how, according to its keeper; None until then, or if no keeper is left to report it
+    over       it has ended, or nothing of it is left; nothing more will arrive
+    ended      how, according to its keeper; None until then, or if no keeper is left to report it
     waits_for  what its keeper waits for before it starts the ranks; "" if it does not wait
-    trouble  why nothing arrives at the moment, as text; "" while it is connected
-    heard_at  monotonic time at which the host was last heard from
+    trouble    why nothing arrives at the moment, as text; "" while it is connected
+    heard_at   monotonic time at which the host was last heard from
     """
 
     def __init__(self, connection: Connection, directory: str, node: int, kept: Mapping[str, int]) -> None:
@@ -130,8 +130,8 @@ class Listener:
         """Record why, and try again later."""
         self._drop()
         self._said.seek(0)
-        words = self._said.read().decode(errors="replace")
-        self.trouble = refusals.unreachable(self.connection.host, words)
+        stderr = self._said.read().decode(errors="replace")
+        self.trouble = refusals.unreachable(self.connection.host, stderr)
         self._again_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 

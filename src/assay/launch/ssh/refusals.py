@@ -33,22 +33,23 @@ REMEDIES: Final[tuple[tuple[str, str], ...]] = (
 
 def unreachable(host: str, stderr: str) -> str:
     """Why ssh could not connect."""
-    said = _last_line(stderr)
+    message = _last_line(stderr)
     for pattern, remedy in REMEDIES:
         if re.search(pattern, stderr, re.IGNORECASE):
-            return f"{host} can't be reached: {said}; {remedy.format(host=host)}"
-    return f"{host} can't be reached: {said}"
+            return f"{host} can't be reached: {message}; {remedy.format(host=host)}"
+    return f"{host} can't be reached: {message}"
 
 
 def no_answer(host: str, python: str, done: CompletedCommand) -> str:
     """Why a reachable host did not answer."""
-    said = _last_line(done.stderr)
-    if done.exit_code in (126, 127) or "not found" in said:
+    message = _last_line(done.stderr)
+    if done.exit_code in (126, 127) or "not found" in message:
         return (
-            f"{host}: can't run {python} there ({said}); set `python` to an interpreter that all hosts have"
+            f"{host}: can't run {python} there ({message}); set `python` to an interpreter that all hosts "
+            "have"
         )
     return (
-        f"{host}: no answer from {python} (exit code {done.exit_code}): {said}; it must be Python 3.9 or "
+        f"{host}: no answer from {python} (exit code {done.exit_code}): {message}; it must be Python 3.9 or "
         "newer"
     )
 

@@ -49,12 +49,12 @@ def admission(seen: ClusterView) -> Check:
     """Whether the API server would accept a pod of the system now."""
     name = "admission"
     if isinstance(seen.admitted, ReadFailure):
-        told = seen.admitted.check(name)
-        return replace(told, remedy=GRANT_RUN) if seen.admitted.forbidden else told
+        check = seen.admitted.check(name)
+        return replace(check, remedy=GRANT_RUN) if seen.admitted.forbidden else check
     if isinstance(seen.admitted, AdmissionRefusal):
-        said, _, remedy = seen.admitted.said.partition(" — ")
+        refusal, _, remedy = seen.admitted.message.partition(" — ")
         change = "change what it names in systems.yaml, or ask the namespace's administrator"
-        return Check(name, "fail", f"the API server rejects the pods: {said}", remedy or change)
+        return Check(name, "fail", f"the API server rejects the pods: {refusal}", remedy or change)
     return Check(name, "ok", "the API server would accept a pod of the system (dry run)")
 
 
@@ -71,22 +71,24 @@ def operator(seen: ClusterView) -> Check:
         return Check(name, "ok", f"{kind}: {', '.join(seen.kinds)} need no operator")
     if isinstance(seen.deployments, ReadFailure):
         return seen.deployments.check(name)
-    return _controller(name, kind, [of for of in seen.deployments if _is_of(of, kind)])
+    return _controller(
+        name, kind, [deployment for deployment in seen.deployments if _is_of(deployment, kind)]
+    )
 
 
 def _is_of(deployment: Object, kind: str) -> bool:
     return re.search(CONTROLLERS[kind], deployment["metadata"]["name"]) is not None
 
 
-def _controller(name: str, kind: str, found: list[Object]) -> Check:
+def _controller(name: str, kind: str, deployments: list[Object]) -> Check:
     needs = KINDS[kind].needs
-    if not found:
+    if not deployments:
         evidence = f"{kind}: known, but no deployment named like {CONTROLLERS[kind]} exists to handle it"
         return Check(name, "fail", evidence, f"install {needs}, or set another kind in systems.yaml")
-    of = found[0]
-    where, called = of["metadata"]["namespace"], of["metadata"]["name"]
-    ready, wanted = of["status"].get("readyReplicas", 0), of["spec"].get("replicas", 1)
-    evidence = f"{kind}: {called} in {where} has {ready} of {wanted} pods ready"
+    deployment = deployments[0]
+    where, called = deployment["metadata"]["namespace"], deployment["metadata"]["name"]
+    ready, replicas = deployment["status"].get("readyReplicas", 0), deployment["spec"].get("replicas", 1)
+    evidence = f"{kind}: {called} in {where} has {ready} of {replicas} pods ready"
     if ready < 1:
         return Check(name, "fail", evidence, f"kubectl -n {where} describe deployment {called}")
     return Check(name, "ok", evidence)
@@ -107,13 +109,13 @@ def level(seen: ClusterView) -> Check:
         return Check(name, "ok", f"the namespace enforces no level; the pods meet {needed}")
     if pod_security.LEVELS.index(enforced) <= pod_security.LEVELS.index(needed):
         return Check(name, "ok", f"the namespace enforces {enforced}, and the pods meet {needed}")
-    asked = ", ".join(
+    excess = ", ".join(
         ask.what
         for ask in pod_security.asks(spec)
         if pod_security.LEVELS.index(ask.allowed_by) < pod_security.LEVELS.index(enforced)
     )
     remedy = f"remove that, or: kubectl label --overwrite ns {seen.namespace} {openshift.ENFORCE}={needed}"
-    return Check(name, "fail", f"the namespace enforces {enforced}, but the pods request {asked}", remedy)
+    return Check(name, "fail", f"the namespace enforces {enforced}, but the pods request {excess}", remedy)
 
 
 def constraints(seen: ClusterView) -> Check:
@@ -126,16 +128,16 @@ def constraints(seen: ClusterView) -> Check:
         return Check(name, "ok", f"the pods are admitted under {by}")
     if not beyond:
         return Check(name, "ok", "the pods meet restricted-v2, which every account may use")
-    asked = f"the pods request {', '.join(beyond)}"
-    for told in (seen.constraints, seen.may_use_scc):
-        if isinstance(told, ReadFailure):
-            return told.check(name)
+    excess = f"the pods request {', '.join(beyond)}"
+    for answer in (seen.constraints, seen.may_use_scc):
+        if isinstance(answer, ReadFailure):
+            return answer.check(name)
     called = openshift.scc_name(seen.namespace)
     if seen.constraints is None:
-        remedy = f"set runAsUser: assigned, or: {UNPREPARED}" if "user ID" in asked else UNPREPARED
-        return Check(name, "fail", f"{asked}, but {called} does not exist", remedy)
+        remedy = f"set runAsUser: assigned, or: {UNPREPARED}" if "user ID" in excess else UNPREPARED
+        return Check(name, "fail", f"{excess}, but {called} does not exist", remedy)
     if not seen.may_use_scc:
-        return Check(name, "fail", f"{asked}, but their account may not use {called}", UNPREPARED)
+        return Check(name, "fail", f"{excess}, but their account may not use {called}", UNPREPARED)
     return Check(name, "ok", f"{called} exists and the pods' account may use it")
 
 

@@ -34,15 +34,15 @@ CHECKS: tuple[Callable[[ClusterView], Check], ...] = (
 
 
 def examine(
-    system: KubernetesSystem, words: str, deep: bool = False, data: str | None = None
+    system: KubernetesSystem, quoted_name: str, deep: bool = False, data: str | None = None
 ) -> tuple[Facts, tuple[Check, ...]]:
     """What the cluster reports, and what the checks make of it; if nothing responds, only that.
 
-    words  the system's name on a command line, for the commands in remedies
-    deep   also run pods and look from inside; data: directory there whose files to read
+    quoted_name  the system's name on a command line, for the commands in remedies
+    deep         also run pods and look from inside; data: directory there whose files to read
     """
     facts, checks = _examined(system, deep, data)
-    return facts, tuple(for_system(check, words) for check in checks)
+    return facts, tuple(for_system(check, quoted_name) for check in checks)
 
 
 def _examined(system: KubernetesSystem, deep: bool, data: str | None) -> tuple[Facts, tuple[Check, ...]]:
@@ -54,5 +54,5 @@ def _examined(system: KubernetesSystem, deep: bool, data: str | None) -> tuple[F
     checks = tuple(check(seen) for check in CHECKS)
     if not (deep or data is not None):
         return facts, (*checks, inside.not_looked_into(seen))
-    told, more = inside.examine(seen, data)
-    return {**facts, **told}, (*checks, *more)
+    facts_inside, more = inside.examine(seen, data)
+    return {**facts, **facts_inside}, (*checks, *more)

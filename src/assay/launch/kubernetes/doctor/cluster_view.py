@@ -18,21 +18,21 @@ class ReadFailure:
     """What could not be read: the verb and the resource, and what the API server said."""
 
     tried: str
-    said: str
+    message: str
     forbidden: bool
 
     def check(self, name: str) -> Check:
         """The check that depends on it: unknown, and why."""
         if self.forbidden:
             return Check(name, "unknown", f"not readable: this user may not {self.tried}", GRANT)
-        return Check(name, "unknown", f"not readable: {self.said}")
+        return Check(name, "unknown", f"not readable: {self.message}")
 
 
 @dataclass(frozen=True)
 class AdmissionRefusal:
     """The API server's refusal to admit the system's pods, in its own words."""
 
-    said: str
+    message: str
 
 
 Objects = Sequence[Object] | ReadFailure

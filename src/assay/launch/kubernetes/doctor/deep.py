@@ -31,10 +31,10 @@ def examine(seen: ClusterView, data: str | None = None) -> tuple[Facts, tuple[Ch
     if system.image is None:
         remedy = "set `image` for the system, so that it can be tested"
         return {}, (Check(NAME, "unknown", "the system names no image", remedy),)
-    ran = pod.run(system, pod.job(*programs.asked(data)))
+    ran = pod.run(system, pod.job(*programs.doctor_commands(data)))
     if ran.problem:
         return {}, (Check(NAME, "fail", ran.problem, "kubectl describe pod; see the failed checks above"),)
-    facts = {**programs.all_told(programs.sections(ran.said)), PLACE: "pod"}
+    facts = {**programs.combined_facts(programs.sections(ran.output)), PLACE: "pod"}
     if "python.version" not in facts:
         return facts, (Check(NAME, "fail", str(facts.get("unreadable"))),)
     fine = Check(NAME, "ok", "ran with the system's options; the following checks are from inside it")

@@ -40,8 +40,8 @@ def look(system: KubernetesSystem) -> ClusterView:
     version = cluster.version()
     wide = "get securitycontextconstraints.security.openshift.io"
     openshift_answers = is_openshift(cluster)
-    nodes = _told("list nodes", lambda: cluster.list(NODES, everywhere=True).items)
-    leases = _told(
+    nodes = _read_or_failure("list nodes", lambda: cluster.list(NODES, everywhere=True).items)
+    leases = _read_or_failure(
         "list leases.coordination.k8s.io",
         lambda: cluster.list(LEASES, fields=HEARTBEATS, everywhere=True).items,
     )
@@ -57,39 +57,39 @@ def look(system: KubernetesSystem) -> ClusterView:
         admitted=_admitted(cluster, system),
         is_openshift=openshift_answers,
         space=_one("get namespaces", cluster, NAMESPACES, cluster.namespace, everywhere=True),
-        quotas=_told("list resourcequotas", lambda: cluster.list(QUOTAS).items),
+        quotas=_read_or_failure("list resourcequotas", lambda: cluster.list(QUOTAS).items),
         account=_one("get serviceaccounts", cluster, ACCOUNTS, _account(system)),
-        account_may=_told(_REVIEW, lambda: _wide(cluster, _account(system))),
+        account_may=_read_or_failure(_REVIEW, lambda: _wide(cluster, _account(system))),
         constraints=_one(wide, cluster, CONSTRAINTS, _scc(cluster), everywhere=True)
         if openshift_answers
         else None,
-        may_use_scc=_told(_REVIEW, lambda: _may_use(cluster, _account(system)))
+        may_use_scc=_read_or_failure(_REVIEW, lambda: _may_use(cluster, _account(system)))
         if openshift_answers
         else False,
         nodes=nodes,
-        pods=_told("list pods in all namespaces", lambda: _pods(cluster)),
-        deployments=_told(
+        pods=_read_or_failure("list pods in all namespaces", lambda: _pods(cluster)),
+        deployments=_read_or_failure(
             "list deployments.apps in all namespaces",
             lambda: cluster.list(DEPLOYMENTS, everywhere=True).items,
         ),
         leases=leases,
-        storage_classes=_told(
+        storage_classes=_read_or_failure(
             "list storageclasses.storage.k8s.io", lambda: cluster.list(CLASSES, everywhere=True).items
         ),
-        server_ahead_s=_told("create configmaps", lambda: _server_ahead_s(cluster)),
+        server_ahead_s=_read_or_failure("create configmaps", lambda: _server_ahead_s(cluster)),
         claims={
             name: _one("get persistentvolumeclaims", cluster, CLAIMS, name)
             for volume in system.volumes
             if (name := volume.persistentVolumeClaim) is not None
         },
-        kubelets=_told("get nodes/proxy", lambda: _kubelets(cluster, usable)),
+        kubelets=_read_or_failure("get nodes/proxy", lambda: _kubelets(cluster, usable)),
     )
 
 
 _REVIEW = "create localsubjectaccessreviews.authorization.k8s.io"
 
 
-def _told(tried: str, ask: Callable[[], T]) -> T | ReadFailure:
+def _read_or_failure(tried: str, ask: Callable[[], T]) -> T | ReadFailure:
     try:
         return ask()
     except ApiError as error:
@@ -99,7 +99,7 @@ def _told(tried: str, ask: Callable[[], T]) -> T | ReadFailure:
 def _one(
     tried: str, cluster: Cluster, resource: Resource, name: str, *, everywhere: bool = False
 ) -> Object | ReadFailure | None:
-    return _told(tried, lambda: cluster.find(resource, name, everywhere=everywhere))
+    return _read_or_failure(tried, lambda: cluster.find(resource, name, everywhere=everywhere))
 
 
 def _may(cluster: Cluster, right: rbac.Right) -> bool:
@@ -125,16 +125,16 @@ def _pods(cluster: Cluster) -> list[Object]:
 
 
 def _wide(cluster: Cluster, account: str) -> list[str]:
-    found = []
+    wide_rights = []
     for verb, group, resource in WIDE:
         if _account_may(cluster, account, {"verb": verb, "group": group, "resource": resource}):
-            found.append("everything" if verb == "*" else f"{verb} {resource}")
-    return found
+            wide_rights.append("everything" if verb == "*" else f"{verb} {resource}")
+    return wide_rights
 
 
 def _may_use(cluster: Cluster, account: str) -> bool:
-    of = {"group": CONSTRAINTS.api_version.partition("/")[0], "resource": CONSTRAINTS.plural}
-    return _account_may(cluster, account, {"verb": "use", **of, "name": _scc(cluster)})
+    kind = {"group": CONSTRAINTS.api_version.partition("/")[0], "resource": CONSTRAINTS.plural}
+    return _account_may(cluster, account, {"verb": "use", **kind, "name": _scc(cluster)})
 
 
 def _account_may(cluster: Cluster, account: str, attributes: dict[str, str]) -> bool:
@@ -161,11 +161,11 @@ def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
     """From the time that the server sets on an object in a dry run; it is in whole seconds."""
     nothing = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "assay-doctor"}}
     began = time.time()
-    made: dict[str, Any] = cluster.create(nothing, dry_run=True)
+    created: dict[str, Any] = cluster.create(nothing, dry_run=True)
     ended = time.time()
-    at = moment(made["metadata"]["creationTimestamp"])
-    assert at is not None
-    return at - ended, at + 1.0 - began
+    created_at = moment(created["metadata"]["creationTimestamp"])
+    assert created_at is not None
+    return created_at - ended, created_at + 1.0 - began
 
 
 def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | AdmissionRefusal | ReadFailure:
@@ -185,14 +185,14 @@ def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | AdmissionR
 
 def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:
     """Settings by node, for the first few. A kubelet that does not respond is left out."""
-    found = {}
+    settings_by_node = {}
     for node in nodes[:MOST_KUBELETS]:
         name = node["metadata"]["name"]
         try:
-            told = cluster.get(NODES, f"{name}/proxy/configz", everywhere=True, patience_s=0.0)
+            response = cluster.get(NODES, f"{name}/proxy/configz", everywhere=True, patience_s=0.0)
         except ApiError as error:
             if error.code == FORBIDDEN:
                 raise
             continue  # a node that is down, or only simulated
-        found[name] = told["kubeletconfig"]
-    return found
+        settings_by_node[name] = response["kubeletconfig"]
+    return settings_by_node

@@ -50,7 +50,7 @@ def away(node: Object, system: KubernetesSystem) -> str:
         return "not ready"
     if node["spec"].get("unschedulable"):
         return "cordoned"
-    return next((words for words in _unborne(node, system) if STATE_TAINT in words), "")
+    return next((taint for taint in _unborne(node, system) if STATE_TAINT in taint), "")
 
 
 def foreign(node: Object, system: KubernetesSystem) -> str:
@@ -61,7 +61,7 @@ def foreign(node: Object, system: KubernetesSystem) -> str:
     for name, value in system.nodeSelector.items():
         if labels.get(name) != value:
             return f"without label {name}={value}"
-    return next((words for words in _unborne(node, system) if STATE_TAINT not in words), "")
+    return next((taint for taint in _unborne(node, system) if STATE_TAINT not in taint), "")
 
 
 def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
@@ -74,22 +74,22 @@ def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
 
 def devices(seen: ClusterView) -> Check:
     """Whether the resources that a rank requests are announced, and how much of them is free."""
-    asked = {**seen.system.resources.accelerator, **seen.system.resources.pod}
+    requested = {**seen.system.resources.accelerator, **seen.system.resources.pod}
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("devices")
     usable = _usable(seen)
     extended = {name for node in usable for name in node["status"].get("allocatable", {}) if is_device(name)}
-    others = f"announced but not requested: {', '.join(sorted(extended - asked.keys()))}"
-    more = f"; {others}" if extended - asked.keys() else ""
-    if not asked:
+    others = f"announced but not requested: {', '.join(sorted(extended - requested.keys()))}"
+    more = f"; {others}" if extended - requested.keys() else ""
+    if not requested:
         return Check("devices", "ok", f"the system requests none under resources{more}")
     used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
-    told, worst = [], ""
-    for name, amount in sorted(asked.items()):
-        words, trouble = _offer(name, quantities.number(amount), usable, used)
-        told.append(words)
+    offers, worst = [], ""
+    for name, amount in sorted(requested.items()):
+        offer, trouble = _offer(name, quantities.number(amount), usable, used)
+        offers.append(offer)
         worst = "fail" if "fail" in (worst, trouble) else worst or trouble
-    evidence = "; ".join(told) + more
+    evidence = "; ".join(offers) + more
     if worst == "fail":
         remedy = "request less under resources, or install what announces it (device plugin, GPU Operator)"
         return Check("devices", "fail", evidence, remedy)
@@ -103,7 +103,7 @@ def devices(seen: ClusterView) -> Check:
 
 
 def _offer(
-    name: str, wanted: float, usable: Sequence[Object], used: Mapping[tuple[str, str], float] | None
+    name: str, per_rank: float, usable: Sequence[Object], used: Mapping[tuple[str, str], float] | None
 ) -> tuple[str, str]:
     """Evidence on one resource, and `fail` or `warn` if one accelerator's share is not available."""
     offered = {
@@ -112,18 +112,18 @@ def _offer(
         if (amount := node["status"].get("allocatable", {}).get(name)) is not None
     }
     total = sum(offered.values())
-    if max(offered.values(), default=0.0) < wanted:
+    if max(offered.values(), default=0.0) < per_rank:
         return (
-            f"{name}: {_amount(name, wanted)} requested for one accelerator, but no node has that much",
+            f"{name}: {_amount(name, per_rank)} requested for one accelerator, but no node has that much",
             "fail",
         )
     if used is None:
         return f"{name}: {_amount(name, total)} on {len(offered)} nodes", ""
     free = {node: amount - used.get((node, name), 0.0) for node, amount in offered.items()}
-    words = (
+    evidence = (
         f"{name}: {_amount(name, sum(free.values()))} of {_amount(name, total)} free on {len(offered)} nodes"
     )
-    return words, "" if max(free.values()) >= wanted else "warn"
+    return evidence, "" if max(free.values()) >= per_rank else "warn"
 
 
 def _amount(name: str, value: float) -> str:
@@ -147,16 +147,18 @@ def labels(seen: ClusterView) -> Check:
         return seen.nodes.check("labels")
     usable = _usable(seen)
     with_gpu = [node for node in usable if GPU in node["status"].get("allocatable", {})]
-    found = any(name.startswith(FEATURE) for node in usable for name in node["metadata"].get("labels", {}))
-    features = "node features are labeled" if found else "node features are not labeled (no NFD)"
+    has_features = any(
+        name.startswith(FEATURE) for node in usable for name in node["metadata"].get("labels", {})
+    )
+    features = "node features are labeled" if has_features else "node features are not labeled (no NFD)"
     bare = [_name(node) for node in with_gpu if GPU_LABEL not in node["metadata"].get("labels", {})]
     if bare:
         remedy = "install GPU feature discovery (part of NVIDIA's GPU Operator); it needs NFD"
         evidence = f"{features}; GPUs without {GPU_LABEL} on {_few(bare)}: their model is unknown"
         return Check("labels", "warn", evidence, remedy)
     models = Counter(node["metadata"]["labels"][GPU_LABEL] for node in with_gpu)
-    told = ", ".join(f"{model} on {count}" for model, count in models.most_common())
-    return Check("labels", "ok", f"{features}{f'; {told}' if told else ''}")
+    model_counts = ", ".join(f"{model} on {count}" for model, count in models.most_common())
+    return Check("labels", "ok", f"{features}{f'; {model_counts}' if model_counts else ''}")
 
 
 def alike(seen: ClusterView) -> Check:
@@ -164,7 +166,7 @@ def alike(seen: ClusterView) -> Check:
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes alike")
     usable = _usable(seen)
-    asked: list[tuple[str, Callable[[Object], str | None]]] = [
+    properties: list[tuple[str, Callable[[Object], str | None]]] = [
         *((name, lambda node, name=name: node["status"]["nodeInfo"].get(name)) for name in ALIKE),
         *(
             (name, lambda node, name=name: node["metadata"].get("labels", {}).get(name))
@@ -172,11 +174,11 @@ def alike(seen: ClusterView) -> Check:
         ),
     ]
     differs = []
-    for name, of in asked:
-        found = Counter(str(of(node) or "none") for node in usable)
-        if len(found) > 1:
+    for name, read_property in properties:
+        counts = Counter(str(read_property(node) or "none") for node in usable)
+        if len(counts) > 1:
             differs.append(
-                f"{name}: {', '.join(f'{value} on {count}' for value, count in found.most_common())}"
+                f"{name}: {', '.join(f'{value} on {count}' for value, count in counts.most_common())}"
             )
     if differs:
         remedy = "select identical nodes with nodeSelector, or bring all nodes to the same versions"
@@ -195,15 +197,15 @@ def facts(seen: ClusterView) -> Facts:
     if isinstance(seen.nodes, ReadFailure):
         return {}
     used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
-    found: dict[str, Scalar] = {}
+    figures: dict[str, Scalar] = {}
     for node in seen.nodes:
         for name, amount in node["status"].get("allocatable", {}).items():
             key, offered = f"node.{_name(node)}.{name}", quantities.number(amount)
-            found[f"{key}.announced"] = offered
+            figures[f"{key}.announced"] = offered
             if used is not None:
-                found[f"{key}.allocated"] = used.get((_name(node), name), 0.0)
-                found[f"{key}.free"] = offered - used.get((_name(node), name), 0.0)
-    return found
+                figures[f"{key}.allocated"] = used.get((_name(node), name), 0.0)
+                figures[f"{key}.free"] = offered - used.get((_name(node), name), 0.0)
+    return figures
 
 
 def _usable(seen: ClusterView) -> list[Object]:

@@ -28,30 +28,37 @@ def quota(seen: ClusterView) -> Check:
         return seen.quotas.check("quota")
     if not seen.quotas:
         return Check("quota", "ok", "none in the namespace")
-    lines = [line for of in seen.quotas for line in _left(seen, of)]
-    short = [words for words, fits in lines if not fits]
+    lines = [line for namespace_quota in seen.quotas for line in _left(seen, namespace_quota)]
+    short = [left for left, fits in lines if not fits]
     if short and not isinstance(seen.admitted, dict):  # otherwise the server has said that they fit
         remedy = (
             f"free resources, raise the quota, or request less: kubectl -n {seen.namespace} describe quota"
         )
         return Check("quota", "fail", "; ".join(short), remedy)
-    return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that affects the pods")
+    return Check("quota", "ok", "; ".join(left for left, _ in lines) or "none that affects the pods")
 
 
-def _left(seen: ClusterView, of: Object) -> Iterator[tuple[str, bool]]:
+def _left(seen: ClusterView, namespace_quota: Object) -> Iterator[tuple[str, bool]]:
     """What each line of a quota leaves, as text, and whether a pod of one accelerator fits."""
     requests, limits = _stated(seen)
-    name, hard, used = of["metadata"]["name"], of["status"].get("hard", {}), of["status"].get("used", {})
+    name, hard, used = (
+        namespace_quota["metadata"]["name"],
+        namespace_quota["status"].get("hard", {}),
+        namespace_quota["status"].get("used", {}),
+    )
     for key, most in hard.items():
         resource = key.removeprefix("requests.").removeprefix("limits.")
-        wanted = COUNTED.get(key, (limits if key.startswith("limits.") else requests).get(resource))
-        if wanted is None:
+        per_pod = COUNTED.get(key, (limits if key.startswith("limits.") else requests).get(resource))
+        if per_pod is None:
             if resource in ("cpu", "memory"):
                 yield f"{name} requires {key}, but the pods don't set it", False
             continue
         free = quantities.number(most) - quantities.number(used.get(key, "0"))
-        fits = int(free // wanted) if wanted else 0
-        yield f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator", free >= wanted
+        fits = int(free // per_pod) if per_pod else 0
+        yield (
+            f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator",
+            free >= per_pod,
+        )
 
 
 def _stated(seen: ClusterView) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -106,7 +113,10 @@ def _waits_for_a_pod(seen: ClusterView, name: str | None) -> bool:
     """Whether a storage class provisions volumes only when a pod needs them."""
     if isinstance(seen.storage_classes, ReadFailure):
         return False
-    modes = {of["metadata"]["name"]: of.get("volumeBindingMode") for of in seen.storage_classes}
+    modes = {
+        storage_class["metadata"]["name"]: storage_class.get("volumeBindingMode")
+        for storage_class in seen.storage_classes
+    }
     return name is not None and modes.get(name) == "WaitForFirstConsumer"
 
 
@@ -116,7 +126,7 @@ def _class(seen: ClusterView, name: str | None) -> str:
         return "no storage class"
     if isinstance(seen.storage_classes, ReadFailure):
         return f"storage class {name}"
-    there = any(of["metadata"]["name"] == name for of in seen.storage_classes)
+    there = any(storage_class["metadata"]["name"] == name for storage_class in seen.storage_classes)
     return f"storage class {name}" + ("" if there else ", which does not exist")
 
 
@@ -124,21 +134,21 @@ def dns(seen: ClusterView) -> Check:
     """Whether something resolves the names by which workers find each other."""
     if isinstance(seen.pods, ReadFailure):
         return seen.pods.check("DNS")
-    found = [
+    dns_pods = [
         pod
         for pod in seen.pods
         if pod["metadata"]["namespace"] in DNS_SPACES and DNS_PODS.match(pod["metadata"]["name"])
     ]
-    ready = sum(_is_ready(pod) for pod in found)
-    if not found:
+    ready = sum(_is_ready(pod) for pod in dns_pods)
+    if not dns_pods:
         return Check("DNS", "unknown", f"no pod with a known name in {' or '.join(DNS_SPACES)}")
-    where = found[0]["metadata"]["namespace"]
+    where = dns_pods[0]["metadata"]["namespace"]
     if not ready:
         remedy = f"kubectl -n {where} describe pods; until then, only shapes of one worker run"
-        return Check("DNS", "fail", f"none of its {len(found)} pods in {where} is ready", remedy)
-    return Check("DNS", "ok", f"{ready} of {len(found)} pods in {where} are ready")
+        return Check("DNS", "fail", f"none of its {len(dns_pods)} pods in {where} is ready", remedy)
+    return Check("DNS", "ok", f"{ready} of {len(dns_pods)} pods in {where} are ready")
 
 
 def _is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions", ())
-    return any(told["type"] == "Ready" and told["status"] == "True" for told in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

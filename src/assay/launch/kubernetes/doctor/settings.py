@@ -9,7 +9,7 @@ from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.times import moment
 
-SLIGHT_S = 0.5  # NTP keeps a data centre's clocks within milliseconds
+SLIGHT_S = 0.5  # NTP keeps a data center's clocks within milliseconds
 HEARTBEAT_S = 10.0  # a kubelet renews its lease this often
 LATE_S = 40.0  # and counts as lost after this long
 STATIC = (
@@ -22,17 +22,17 @@ def cpu_manager(seen: ClusterView) -> Check:
     """Whether pods that request exclusive CPUs get them, close to their devices."""
     name = "CPU manager"
     if isinstance(seen.kubelets, ReadFailure):
-        told = seen.kubelets.check(name)
+        check = seen.kubelets.check(name)
         if not seen.kubelets.forbidden:
-            return told
+            return check
         # `assay cluster rbac` does not print this permission: whoever has it can run commands in any pod
         remedy = "ask an administrator to run: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
-        return Check(name, told.state, told.evidence, remedy)
+        return Check(name, check.state, check.evidence, remedy)
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check(name)
     if not seen.kubelets:
         return Check(name, "unknown", "no kubelet reported its settings")
-    policies = Counter(_policy(told) for told in seen.kubelets.values())
+    policies = Counter(_policy(kubelet) for kubelet in seen.kubelets.values())
     evidence = ", ".join(f"{policy} on {count}" for policy, count in policies.most_common())
     evidence += f", of {len(seen.kubelets)} nodes queried"
     if seen.system.pin_cpus and any(not policy.startswith("static") for policy in policies):
@@ -42,8 +42,8 @@ def cpu_manager(seen: ClusterView) -> Check:
     return Check(name, "ok", evidence)
 
 
-def _policy(told: Object) -> str:
-    cpus, topology = (told.get(f"{of}ManagerPolicy", "none") for of in ("cpu", "topology"))
+def _policy(kubelet: Object) -> str:
+    cpus, topology = (kubelet.get(f"{manager}ManagerPolicy", "none") for manager in ("cpu", "topology"))
     return f"{cpus} with topology manager {topology}"
 
 
@@ -68,18 +68,20 @@ def node_clocks(seen: ClusterView) -> Check:
     if isinstance(seen.leases, ReadFailure):
         return seen.leases.check(name)
     ages = {
-        lease["metadata"]["name"]: seen.read_at - at
+        lease["metadata"]["name"]: seen.read_at - renewed_at
         for lease in seen.leases
-        if (at := moment(lease["spec"].get("renewTime"))) is not None
+        if (renewed_at := moment(lease["spec"].get("renewTime"))) is not None
     }
     if not ages:
         return Check(name, "unknown", "no node renews a lease")
     ahead = {node: -age for node, age in ages.items() if age < -SLIGHT_S}
     late = {node: age for node, age in ages.items() if age > LATE_S}
     if ahead or late:
-        told = [f"{node} is at least {by:.1f} s ahead of this machine" for node, by in ahead.items()]
-        told += [f"{node} last reported {by:.0f} s ago by its own clock" for node, by in late.items()]
-        return Check(name, "warn", "; ".join(told[:4]), "on those nodes: chronyc tracking; kubectl get nodes")
+        differences = [f"{node} is at least {by:.1f} s ahead of this machine" for node, by in ahead.items()]
+        differences += [f"{node} last reported {by:.0f} s ago by its own clock" for node, by in late.items()]
+        return Check(
+            name, "warn", "; ".join(differences[:4]), "on those nodes: chronyc tracking; kubectl get nodes"
+        )
     evidence = (
         f"last reports {min(ages.values()):.1f} to {max(ages.values()):.1f} s ago by the nodes' own clocks"
     )

@@ -31,9 +31,9 @@ def examine(seen: ClusterView, inside: Facts) -> tuple[Check, Check]:
     if isinstance(offered, ReadFailure):
         return offered.check("GPU pod"), offered.check("RDMA pod")
     gpu, rdma = resource(seen.system, offered, GPU), resource(seen.system, offered, RDMA)
-    told_gpu = _told(seen.system, gpu, VECTOR_ADD) if gpu in offered else None
-    told_rdma = _told(seen.system, rdma, RDMA_CHECK) if rdma in offered else None
-    return vector_add(gpu, told_gpu, _asks(seen.system, gpu)), rdma_devices(rdma, told_rdma, inside)
+    gpu_facts = _device_facts(seen.system, gpu, VECTOR_ADD) if gpu in offered else None
+    rdma_facts = _device_facts(seen.system, rdma, RDMA_CHECK) if rdma in offered else None
+    return vector_add(gpu, gpu_facts, _asks(seen.system, gpu)), rdma_devices(rdma, rdma_facts, inside)
 
 
 def announced(seen: ClusterView) -> Mapping[str, float] | ReadFailure:
@@ -49,19 +49,19 @@ def announced(seen: ClusterView) -> Mapping[str, float] | ReadFailure:
 
 def resource(system: KubernetesSystem, offered: Mapping[str, float], prefix: str) -> str:
     """The resource of a device: the one the system requests, otherwise one that is announced."""
-    asked = [*system.resources.accelerator, *system.resources.pod]
-    return next((name for name in (*asked, *sorted(offered)) if name.startswith(prefix)), prefix)
+    requested = [*system.resources.accelerator, *system.resources.pod]
+    return next((name for name in (*requested, *sorted(offered)) if name.startswith(prefix)), prefix)
 
 
 def jobs(seen: ClusterView) -> list[tuple[KubernetesSystem, Job]]:
     """Both pods, whether or not the cluster announces their devices; shown and checked, not sent."""
     offered = announced(seen)
-    told: Mapping[str, float] = {} if isinstance(offered, ReadFailure) else offered
-    made = []
+    announced_devices: Mapping[str, float] = {} if isinstance(offered, ReadFailure) else offered
+    smoke_jobs = []
     for prefix, program in ((GPU, VECTOR_ADD), (RDMA, RDMA_CHECK)):
-        name = resource(seen.system, told, prefix)
-        made.append((_with(seen.system, name if name != RDMA else f"{RDMA}hca"), _job(program)))
-    return made
+        name = resource(seen.system, announced_devices, prefix)
+        smoke_jobs.append((_with(seen.system, name if name != RDMA else f"{RDMA}hca"), _job(program)))
+    return smoke_jobs
 
 
 def _job(program: str) -> Job:
@@ -70,8 +70,8 @@ def _job(program: str) -> Job:
 
 def _with(system: KubernetesSystem, device: str) -> KubernetesSystem:
     """The system with pods that get one of the device, and none of a rank's other devices."""
-    asked = {**system.resources.accelerator, **system.resources.pod}
-    plain = {name: amount for name, amount in asked.items() if "/" not in name}
+    requested = {**system.resources.accelerator, **system.resources.pod}
+    plain = {name: amount for name, amount in requested.items() if "/" not in name}
     return system.model_copy(update={"resources": Resources(accelerator={**plain, device: "1"})})
 
 
@@ -79,26 +79,26 @@ def _asks(system: KubernetesSystem, name: str) -> bool:
     return name in system.resources.accelerator or name in system.resources.pod
 
 
-def _told(system: KubernetesSystem, device: str, program: str) -> Facts:
+def _device_facts(system: KubernetesSystem, device: str, program: str) -> Facts:
     ran = pod.run(_with(system, device), _job(program), START_WITHIN_S)
     if ran.problem:
         return {"smoke.error": ran.problem}
-    return programs.all_told(programs.sections(ran.said))
+    return programs.combined_facts(programs.sections(ran.output))
 
 
-def vector_add(resource: str, told: Facts | None, is_asked: bool) -> Check:
+def vector_add(resource: str, facts: Facts | None, is_asked: bool) -> Check:
     """Whether a pod with one GPU added two vectors on it."""
     name = "GPU pod"
-    if told is None:
+    if facts is None:
         evidence = f"not announced: no node has {resource}"
         if not is_asked:
             return Check(name, "ok", f"{evidence}, and the system requests none")
         remedy = "install what announces it: assay cluster prepare (GPU Operator, or the device plugin)"
         return Check(name, "fail", evidence, remedy)
-    error = text(told, "smoke.error")
-    if error is None and told.get("smoke.vector_add") is True:
+    error = text(facts, "smoke.error")
+    if error is None and facts.get("smoke.vector_add") is True:
         return Check(
-            name, "ok", f"{text(told, 'smoke.device')} added two vectors in a pod with {resource}: 1"
+            name, "ok", f"{text(facts, 'smoke.device')} added two vectors in a pod with {resource}: 1"
         )
     remedy = (
         "make the driver available to the pod: NVIDIA's container runtime on the node, runtimeClassName: "
@@ -112,35 +112,35 @@ def vector_add(resource: str, told: Facts | None, is_asked: bool) -> Check:
     )
 
 
-def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
+def rdma_devices(resource: str, facts: Facts | None, inside: Facts) -> Check:
     """Whether a pod with an RDMA resource lists devices, opens them, and may lock memory."""
     name = "RDMA pod"
-    if told is None:
-        wanted = resource if resource != RDMA else f"{RDMA}…"
+    if facts is None:
+        resource_name = resource if resource != RDMA else f"{RDMA}…"
         there = number(inside, "fabric.devices")
         listed = f"a pod lists {there:g} devices" if there else "a pod lists no device"
-        evidence = f"not announced: no node has {wanted}; {listed} (/sys/class/infiniband)"
+        evidence = f"not announced: no node has {resource_name}; {listed} (/sys/class/infiniband)"
         verbs = fabric.verbs(inside)
         if verbs is not None and verbs.state != "ok":
             remedy = "install an RDMA device plugin (assay cluster prepare), and request its resource"
             return Check(name, "warn", f"{evidence}, but can use none of them", remedy)
         return Check(name, "ok", evidence)
-    error = text(told, "smoke.error")
+    error = text(facts, "smoke.error")
     if error is not None:
         remedy = f"kubectl describe node; check what the device plugin provides with {resource}"
         return Check(name, "fail", f"a pod with {resource}: 1: {error}", remedy)
-    verbs = fabric.verbs(told)
+    verbs = fabric.verbs(facts)
     if verbs is None:
         evidence = f"a pod with {resource}: 1 sees no device in /sys/class/infiniband"
         return Check(name, "fail", evidence, "see the device plugin's log and its selectors")
     if verbs.state != "ok":
         return Check(name, verbs.state, f"a pod with {resource}: 1: {verbs.evidence}", verbs.remedy)
-    refused = text(told, "memory.lock_refused")
+    refused = text(facts, "memory.lock_refused")
     if refused is not None:
         remedy = (
             "set capabilities: [IPC_LOCK] for the system; raise the runtime's memlock limit (assay "
             "cluster prepare)"
         )
         return Check(name, "fail", f"a pod with {resource}: 1: {verbs.evidence}, but {refused}", remedy)
-    locked = human(number(told, "memory.locked_bytes") or 0.0, "B")
+    locked = human(number(facts, "memory.locked_bytes") or 0.0, "B")
     return Check(name, "ok", f"a pod with {resource}: 1: {verbs.evidence}; {locked} locked")

@@ -64,6 +64,6 @@ def ended_by_condition(obj: Mapping[str, Any], succeeded: str, failed: str) -> E
     """The ending shown by the object's conditions, if each ending has its own condition."""
     for condition in obj.get("status", {}).get("conditions", ()):
         if condition["status"] == "True" and condition["type"] in (succeeded, failed):
-            said = ": ".join(filter(None, (condition.get("reason", ""), condition.get("message", ""))))
-            return Ending(condition["type"] == succeeded, said)
+            reason = ": ".join(filter(None, (condition.get("reason", ""), condition.get("message", ""))))
+            return Ending(condition["type"] == succeeded, reason)
     return None
