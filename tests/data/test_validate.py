@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,17 @@ def test_a_directory_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ABOUT).write_text('{"key": 1}')
     with pytest.raises(InputError, match="is damaged"):
         read_about(tmp_path)
+
+
+def test_a_directory_belongs_to_the_first_validation_that_kept_something(tmp_path: Path) -> None:
+    from assay.data.validation import ValidationAbout, opened, read_about
+
+    about = ValidationAbout("key", "net", 1, "frames", "all", "/data", ("car",), (4, 4), 100, 64, 4)
+    smaller = replace(about, chunk_frames=2)
+    with pytest.raises(InputError, match="no chunk of this validation"), opened(tmp_path, about):
+        raise InputError("run.log: has no chunk of this validation")
+    with opened(tmp_path, smaller) as directory:
+        directory.keep(0, "{}")
+    assert read_about(tmp_path) == smaller
+    with pytest.raises(InputError, match="chunks of 2 frames"), opened(tmp_path, about):
+        pass

@@ -198,19 +198,24 @@ class ValidationDirectory:
 
 @contextmanager
 def opened(path: Path, about: ValidationAbout) -> Iterator[ValidationDirectory]:
-    """The directory of this validation, made if it isn't there.
+    """The directory of this validation, made if it isn't there. It belongs to the first that kept something.
 
     Raises InputError if another validation is in it, BusyError if another process works on it.
     """
     make_directory(path / CHUNKS)
     with locked(path / ".lock", f"the validation in {path}"):
-        if (path / ABOUT).exists():
+        if (path / ABOUT).exists() and _keeps_something(path):
             _check_same(path, read_about(path), about)
         else:
             write_atomic(path / ABOUT, json.dumps(asdict(about), indent=1).encode())
         directory = ValidationDirectory(path, about)
         directory.find()
         yield directory
+
+
+def _keeps_something(path: Path) -> bool:
+    """Whether a validation has kept a chunk or a result here: one that was refused has not."""
+    return any((path / CHUNKS).iterdir()) or any((path / name).exists() for name in (FRAMES, RESULT))
 
 
 def read_about(path: Path) -> ValidationAbout:
