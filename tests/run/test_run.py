@@ -387,8 +387,11 @@ def test_a_token_without_a_job_is_done_again(site: Site, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             site.run(suite)
     assert site.attempts()[0].run().state is RunState.SUBMITTING
+    discarded: list[str] = []
+    monkeypatch.setattr(LocalLauncher, "discard", lambda _, tokens: discarded.extend(tokens))
     completed = site.run()
     assert not completed.failures
+    assert discarded == [site.attempts()[0].run().token], "what the platform keeps of it would stay"
     assert [a.run().cause for a in site.attempts()] == [
         "it never started: Assay was stopped while submitting the job",
         "",

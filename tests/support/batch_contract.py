@@ -252,11 +252,14 @@ class BatchLauncherContract(LauncherContract):
     def test_a_queue_that_is_not_there_is_the_platforms_fault_and_the_job_never_runs(
         self, tmp_path: Path
     ) -> None:
-        launcher = self.made(tmp_path, **self.nowhere)
+        launcher = self.made(tmp_path, directory=str(tmp_path / "jobs"), **self.nowhere)
         asked = job(python("print(1)"))
         with pytest.raises(PlatformError, match=self.refusal):
             launcher.submit(asked)
+        assert asked.token not in {left.token for left in launcher.leftovers()}
         assert launcher.find(asked.token) is None
+        launcher.discard([asked.token])
+        assert asked.token not in {left.token for left in launcher.leftovers()}
 
     def test_a_command_that_fails_before_the_ranks_is_told_with_its_own_words(self, tmp_path: Path) -> None:
         before = ["echo loading", "echo 'no module named cuda/99' >&2; exit 7"]

@@ -11,6 +11,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -121,7 +122,10 @@ def take_over(execution: Execution, attempt: Attempt, run: Run, trial: Trial) ->
     run = replace(run, adopted=True)
     if handle is None:
         lost = JobStatus(JobState.LOST, "it never started: Assay was stopped while submitting the job")
-        return _settle(execution, attempt, run, lost, task)
+        run = _settle(execution, attempt, run, lost, task)
+        with _noting(run.trial.system, execution.watcher.noted):  # what kept it from starting goes, too
+            execution.launcher.discard([run.token])
+        return run
     run = replace(run, state=RunState.RUNNING, handle=handle)
     attempt.write_run(run, lasting=False)
     return _bring_in(execution, attempt, run, handle, task)
@@ -234,9 +238,16 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
 
 
 def forget(launcher: Launcher, system: str, handle: Handle, note: Callable[[str], None]) -> None:
-    """Have the launcher remove a settled job; what somebody else keeps of it is noted, and no failure."""
-    try:
+    """Have the launcher remove a settled job."""
+    with _noting(system, note):
         launcher.forget(handle)
+
+
+@contextmanager
+def _noting(system: str, note: Callable[[str], None]) -> Iterator[None]:
+    """What remains on the platform of a settled job is noted, and no failure. Raises PlatformError."""
+    try:
+        yield
     except PlatformError:
         raise
     except LaunchError as error:

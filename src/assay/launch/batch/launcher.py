@@ -86,7 +86,8 @@ class BatchLauncher(ABC, Generic[System]):
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and submit its script to the batch system.
 
-        A refusal abandons the job: a command may fail after the batch system has accepted the job.
+        A refusal abandons the job: a command may fail after the batch system has accepted the job, whose
+        script then finds no directory.
         """
         self.check(job)
         with spool.naming_disk_errors("start the job"), self.jobs.new(job.token) as new:
@@ -108,7 +109,8 @@ class BatchLauncher(ABC, Generic[System]):
             try:
                 number = self.queue.submit(kept.directory, script)
             except (LaunchError, HostError):
-                self._give_up(kept)
+                if self._give_up(kept) is None:
+                    spool.remove(kept.directory)
                 raise
             return self._noted(kept, job.token, number)
 
