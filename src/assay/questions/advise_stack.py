@@ -175,7 +175,7 @@ def advise_stack(
         settings=_variables(chosen, machine),
         packages=_choices(lock, requirements, chosen),
         candidates=_figures(words, target, evidence, requirements, database),
-        vulnerable=None if database is None else tuple(database.of(lock.versions)),
+        vulnerable=None if database is None else tuple(database.affecting(lock.versions)),
         excluded=excluded,
         known_failures=_failures(found, lock, requirements, machine),
         lock=lock,
@@ -322,7 +322,7 @@ def _without_vulnerable(
     from assay.stacks.resolving import resolve
 
     lock, excluded = latest, dict[str, None]()
-    while found := database.of(lock.versions):
+    while found := database.affecting(lock.versions):
         excluded.update(dict.fromkeys(f"{one.package}!={one.version}" for one in found))
         if len(excluded) > _MOST_EXCLUDED:
             names = ", ".join(sorted({one.package for one in found}))
@@ -389,7 +389,7 @@ def _figures(
             candidate,
             sizes.get(candidate.stack.digest),
             ages.get(candidate.stack.digest),
-            len(database.of(lock.versions))
+            len(database.affecting(lock.versions))
             if database and (lock := locks.get(candidate.stack.digest))
             else None,
             candidate.stack.digest in best,

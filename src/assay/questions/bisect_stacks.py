@@ -203,7 +203,7 @@ def bisect_stacks(
 
 
 def _begin(journal: Journal, digest: str, name: str, folder: Path) -> None:
-    begun = next(journal.of("begun"), None)
+    begun = next(journal.entries("begun"), None)
     if begun is None:
         journal.add("begun", digest=digest, at=time.time())
     elif begun["digest"] != digest:

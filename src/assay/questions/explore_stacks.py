@@ -182,7 +182,7 @@ class _Exploration:
         digest = digest_of(
             [self.spec.content.model_dump(mode="json"), self.spec.requirements, self.spec.measure]
         )
-        begun = next(self.journal.of("begun"), None)
+        begun = next(self.journal.entries("begun"), None)
         if begun is not None and begun["spec"] != digest:
             what = (
                 f"{self.spec.name} was begun with other contents of this file; change `explore:` to another "
@@ -194,13 +194,13 @@ class _Exploration:
             found, incumbent = dimensions(self.spec), incumbent_values(self.spec)
             plain = [[one.kind, one.name, list(one.values)] for one in found]
             self.journal.add("begun", spec=digest, at=time.time(), dimensions=plain, incumbent=incumbent)
-            begun = next(self.journal.of("begun"))
+            begun = next(self.journal.entries("begun"))
         found = [Dimension(kind, name, tuple(values)) for kind, name, values in begun["dimensions"]]
         return space_of(found, begun["incumbent"])
 
     def _batch(self, number: int) -> Ended | None:
         """Propose, build, measure until all are decided or dropped; why there is no such batch, if so."""
-        proposed = next((line for line in self.journal.of("proposed") if line["batch"] == number), None)
+        proposed = next((line for line in self.journal.entries("proposed") if line["batch"] == number), None)
         if proposed is None:
             if ended := self._over():
                 return ended
@@ -278,7 +278,7 @@ class _Exploration:
 
     def _is_needed(self, name: str) -> bool:
         """Whether more trials of it will run."""
-        last = [line for line in self.journal.of("rung") if name in line["ran"]]
+        last = [line for line in self.journal.entries("rung") if name in line["ran"]]
         return not last or name in last[-1]["kept"]
 
     def _rungs(self, batch: int, names: Sequence[str]) -> None:
@@ -295,7 +295,9 @@ class _Exploration:
             self.spent_s += self.measuring.run(systems, look - blocks, (batch, rung))
             blocks = look
             kept = self._look(running, blocks)
-            if not any(line["batch"] == batch and line["rung"] == rung for line in self.journal.of("rung")):
+            if not any(
+                line["batch"] == batch and line["rung"] == rung for line in self.journal.entries("rung")
+            ):
                 self.journal.add("rung", batch=batch, rung=rung, blocks=blocks, ran=running, kept=list(kept))
             self._drop([name for name in running if name not in kept])
             running = list(kept)

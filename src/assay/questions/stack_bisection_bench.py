@@ -80,7 +80,8 @@ class StackBench:
 
         self.step += 1
         done = any(
-            one["line"] == self.number and one["step"] == self.step for one in self.journal.of("measured")
+            one["line"] == self.number and one["step"] == self.step
+            for one in self.journal.entries("measured")
         )
         systems = {}
         for build in request.builds:
@@ -127,7 +128,7 @@ class StackBench:
             if new and stack not in self.failing:
                 failure = self.workshop.build(recipe, place)
         key = {"line": self.number, "stack": sorted(stack), "build": build.number}
-        kept = next((one for one in self.journal.of("made") if key.items() <= one.items()), None)
+        kept = next((one for one in self.journal.entries("made") if key.items() <= one.items()), None)
         if kept is None:
             self.journal.add(
                 "made",

@@ -130,7 +130,7 @@ def changes_line(
     from assay.stacks.bisecting.lines import ChangesLine
 
     plain = difference(good, bad, sources)
-    kept = next(journal.of("coupled"), None) if journal is not None else None
+    kept = next(journal.entries("coupled"), None) if journal is not None else None
     if kept is not None:
         raw = {int(at): frozenset(others) for at, others in kept["requires"].items()}
         return ChangesLine(*ordered(plain, raw))

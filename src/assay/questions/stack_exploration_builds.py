@@ -68,7 +68,7 @@ class StackBuilder:
         """
         from assay.stacks.exploring.environments import BuildFailure
 
-        done = next((line for line in self.journal.of("made") if line["name"] == name), None)
+        done = next((line for line in self.journal.entries("made") if line["name"] == name), None)
         if done is not None and (done["same_as"] or done["failure"]):
             return done
         recipe = self._recipe(choice)
@@ -121,7 +121,7 @@ class StackBuilder:
         """How long this many builds may take, by those so far; "" before the first has ended."""
         from assay.units import counted, human_seconds
 
-        took = [line["seconds"] for line in self.journal.of("made") if not line["same_as"]]
+        took = [line["seconds"] for line in self.journal.entries("made") if not line["same_as"]]
         if not took:
             return ""
         time_left = human_seconds(left * sum(took) / len(took))

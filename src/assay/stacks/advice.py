@@ -64,7 +64,7 @@ class Candidate:
     @property
     def newest(self) -> float:
         """When it was last observed, seconds since the epoch."""
-        return max(one.at for one in self.observations)
+        return max(observation.at for observation in self.observations)
 
     @property
     def memory(self) -> Level | None:
@@ -101,7 +101,7 @@ class Evidence:
     @property
     def compared(self) -> bool:
         """Whether a candidate is shown to be faster than the reference, slower, or equivalent."""
-        return bool({one.verdict for one in self.candidates} - {"reference", "undecided"})
+        return bool({candidate.verdict for candidate in self.candidates} - {"reference", "undecided"})
 
 
 def meets(stack: Stack, requirements: Iterable[Requirement], python: str | None) -> bool:
@@ -109,7 +109,10 @@ def meets(stack: Stack, requirements: Iterable[Requirement], python: str | None)
     own = str(stack.system.get("python.version") or "")
     if python is not None and own.split(".")[:2] != python.split(".")[:2]:
         return False
-    return all(_allowed(stack.packages.get(canonicalize_name(one.name)), one) for one in requirements)
+    return all(
+        _allowed(stack.packages.get(canonicalize_name(requirement.name)), requirement)
+        for requirement in requirements
+    )
 
 
 def _allowed(version: str | None, requirement: Requirement) -> bool:
@@ -136,42 +139,45 @@ def gather(
 
     The reference is otherwise the candidate with the most sessions.
     """
-    meeting = [one for one in observed if meets(one.stack, requirements, python)]
-    local = [one for one in meeting if one.hardware.digest == hardware.digest]
-    fresh = [one for one in local if one.at >= since]
-    failures = [one for one in fresh if one.failure is not None]
-    every = _by_software(
-        one
-        for one in observed
-        if deciding and one.at >= since and (of := series_of(one)) and of.key == deciding.key
+    meeting = [observation for observation in observed if meets(observation.stack, requirements, python)]
+    local = [observation for observation in meeting if observation.hardware.digest == hardware.digest]
+    fresh = [observation for observation in local if observation.at >= since]
+    failures = [observation for observation in fresh if observation.failure is not None]
+    by_software = _by_software(
+        observation
+        for observation in observed
+        if deciding
+        and observation.at >= since
+        and (series := series_of(observation))
+        and series.key == deciding.key
     )
-    measured = {software: _undisturbed(of) for software, of in every.items()}
-    names = [canonicalize_name(one.name) for one in requirements]
-    found = [
+    measured = {software: _undisturbed(observations) for software, observations in by_software.items()}
+    names = [canonicalize_name(requirement.name) for requirement in requirements]
+    candidates = [
         Candidate(
-            name=_name(of[0].stack, names),
-            stack=of[0].stack,
-            observations=tuple(of),
-            failures=tuple(f for f in failures if f.stack.packages == of[0].stack.packages),
-            level=level(of),
+            name=_name(observations[0].stack, names),
+            stack=observations[0].stack,
+            observations=tuple(observations),
+            failures=tuple(f for f in failures if f.stack.packages == observations[0].stack.packages),
+            level=level(observations),
             peaks=_peaks(software, deciding, fresh),
         )
-        for software, of in measured.items()
-        if meets(of[0].stack, requirements, python)
+        for software, observations in measured.items()
+        if meets(observations[0].stack, requirements, python)
     ]
-    ordered = _reference_first(found, names, latest)
-    worked = {str(one.stack.packages) for one in found}
+    ordered = _reference_first(candidates, names, latest)
+    worked = {str(candidate.stack.packages) for candidate in candidates}
     return Evidence(
         series=deciding,
         candidates=_compared(ordered, measured, names, margin),
         latest=bool(ordered) and _is_latest(ordered[0], names, latest),
-        broken=tuple(one for one in failures if str(one.stack.packages) not in worked),
+        broken=tuple(failure for failure in failures if str(failure.stack.packages) not in worked),
         foreign=len(meeting) - len(local),
         stale=len(local) - len(fresh),
         busy=sum(
-            len(of) - len(measured[software])
-            for software, of in every.items()
-            if meets(of[0].stack, requirements, python)
+            len(observations) - len(measured[software])
+            for software, observations in by_software.items()
+            if meets(observations[0].stack, requirements, python)
         ),
     )
 
@@ -184,13 +190,13 @@ def _peaks(
         return ()
     question = deciding.workload.question
     return tuple(
-        one
-        for one in observed
-        if one.metric is not None
-        and one.metric.name == PEAK_RSS.name
-        and one.workload is not None
-        and one.workload.question == question
-        and software_of(one.stack) == software
+        observation
+        for observation in observed
+        if observation.metric is not None
+        and observation.metric.name == PEAK_RSS.name
+        and observation.workload is not None
+        and observation.workload.question == question
+        and software_of(observation.stack) == software
     )
 
 
@@ -212,16 +218,16 @@ def deciding_series(
     stacks: dict[tuple[str, str, str], set[str]] = {}
     meeting: dict[tuple[str, str, str], list[str]] = {}
     named: dict[tuple[str, str, str], MetricSeries] = {}
-    for one in observed:
-        series = series_of(one)
-        if series is None or series.workload.workload == INDICATORS or one.at < since:
+    for observation in observed:
+        series = series_of(observation)
+        if series is None or series.workload.workload == INDICATORS or observation.at < since:
             continue
         if series.hardware.digest != hardware.digest or workload not in (None, series.workload.workload):
             continue
         named.setdefault(series.key, series)
-        stacks.setdefault(series.key, set()).add(one.stack.digest)
-        if meets(one.stack, requirements, python):
-            meeting.setdefault(series.key, []).append(one.stack.digest)
+        stacks.setdefault(series.key, set()).add(observation.stack.digest)
+        if meets(observation.stack, requirements, python):
+            meeting.setdefault(series.key, []).append(observation.stack.digest)
 
     def coverage(key: tuple[str, str, str]) -> tuple[int, int, int]:
         own = meeting.get(key, [])
@@ -236,21 +242,28 @@ def indicators_of(
     """How well each indicator predicts this series, the best first."""
     if series is None:
         return ()
-    here = [one for one in observed if one.at >= since and one.hardware.digest == series.hardware.digest]
-    return tuple(one for one in predictions(here) if one.workload.key == series.key)
+    here = [
+        observation
+        for observation in observed
+        if observation.at >= since and observation.hardware.digest == series.hardware.digest
+    ]
+    return tuple(prediction for prediction in predictions(here) if prediction.workload.key == series.key)
 
 
 def _by_software(observed: Iterable[Observation]) -> dict[str, list[Observation]]:
     """Observations of the same software together, the newest first."""
-    found: dict[str, list[Observation]] = {}
-    for one in observed:
-        found.setdefault(software_of(one.stack), []).append(one)
-    return {software: sorted(of, key=lambda one: -one.at) for software, of in found.items()}
+    by_software: dict[str, list[Observation]] = {}
+    for observation in observed:
+        by_software.setdefault(software_of(observation.stack), []).append(observation)
+    return {
+        software: sorted(observations, key=lambda observation: -observation.at)
+        for software, observations in by_software.items()
+    }
 
 
 def _undisturbed(observed: list[Observation]) -> list[Observation]:
     """Those that others did not disturb beyond what allows a verdict; all of them if each was disturbed."""
-    return [one for one in observed if one.lost_to_others <= MOST_LOST] or observed
+    return [observation for observation in observed if observation.lost_to_others <= MOST_LOST] or observed
 
 
 def _name(stack: Stack, required: Sequence[str]) -> str:
@@ -264,21 +277,21 @@ def _link_name(stack: Stack, required: Sequence[str]) -> str:
     return ", ".join([*versions, *([f"Python {python}"] if python else [])]) + f" [{stack.digest[:8]}]"
 
 
-def _is_latest(one: Candidate, names: Sequence[str], latest: Mapping[str, str]) -> bool:
-    return all(one.stack.packages.get(name) == latest.get(name) for name in names)
+def _is_latest(candidate: Candidate, names: Sequence[str], latest: Mapping[str, str]) -> bool:
+    return all(candidate.stack.packages.get(name) == latest.get(name) for name in names)
 
 
 def _reference_first(
-    found: list[Candidate], names: Sequence[str], latest: Mapping[str, str]
+    candidates: list[Candidate], names: Sequence[str], latest: Mapping[str, str]
 ) -> list[Candidate]:
-    def place(one: Candidate) -> tuple[bool, int, float]:
-        return not _is_latest(one, names, latest), -one.level.sessions, -one.newest
+    def place(candidate: Candidate) -> tuple[bool, int, float]:
+        return not _is_latest(candidate, names, latest), -candidate.level.sessions, -candidate.newest
 
-    return sorted(found, key=place)
+    return sorted(candidates, key=place)
 
 
 def _compared(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     measured: Mapping[str, Sequence[Observation]],
     names: Sequence[str],
     margin: float,
@@ -287,21 +300,29 @@ def _compared(
 
     measured  every stack that was measured in the same series: what links the candidates
     """
-    if not found:
+    if not candidates:
         return ()
-    reference, *others = found
+    reference, *others = candidates
     linked = LinkedStacks(measured)
     compared = []
     rivals = 1
-    for one in others:
-        sides = software_of(reference.stack), software_of(one.stack)
-        result = linked.compare(*sides, (reference.name, one.name), margin)
+    for candidate in others:
+        sides = software_of(reference.stack), software_of(candidate.stack)
+        result = linked.compare(*sides, (reference.name, candidate.name), margin)
         if result is not None:
-            through = tuple(_link_name(measured[by][0].stack, names) for by in result.through)
-            compared.append(replace(one, comparison=result.comparison, through=through))
+            through = tuple(_link_name(measured[link][0].stack, names) for link in result.through)
+            compared.append(replace(candidate, comparison=result.comparison, through=through))
             rivals = max(rivals, result.rivals)
-    held = corrected([one.comparison for one in compared if one.comparison is not None], rivals)
-    return (reference, *(replace(one, comparison=c) for one, c in zip(compared, held, strict=True)))
+    comparisons = corrected(
+        [candidate.comparison for candidate in compared if candidate.comparison is not None], rivals
+    )
+    return (
+        reference,
+        *(
+            replace(candidate, comparison=comparison)
+            for candidate, comparison in zip(compared, comparisons, strict=True)
+        ),
+    )
 
 
 def pick(evidence: Evidence, goal: Goal) -> Candidate | None:
@@ -311,19 +332,23 @@ def pick(evidence: Evidence, goal: Goal) -> Candidate | None:
     stable       of those that worked in several sessions without a failure, and are not slower than the
                  reference, the one observed in most
     """
-    sound = [one for one in evidence.candidates if not one.failures]
+    sound = [candidate for candidate in evidence.candidates if not candidate.failures]
     if goal == "stable":
-        steady = [o for o in sound if o.level.sessions >= STABLE_SESSIONS and o.verdict != "slower"]
-        return max(steady, key=lambda one: (one.level.sessions, one.newest), default=None)
-    faster = [one for one in sound if one.verdict == "faster"]
+        steady = [
+            candidate
+            for candidate in sound
+            if candidate.level.sessions >= STABLE_SESSIONS and candidate.verdict != "slower"
+        ]
+        return max(steady, key=lambda candidate: (candidate.level.sessions, candidate.newest), default=None)
+    faster = [candidate for candidate in sound if candidate.verdict == "faster"]
     if faster:
         return max(faster, key=_gain)
-    return next((one for one in sound if one.verdict == "reference"), None)
+    return next((candidate for candidate in sound if candidate.verdict == "reference"), None)
 
 
-def _gain(one: Candidate) -> float:
+def _gain(candidate: Candidate) -> float:
     """By how much it is better than the reference: above 1 is better."""
-    c = one.comparison
+    c = candidate.comparison
     if c is None:
         return 1.0
     return c.ratio.value if c.point.better == "higher" else 1 / c.ratio.value
@@ -344,9 +369,11 @@ def front(
         gains += [_memory_order(a, b)] if memory else []
         return all(gain is not None and gain >= 0 for gain in gains) and any(gain for gain in gains)
 
-    every = evidence.candidates
-    memory = any(one.memory is not None for one in every)
-    return frozenset(b.stack.digest for b in every if not any(beats(a, b) for a in every if a is not b))
+    candidates = evidence.candidates
+    memory = any(candidate.memory is not None for candidate in candidates)
+    return frozenset(
+        b.stack.digest for b in candidates if not any(beats(a, b) for a in candidates if a is not b)
+    )
 
 
 def _speed_order(a: Candidate, b: Candidate) -> int | None:
@@ -366,7 +393,7 @@ def _memory_order(a: Candidate, b: Candidate) -> int | None:
         return None
     if abs(math.log(a.memory.estimate.value / b.memory.estimate.value)) <= math.log(1 + DEFAULT_MARGIN):
         return 0
-    x, y = ([value for one in side.peaks for _, value in one.values] for side in (a, b))
+    x, y = ([value for peak in side.peaks for _, value in peak.values] for side in (a, b))
     return (max(x) < min(y)) - (max(y) < min(x)) or None
 
 

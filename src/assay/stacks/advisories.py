@@ -54,14 +54,14 @@ def advisory_of(
     note  precedes the summary
     """
     summary = " ".join(str(entry.get("summary") or entry.get("details") or "").splitlines()[:1])[:200]
-    aliases = tuple(" ".join(str(one).split()) for one in entry.get("aliases") or ())
+    aliases = tuple(" ".join(str(alias).split()) for alias in entry.get("aliases") or ())
     return Advisory(" ".join(str(entry["id"]).split()), aliases, name, version, note + summary, tuple(fixed))
 
 
 class AdvisorySource(Protocol):
     """What knows of vulnerabilities: a database, or a package index."""
 
-    def of(self, versions: Mapping[str, str]) -> list[Advisory]:
+    def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
         """Those that affect these versions, by package."""
         ...
 
@@ -91,14 +91,14 @@ class AdvisoryDatabase:
             raise InputError([Problem(str(path), f"{what}: such a database would find nothing")])
         return cls(entries, count)
 
-    def of(self, versions: Mapping[str, str]) -> list[Advisory]:
+    def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
         """Those that affect these versions, each once, by package."""
-        found: dict[tuple[str, str], Advisory] = {}
+        advisories: dict[tuple[str, str], Advisory] = {}
         for name, version in sorted(versions.items()):
             for entry, affected in self._by_package.get(name, ()):
                 if _affects(affected, version):
-                    found.setdefault((name, entry["id"]), _advisory(entry, affected, name, version))
-        return list(found.values())
+                    advisories.setdefault((name, entry["id"]), _advisory(entry, affected, name, version))
+        return list(advisories.values())
 
 
 def _entries(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -116,15 +116,15 @@ def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
     with reading(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                names = [one for one in archive.infolist() if one.filename.endswith(".json")]
-                sizes = [one.file_size for one in names]
+                members = [member for member in archive.infolist() if member.filename.endswith(".json")]
+                sizes = [member.file_size for member in members]
                 most_bytes = max(sizes, default=0) > _LARGEST_ENTRY_BYTES or sum(sizes) > _LARGEST_BYTES
-                if len(names) > _MOST_ENTRIES or most_bytes:
+                if len(members) > _MOST_ENTRIES or most_bytes:
                     raise InputError([Problem(str(path), "it is larger than any advisory database")])
-                for one in names:
-                    with archive.open(one) as entry:  # the size that it states may be wrong
+                for member in members:
+                    with archive.open(member) as entry:  # the size that it states may be wrong
                         text = entry.read(_LARGEST_ENTRY_BYTES + 1)
-                    yield _parsed(f"{path}:{one.filename}", text)
+                    yield _parsed(f"{path}:{member.filename}", text)
         except _DAMAGED_ZIP as error:  # RuntimeError: an entry is encrypted
             what = f"not a zip archive that can be read ({error}); download it again"
             raise InputError([Problem(str(path), what)]) from error
@@ -146,15 +146,15 @@ def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
         if not isinstance(plain, dict) or not _ID.fullmatch(str(plain.get("id", ""))):
             raise InputError([Problem(where, "not an advisory in the OSV format: it has no id of one word")])
         affected = plain.get("affected", [])
-        if not isinstance(affected, list) or not all(isinstance(one, dict) for one in affected):
+        if not isinstance(affected, list) or not all(isinstance(entry, dict) for entry in affected):
             raise InputError([Problem(where, "`affected` is not a list of tables")])
         if not isinstance(plain.get("aliases") or [], list):
             raise InputError([Problem(where, "`aliases` is not a list")])
-        for package in (one.get("package") or {} for one in affected):
+        for package in (entry.get("package") or {} for entry in affected):
             if not isinstance(package, dict) or not isinstance(package.get("name", ""), str):
                 raise InputError([Problem(where, "`package` is not a table with a name")])
-        found: Mapping[str, Any] = plain
-        return found
+        advisory: Mapping[str, Any] = plain
+        return advisory
 
     return check
 
@@ -174,7 +174,11 @@ def _affects(affected: Mapping[str, Any], version: str) -> bool:
 
 def _ranges(affected: Mapping[str, Any]) -> list[Any]:
     """The events of each range of versions; those of commits say nothing about versions."""
-    return [one.get("events", ()) for one in affected.get("ranges", ()) if one.get("type") == "ECOSYSTEM"]
+    return [
+        version_range.get("events", ())
+        for version_range in affected.get("ranges", ())
+        if version_range.get("type") == "ECOSYSTEM"
+    ]
 
 
 def _is_readable(affected: Mapping[str, Any]) -> bool:
@@ -194,10 +198,15 @@ def _is_well_formed(affected: Mapping[str, Any]) -> bool:
     versions, ranges = affected.get("versions", []), affected.get("ranges", [])
     return (
         isinstance(versions, list)
-        and all(isinstance(one, str) for one in versions)
+        and all(isinstance(version, str) for version in versions)
         and isinstance(ranges, list)
-        and all(isinstance(one, dict) and isinstance(one.get("events", []), list) for one in ranges)
-        and all(isinstance(event, dict) for one in ranges for event in one.get("events", []))
+        and all(
+            isinstance(version_range, dict) and isinstance(version_range.get("events", []), list)
+            for version_range in ranges
+        )
+        and all(
+            isinstance(event, dict) for version_range in ranges for event in version_range.get("events", [])
+        )
     )
 
 
@@ -213,7 +222,7 @@ def _within(events: Any, own: Version) -> bool:
     inside = False
     public = Version(own.public)
     bounds = [(Version(event[kind]), kind) for event in events for kind in _BOUNDS if kind in event]
-    for version, kind in sorted(bounds, key=lambda one: (one[0], one[1] != "introduced")):
+    for version, kind in sorted(bounds, key=lambda bound: (bound[0], bound[1] != "introduced")):
         if kind == "introduced" and public >= version:
             inside = True
         elif (kind == "fixed" and public >= version) or (kind == "last_affected" and public > version):

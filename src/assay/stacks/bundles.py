@@ -65,12 +65,12 @@ class SharedObservation:
 
 
 _IN_TABLES: Final = frozenset({"stack", "hardware", "workload", "doubts"})
-_SHARED: Final = tuple(one.name for one in fields(SharedObservation) if one.name not in _IN_TABLES)
+_SHARED: Final = tuple(field.name for field in fields(SharedObservation) if field.name not in _IN_TABLES)
 
 
-def _unchanged(one: Observation | SharedObservation) -> dict[str, Any]:
+def _unchanged(observation: Observation | SharedObservation) -> dict[str, Any]:
     """The fields that an observation and its shared form have alike."""
-    return {name: getattr(one, name) for name in _SHARED}
+    return {name: getattr(observation, name) for name in _SHARED}
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,14 @@ class Bundle:
 
 def bundle_of(observed: Sequence[Observation]) -> Bundle:
     """The bundle of scrubbed observations."""
-    stacks = {one.stack.digest: one.stack for one in observed}
-    hardware = {one.hardware.digest: one.hardware for one in observed}
-    workloads = {one.workload.digest: one.workload for one in observed if one.workload is not None}
-    place = [{digest: at for at, digest in enumerate(table)} for table in (stacks, hardware, workloads)]
+    stacks = {observation.stack.digest: observation.stack for observation in observed}
+    hardware = {observation.hardware.digest: observation.hardware for observation in observed}
+    workloads = {
+        observation.workload.digest: observation.workload
+        for observation in observed
+        if observation.workload is not None
+    }
+    place = [{digest: index for index, digest in enumerate(table)} for table in (stacks, hardware, workloads)]
     return Bundle(
         SCHEMA,
         __version__,
@@ -99,13 +103,13 @@ def bundle_of(observed: Sequence[Observation]) -> Bundle:
         tuple(workloads.values()),
         tuple(
             SharedObservation(
-                stack=place[0][one.stack.digest],
-                hardware=place[1][one.hardware.digest],
-                workload=None if one.workload is None else place[2][one.workload.digest],
-                doubts=tuple(doubt.code for doubt in one.doubts),
-                **_unchanged(one),
+                stack=place[0][observation.stack.digest],
+                hardware=place[1][observation.hardware.digest],
+                workload=None if observation.workload is None else place[2][observation.workload.digest],
+                doubts=tuple(doubt.code for doubt in observation.doubts),
+                **_unchanged(observation),
             )
-            for one in observed
+            for observation in observed
         ),
     )
 
@@ -209,35 +213,44 @@ def _contradiction(bundle: Bundle) -> str:
         for name, version in stack.packages.items():
             if not _is_version(version):
                 return f"{name[:40]!r} has the version {version[:40]!r}, which is none"
-    for one in bundle.observations:
+    for observation in bundle.observations:
         places = (
-            (one.stack, bundle.stacks),
-            (one.hardware, bundle.hardware),
-            (one.workload, bundle.workloads),
+            (observation.stack, bundle.stacks),
+            (observation.hardware, bundle.hardware),
+            (observation.workload, bundle.workloads),
         )
-        if any(at is not None and not 0 <= at < len(table) for at, table in places):
+        if any(index is not None and not 0 <= index < len(table) for index, table in places):
             return "an observation of something that is not in its tables"
-        if (one.failure is None) == (not one.values) or (one.failure is None) == (one.metric is None):
+        if (observation.failure is None) == (not observation.values) or (observation.failure is None) == (
+            observation.metric is None
+        ):
             return "an observation that is both a figure and a failure, or neither"
-        if one.metric is not None and one.workload is None:
+        if observation.metric is not None and observation.workload is None:
             return "a figure without a workload"
-        if wrong := _impossible(one):
+        if wrong := _impossible(observation):
             return wrong
     return ""
 
 
-def _impossible(one: SharedObservation) -> str:
+def _impossible(observation: SharedObservation) -> str:
     """What of its numbers can't be, as text; "" if nothing."""
-    if not all(map(math.isfinite, (one.at, one.confidence, *(value for _, value in one.values)))):
+    if not all(
+        map(
+            math.isfinite,
+            (observation.at, observation.confidence, *(value for _, value in observation.values)),
+        )
+    ):
         return "a figure that is not a finite number"
-    if not 0.95 <= one.confidence < 1 or not 0 <= one.lost_to_others <= 1:
+    if not 0.95 <= observation.confidence < 1 or not 0 <= observation.lost_to_others <= 1:
         return "a confidence or a share that can't be"
-    if not 0 <= one.at <= time.time() + _DAY_S:
+    if not 0 <= observation.at <= time.time() + _DAY_S:
         return "an observation of a day to come, or before 1970"
-    if not all(0 <= block < _MOST_BLOCKS for block, _ in one.values):
+    if not all(0 <= block < _MOST_BLOCKS for block, _ in observation.values):
         return "a block that can't be"
-    if one.metric is not None and not all(_is_possible(value, one.metric.unit) for _, value in one.values):
-        return f"a {one.metric.name} that can't be"
+    if observation.metric is not None and not all(
+        _is_possible(value, observation.metric.unit) for _, value in observation.values
+    ):
+        return f"a {observation.metric.name} that can't be"
     return ""
 
 
@@ -256,15 +269,15 @@ def _is_possible(value: float, unit: str) -> bool:
 
 def observations(bundle: Bundle, origin: str) -> Iterator[Observation]:
     """What the bundle's owner observed; its doubts have the words of this version of Assay."""
-    for one in bundle.observations:
-        known = [KINDS[code] for code in one.doubts if code in KINDS]
+    for observation in bundle.observations:
+        known = [KINDS[code] for code in observation.doubts if code in KINDS]
         yield Observation(
-            stack=bundle.stacks[one.stack],
-            hardware=bundle.hardware[one.hardware],
-            workload=None if one.workload is None else bundle.workloads[one.workload],
+            stack=bundle.stacks[observation.stack],
+            hardware=bundle.hardware[observation.hardware],
+            workload=None if observation.workload is None else bundle.workloads[observation.workload],
             doubts=tuple(kind.doubt("as its observer found") for kind in known),
             origin=origin,
-            **_unchanged(one),
+            **_unchanged(observation),
         )
 
 
@@ -284,28 +297,36 @@ def merged(observed: Iterable[Observation]) -> tuple[list[Observation], list[Con
     """
     kept: dict[tuple[str, ...], Observation] = {}
     conflicts = []
-    for one in observed:
-        key = _identity(one)
-        before = kept.setdefault(key, one)
-        if before is one:
+    for observation in observed:
+        key = _identity(observation)
+        before = kept.setdefault(key, observation)
+        if before is observation:
             continue
-        if not one.failure and abs(before.at - one.at) > _DAY_S:
-            conflicts.append(Conflict(before, one))
+        if not observation.failure and abs(before.at - observation.at) > _DAY_S:
+            conflicts.append(Conflict(before, observation))
             continue
-        if _same(before, one):
+        if _same(before, observation):
             continue
-        if set(before.values) <= set(one.values) and not one.failure:
-            kept[key] = one
-        elif not set(one.values) <= set(before.values):
-            conflicts.append(Conflict(before, one))
+        if set(before.values) <= set(observation.values) and not observation.failure:
+            kept[key] = observation
+        elif not set(observation.values) <= set(before.values):
+            conflicts.append(Conflict(before, observation))
     return list(kept.values()), conflicts
 
 
-def _identity(one: Observation) -> tuple[str, ...]:
-    workload = "" if one.workload is None else one.workload.digest
-    metric = "" if one.metric is None else to_compact_json(one.metric)
-    failure = one.failure or ""
-    return (one.origin, one.session, one.stack.digest, one.hardware.digest, workload, metric, failure)
+def _identity(observation: Observation) -> tuple[str, ...]:
+    workload = "" if observation.workload is None else observation.workload.digest
+    metric = "" if observation.metric is None else to_compact_json(observation.metric)
+    failure = observation.failure or ""
+    return (
+        observation.origin,
+        observation.session,
+        observation.stack.digest,
+        observation.hardware.digest,
+        workload,
+        metric,
+        failure,
+    )
 
 
 def _same(a: Observation, b: Observation) -> bool:

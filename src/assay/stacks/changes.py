@@ -63,14 +63,14 @@ def with_it(change: Change, among: Iterable[Change]) -> tuple[Change, ...]:
     """Those of the other changes that this one brings: libraries that its wheel requires."""
     prefixes = COME_WITH.get(change.name, ()) if change.kind == "package" else ()
     return tuple(
-        one
-        for one in among
-        if prefixes and one.kind in ("package", "build") and one.name.startswith(prefixes)
+        other
+        for other in among
+        if prefixes and other.kind in ("package", "build") and other.name.startswith(prefixes)
     )
 
 
-def folded(found: Iterable[Change]) -> tuple[Change, ...]:
+def folded(delta: Iterable[Change]) -> tuple[Change, ...]:
     """The changes without those that another of them brings."""
-    every = tuple(found)
-    brought = {one for change in every for one in with_it(change, every)}
+    every = tuple(delta)
+    brought = {other for change in every for other in with_it(change, every)}
     return tuple(change for change in every if change not in brought)

@@ -67,8 +67,8 @@ def host(stack: ImageContents) -> str | None:
 
 def description(stack: ImageContents) -> str:
     """The parts, in one line."""
-    of = stack.framework
-    framework = "no framework" if of is None else f"{of.name} {of.version}"
+    release = stack.framework
+    framework = "no framework" if release is None else f"{release.name} {release.version}"
     if stack.lock is not None:
         framework = f"{len(stack.lock.requirements)} locked packages"
     with_mpi = ", Open MPI, and sshd" if stack.mpi else ""
@@ -126,12 +126,12 @@ def _python(stack: ImageContents) -> Iterator[str]:
             yield f"ARG TORCH_INDEX={stack.framework.index}"
         yield _run([venv, *_framework(stack.framework)])
     if stack.packages:
-        yield _OWN_LAYER + _run([_listed(f"{_PIP} --no-deps", [str(one) for one in stack.packages])])
+        yield _OWN_LAYER + _run([_listed(f"{_PIP} --no-deps", [str(package) for package in stack.packages])])
 
 
 def _framework(framework: Framework) -> Iterator[str]:
     """Its dependencies from the usual index; torch's own index provides the accelerator's libraries."""
-    yield _listed(f"{_PIP} --no-deps", [str(one) for one in framework.needs])
+    yield _listed(f"{_PIP} --no-deps", [str(package) for package in framework.needs])
     if framework.wheels:
         index = ' --index-url="$TORCH_INDEX"' if framework.index is not None else ""
         yield _listed(_PIP + index, framework.wheels)
@@ -141,13 +141,13 @@ def _locked(lock: ImageLock, venv: str) -> Iterator[str]:
     """What the lock has, with its hashes; the file needs nothing beside it, so any builder can take it."""
     if lock.indexes:  # pip reads this variable: a mirror is a --build-arg; a password comes from a file
         yield f'ARG PIP_EXTRA_INDEX_URL="{" ".join(lock.indexes)}"'
-    at = "/tmp/requirements.txt"  # noqa: S108  (in the image, where nobody else is)
+    path = "/tmp/requirements.txt"  # noqa: S108  (in the image, where nobody else is)
     yield _run(
         [
             venv,
-            _written(at, [str(one) for one in lock.requirements]),
-            f"{_PIP} --no-deps --require-hashes --requirement {at}",
-            f"rm {at}",
+            _written(path, [str(requirement) for requirement in lock.requirements]),
+            f"{_PIP} --no-deps --require-hashes --requirement {path}",
+            f"rm {path}",
         ]
     )
 
@@ -191,16 +191,16 @@ def _check(stack: ImageContents) -> str:
 
 def checked_modules(text: str) -> tuple[str, ...]:
     """The modules that a container file checks in the end; () if it checks none."""
-    found = re.findall(re.escape(_IMPORT) + r"([\w., ]+)\"", text)
-    return tuple(found[-1].split(", ")) if found else ()
+    imports = re.findall(re.escape(_IMPORT) + r"([\w., ]+)\"", text)
+    return tuple(imports[-1].split(", ")) if imports else ()
 
 
 def _run(commands: Sequence[str]) -> str:
     return "RUN " + " \\\n    && ".join(commands)
 
 
-def _listed(command: str, words: Sequence[str]) -> str:
-    return " \\\n        ".join([command, *(f"'{word}'" for word in words)])
+def _listed(command: str, arguments: Sequence[str]) -> str:
+    return " \\\n        ".join([command, *(f"'{argument}'" for argument in arguments)])
 
 
 def _written(path: str, lines: Sequence[str]) -> str:

@@ -52,8 +52,8 @@ class BuiltLayers:
 class BuildFailedError(HostError):
     """A step of a build failed; `layers` are those of the steps before."""
 
-    def __init__(self, words: str, layers: BuiltLayers) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, layers: BuiltLayers) -> None:
+        super().__init__(message)
         self.layers = layers
 
 
@@ -98,17 +98,17 @@ class Podman:
 
     def image(self, name: str) -> LocalImage:
         """The image of this ID or tag."""
-        (found,) = json.loads(_done([self.name, "image", "inspect", name], _QUERY_TIMEOUT_S).stdout)
-        return LocalImage(str(found["Id"]), int(found["Size"]))
+        (image,) = json.loads(_done([self.name, "image", "inspect", name], _QUERY_TIMEOUT_S).stdout)
+        return LocalImage(str(image["Id"]), int(image["Size"]))
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
         container = f"assay-{uuid.uuid4().hex}"
-        program, *words = argv
+        program, *arguments = argv
         options = ["--rm", f"--name={container}", "--network=none", f"--user={user}"]
         try:
             return shell.run(
-                [self.name, "run", *options, f"--entrypoint={program}", name, *words], timeout_s=timeout_s
+                [self.name, "run", *options, f"--entrypoint={program}", name, *arguments], timeout_s=timeout_s
             )
         except BaseException:  # the container is no descendant of podman's
             shell.run([self.name, "rm", "--force", "--ignore", container], timeout_s=_QUERY_TIMEOUT_S)
@@ -124,9 +124,9 @@ class Podman:
 
     def tags(self) -> Mapping[str, Sequence[str]]:
         """All images here, by ID, with their tags."""
-        words = [self.name, "images", "--all", "--no-trunc", "--format=json"]
-        found = json.loads(_done(words, _QUERY_TIMEOUT_S).stdout)
-        return {one["Id"]: one.get("Names") or () for one in found}
+        command = [self.name, "images", "--all", "--no-trunc", "--format=json"]
+        images = json.loads(_done(command, _QUERY_TIMEOUT_S).stdout)
+        return {image["Id"]: image.get("Names") or () for image in images}
 
     def discard(self, layers: BuiltLayers) -> None:
         """Remove the untagged images that a build made; what is in use, or from another build, stays."""
@@ -141,15 +141,15 @@ class Buildah:
 
     def image(self, name: str) -> LocalImage:
         """The image of this ID or tag."""
-        found = json.loads(_done([self.name, "inspect", "--type", "image", name], _QUERY_TIMEOUT_S).stdout)
-        return LocalImage(str(found["FromImageID"]), None)
+        image = json.loads(_done([self.name, "inspect", "--type", "image", name], _QUERY_TIMEOUT_S).stdout)
+        return LocalImage(str(image["FromImageID"]), None)
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
         container = _done([self.name, "from", "--pull-never", name], _QUERY_TIMEOUT_S).stdout.strip()
-        words = [self.name, "run", "--network=none", f"--user={user}", container, "--", *argv]
+        command = [self.name, "run", "--network=none", f"--user={user}", container, "--", *argv]
         try:
-            return shell.run(words, timeout_s=timeout_s, grace_s=_GRACE_S)
+            return shell.run(command, timeout_s=timeout_s, grace_s=_GRACE_S)
         finally:
             shell.run([self.name, "rm", container], timeout_s=_QUERY_TIMEOUT_S)
 
@@ -163,10 +163,10 @@ class Buildah:
 
     def tags(self) -> Mapping[str, Sequence[str]]:
         """All images here, by ID, with their tags."""
-        found = json.loads(
+        images = json.loads(
             _done([self.name, "images", "--all", "--no-trunc", "--json"], _QUERY_TIMEOUT_S).stdout
         )
-        return {one["id"].removeprefix("sha256:"): one.get("names") or () for one in found}
+        return {image["id"].removeprefix("sha256:"): image.get("names") or () for image in images}
 
     def discard(self, layers: BuiltLayers) -> None:
         """Remove the untagged images that a build made, unless it took some from another build.
@@ -200,8 +200,8 @@ def build(
     Raises BuildFailedError if a step fails.
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as empty:
-        words = [engine.name, "build", "--layers", "--force-rm", f"--file={file}", *options]
-        done = shell.follow([*words, str(context or empty)], on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
+        command = [engine.name, "build", "--layers", "--force-rm", f"--file={file}", *options]
+        done = shell.follow([*command, str(context or empty)], on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
     layers = _layers(done.stdout)
     if not done.ok:
         raise BuildFailedError(_reason(done, f"{engine.name} can't build {file}"), layers)
@@ -222,9 +222,9 @@ def push(
     """Push an image to `registry/name:tag`; its digest, sha256:…. The engine has the credentials."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         digest = Path(folder) / "digest"
-        words = [engine.name, "push", f"--digestfile={digest}", f"--tls-verify={str(verify_tls).lower()}"]
-        words += [image_id, f"docker://{reference}"]
-        done = shell.follow(words, on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
+        command = [engine.name, "push", f"--digestfile={digest}", f"--tls-verify={str(verify_tls).lower()}"]
+        command += [image_id, f"docker://{reference}"]
+        done = shell.follow(command, on_line, timeout_s=timeout_s, grace_s=_GRACE_S)
         registry = reference.partition("/")[0]
         if not done.ok and _UNAUTHORIZED.search(done.stdout):
             raise HostError(
@@ -252,7 +252,8 @@ def _layers(output: str) -> BuiltLayers:
     named = [(match[2], bool(match[1])) for line in output.splitlines() if (match := _LAYER.fullmatch(line))]
     cached = tuple(name for name, from_cache in named if from_cache)
     return BuiltLayers(
-        tuple(name for name, _ in named if not any(one.startswith(name) for one in cached)), cached
+        tuple(name for name, _ in named if not any(cached_layer.startswith(name) for cached_layer in cached)),
+        cached,
     )
 
 
@@ -260,7 +261,7 @@ def _discard(engine: BuildEngine, names: Sequence[str], *options: str) -> None:
     """Remove images, the newest first: one with children, or in a container, can't be removed."""
     tags = engine.tags()
     for name in reversed(names):
-        for image in [one for one in tags if one.startswith(name) and not tags[one]]:
+        for image in [image_id for image_id in tags if image_id.startswith(name) and not tags[image_id]]:
             shell.run([engine.name, "rmi", *options, image], timeout_s=_QUERY_TIMEOUT_S)
 
 

@@ -38,11 +38,11 @@ def failure_of(run: Run, stack: Stack, last_line: str) -> FailureKind | None:
     first = next((end for end in run.exits if end.first), None)
     if first is None or first.never_ran or "out of memory" in f"{run.cause} {last_line}".lower():
         return None
-    said = f"{run.cause}\n{last_line}"
-    missing = _NO_MODULE.search(said)
+    output = f"{run.cause}\n{last_line}"
+    missing = _NO_MODULE.search(output)
     if missing is not None and not _installed(missing[1], stack):
         return None
-    if missing is not None or _NOT_IMPORTED.search(said):
+    if missing is not None or _NOT_IMPORTED.search(output):
         return "does not import"
     if first.signal is not None:
         return "crashes" if first.signal in _PROGRAM_FAULTS else None

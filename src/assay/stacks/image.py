@@ -61,7 +61,9 @@ class LockedRequirement:
     sha256: tuple[str, ...]
 
     def __str__(self) -> str:
-        return " ".join([f"{self.name}=={self.version}", *(f"--hash=sha256:{one}" for one in self.sha256)])
+        return " ".join(
+            [f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.sha256)]
+        )
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,13 @@ def choose(
     name, version = release
     modules = tuple(sorted({*imported, name} - (set(FRAMEWORKS) - {name})))
     needed = closure(
-        payload.packages(tuple(one for one in modules if one == "torch" or one not in FRAMEWORKS))
+        payload.packages(tuple(module for module in modules if module == "torch" or module not in FRAMEWORKS))
     )
     _need_new_python(system, needed)
     version, accelerator = _fitting(system, accelerator, name, version)
     chosen = _framework(name, version, accelerator, needed)
-    installed = {one.name for one in chosen.needs} | set(_TORCHS)
-    packages = tuple(one for one in needed if one.name not in installed)
+    installed = {package.name for package in chosen.needs} | set(_TORCHS)
+    packages = tuple(package for package in needed if package.name not in installed)
     return ImageContents(workload, system, accelerator, chosen, packages, modules, mpi)
 
 
@@ -184,7 +186,7 @@ def base_image(written: str, *, mpi: bool) -> BaseImage:
     if name not in BASES:
         raise _unknown("--base", name, "base", BASES)
     if mpi and not BASES[name].mpi:
-        able = ", ".join(name for name, one in BASES.items() if one.mpi)
+        able = ", ".join(name for name, base in BASES.items() if base.mpi)
         raise _refused("--mpi", f"the repositories of {name} have no Open MPI; choose from {able}")
     return BaseImage(name, BASES[name], match["image"] or BASES[name].image, match["digest"])
 
@@ -208,7 +210,7 @@ def _without_framework(system: BaseImage, accelerator: str, workload: str) -> st
     if brought is not None and accelerator in (brought, _brought_family(system)):
         return brought
     if accelerator != "cpu":
-        with_it = ", ".join(name for name, one in BASES.items() if one.brings)
+        with_it = ", ".join(name for name, base in BASES.items() if base.brings)
         raise _refused(
             "--accelerator",
             f"the libraries of {accelerator} come with a framework, which {workload} does not import: "
@@ -229,7 +231,9 @@ def _release(
         raise _unknown("--framework", framework, "framework", FRAMEWORKS)
     name, version = match["name"], match["version"]
     if version is not None and version not in FRAMEWORKS[name]:
-        raise _unknown("--framework", framework, "framework", [f"{name}=={one}" for one in FRAMEWORKS[name]])
+        raise _unknown(
+            "--framework", framework, "framework", [f"{name}=={available}" for available in FRAMEWORKS[name]]
+        )
     if alternatives and name not in alternatives:
         raise _refused("--framework", f"{framework!r} does not fit: {workload} imports {alternatives[0]}")
     return name, version
@@ -270,16 +274,18 @@ def _runs(system: BaseImage, name: str, version: str, accelerator: str) -> bool:
 def _wheels(name: str) -> str:
     """The available wheels, for people."""
     lines = []
-    for version, one in FRAMEWORKS[name].items():
-        kinds = ", ".join(one.accelerators)
-        lines.append(f"{name}=={version} has {kinds} for Python {one.pythons[0]} to {one.pythons[-1]}")
-        if isinstance(one, PublishedRelease):
-            lines += [_needs_base(kind) for kind in one.accelerators if kind not in one.own]
+    for version, release in FRAMEWORKS[name].items():
+        kinds = ", ".join(release.accelerators)
+        lines.append(
+            f"{name}=={version} has {kinds} for Python {release.pythons[0]} to {release.pythons[-1]}"
+        )
+        if isinstance(release, PublishedRelease):
+            lines += [_needs_base(kind) for kind in release.accelerators if kind not in release.own]
     return "; ".join(lines)
 
 
 def _needs_base(accelerator: str) -> str:
-    bases = ", ".join(name for name, one in BASES.items() if one.brings == accelerator)
+    bases = ", ".join(name for name, base in BASES.items() if base.brings == accelerator)
     return f"{accelerator} needs --base {bases}, which has its libraries"
 
 
@@ -291,8 +297,8 @@ def _framework(name: str, version: str, accelerator: str, needed: Sequence[Pinne
     build = ACCELERATORS[accelerator].wheels
     suffix = f"+{build}" if own_index else ""
     wheels = [f"torch=={version}{suffix}"]
-    wanted = [one.name for one in needed if one.name in _TORCHS]
-    if "torchvision" in wanted:
+    torch_packages = [package.name for package in needed if package.name in _TORCHS]
+    if "torchvision" in torch_packages:
         wheels.append(f"torchvision=={release.vision}{suffix}")
     if not own_index:
         wheels += release.open
@@ -300,20 +306,24 @@ def _framework(name: str, version: str, accelerator: str, needed: Sequence[Pinne
         name="torch",
         version=version,
         wheels=tuple(wheels),
-        needs=tuple(one for one in closure([*wanted, _BESIDE_TORCH]) if one.name not in _TORCHS),
+        needs=tuple(
+            package for package in closure([*torch_packages, _BESIDE_TORCH]) if package.name not in _TORCHS
+        ),
         index=WHEEL_INDEX + build if own_index else None,
     )
 
 
 def _need_new_python(system: BaseImage, packages: Iterable[PinnedPackage]) -> None:
     python = system.base.python
-    young = [f"{one} needs {one.pin.python}" for one in packages if not one.pin.runs_with(python)]
+    young = [
+        f"{package} needs {package.pin.python}" for package in packages if not package.pin.runs_with(python)
+    ]
     if young:
         raise _refused("--base", f"{system.name} has Python {python}: {', '.join(young)}")
 
 
-def _unknown(where: str, found: str, kind: str, known: Iterable[str]) -> InputError:
-    return _refused(where, f"{found!r} is not a known {kind}; choose from {', '.join(known)}")
+def _unknown(where: str, written: str, kind: str, known: Iterable[str]) -> InputError:
+    return _refused(where, f"{written!r} is not a known {kind}; choose from {', '.join(known)}")
 
 
 def _refused(where: str, what: str) -> InputError:

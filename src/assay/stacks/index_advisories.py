@@ -40,22 +40,26 @@ class IndexAdvisories:
                 "the package index has no known place for vulnerabilities: its address does not end with "
                 "/simple; name a database with --advisories all.zip"
             )
-        user, at, host = parts.netloc.rpartition("@")
+        user, separator, host = parts.netloc.rpartition("@")
         self._base = urlunsplit((parts.scheme, host, path.removesuffix("simple") + "pypi", "", ""))
         self._headers = {"Accept": "application/json"}
-        if at:
+        if separator:
             login = base64.b64encode(unquote(user).encode()).decode()
             self._headers["Authorization"] = f"Basic {login}"
         self._listed = cache(self._fetched)
 
-    def of(self, versions: Mapping[str, str]) -> list[Advisory]:
+    def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
         """Those that affect these versions, by package.
 
         Raises HostError if the index does not answer, or does not say anything about vulnerabilities.
         """
         pairs = sorted((canonicalize_name(name), _public(version)) for name, version in versions.items())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [one for found in pool.map(lambda pair: self._listed(*pair), pairs) for one in found]
+            return [
+                advisory
+                for advisories in pool.map(lambda pair: self._listed(*pair), pairs)
+                for advisory in advisories
+            ]
 
     def _fetched(self, name: str, version: str) -> tuple[Advisory, ...]:
         address = f"{self._base}/{quote(name)}/{quote(version)}/json"
@@ -66,12 +70,14 @@ class IndexAdvisories:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _silent(name, version, f"{address}: {error}") from error
         listed = plain.get("vulnerabilities") if isinstance(plain, dict) else None
-        if not isinstance(listed, list) or not all(isinstance(one, dict) and "id" in one for one in listed):
+        if not isinstance(listed, list) or not all(
+            isinstance(entry, dict) and "id" in entry for entry in listed
+        ):
             raise _silent(name, version, f"{address} has no list of vulnerabilities")
         return tuple(
-            advisory_of(one, name, version, map(str, one.get("fixed_in") or ()))
-            for one in listed
-            if not one.get("withdrawn")
+            advisory_of(entry, name, version, map(str, entry.get("fixed_in") or ()))
+            for entry in listed
+            if not entry.get("withdrawn")
         )
 
 

@@ -77,14 +77,14 @@ def trusted(runs_dir: Path) -> dict[str, str]:
     path = places.trusted_keys(runs_dir)
     if not path.is_file():
         return {}
-    found: Any = read_json(path)
-    if not isinstance(found, dict) or not all(
-        _WRITTEN.fullmatch(key) and isinstance(name, str) for key, name in found.items()
+    names: Any = read_json(path)
+    if not isinstance(names, dict) or not all(
+        _WRITTEN.fullmatch(key) and isinstance(name, str) for key, name in names.items()
     ):
         raise InputError(
             [Problem(str(path), "not a table of keys; restore it, or remove it and trust them again")]
         )
-    return found
+    return names
 
 
 def write_trusted(runs_dir: Path, keys: dict[str, str]) -> None:

@@ -97,8 +97,8 @@ def _up_to_date(runs_dir: Path, path: Path, progress: Progress | None) -> Knowle
 
 def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
     sessions = _sessions(runs_dir)
-    wanted = {**sessions, **recorded.stamps(runs_dir)}
-    if _known(path) == wanted:
+    stamps = {**sessions, **recorded.stamps(runs_dir)}
+    if _known(path) == stamps:
         return
     make_directory(path.parent)
     new = path.with_name(f".{path.name}.new")
@@ -112,20 +112,20 @@ def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
         with store.writing_at(new, _TABLES) as file:
             if not known:
                 file.execute("INSERT INTO about VALUES (?)", [SCHEMA])
-            changed = [source for source, stamp in wanted.items() if known.get(source) != stamp]
-            _remove(file, [*(known.keys() - wanted.keys()), *(known.keys() & set(changed))])
+            changed = [source for source, stamp in stamps.items() if known.get(source) != stamp]
+            _remove(file, [*(known.keys() - stamps.keys()), *(known.keys() & set(changed))])
             tables = _Tables(file)
             for done, source in enumerate(changed):
                 if progress is not None:
                     progress(done, len(changed))
                 try:
-                    found = _observed(runs_dir, source)
+                    session_observations = _observed(runs_dir, source)
                 except InputError as error:
                     if source not in sessions:
                         raise
                     _log.warning("%s; what it shows of stacks is left out until then", error)
                     continue  # read again next time
-                _insert(file, tables, source, wanted[source], found)
+                _insert(file, tables, source, stamps[source], session_observations)
         with writing(path):
             sync(new)
             new.replace(path)
@@ -161,9 +161,9 @@ def _observed(runs_dir: Path, source: str) -> SessionObservations:
     def log_of(run: Run) -> str:
         return str((attempt_of(run).path / "logs").relative_to(runs_dir))
 
-    found = observe(store.find(runs_dir, name), read.metrics, last_line, log_of)
+    session_observations = observe(store.find(runs_dir, name), read.metrics, last_line, log_of)
     session = Session(runs_dir / name)
-    return as_step(found, session.header) if session.path.is_dir() else found
+    return as_step(session_observations, session.header) if session.path.is_dir() else session_observations
 
 
 def _remove(file: DuckDBPyConnection, sources: Iterable[str]) -> None:
@@ -194,29 +194,35 @@ class _Tables:
 
 
 def _insert(
-    file: DuckDBPyConnection, tables: _Tables, source: str, stamp: str, found: SessionObservations
+    file: DuckDBPyConnection,
+    tables: _Tables,
+    source: str,
+    stamp: str,
+    session_observations: SessionObservations,
 ) -> None:
-    file.execute("INSERT INTO sources VALUES (?, ?, ?)", [source, stamp, json.dumps(found.left_out)])
-    for one in found.observations:
+    file.execute(
+        "INSERT INTO sources VALUES (?, ?, ?)", [source, stamp, json.dumps(session_observations.left_out)]
+    )
+    for observation in session_observations.observations:
         row = [
             source,
-            one.origin,
-            one.session,
-            one.at,
-            tables.digest("stacks", one.stack),
-            tables.digest("hardware", one.hardware),
-            tables.digest("workloads", one.workload),
-            None if one.metric is None else to_compact_json(one.metric),
-            one.primary,
-            [block for block, _ in one.values],
-            [value for _, value in one.values],
-            one.interleaved,
-            one.confidence,
-            one.lost_to_others,
-            json.dumps([to_plain(doubt) for doubt in one.doubts]),
-            one.failure,
-            one.why,
-            one.log,
+            observation.origin,
+            observation.session,
+            observation.at,
+            tables.digest("stacks", observation.stack),
+            tables.digest("hardware", observation.hardware),
+            tables.digest("workloads", observation.workload),
+            None if observation.metric is None else to_compact_json(observation.metric),
+            observation.primary,
+            [block for block, _ in observation.values],
+            [value for _, value in observation.values],
+            observation.interleaved,
+            observation.confidence,
+            observation.lost_to_others,
+            json.dumps([to_plain(doubt) for doubt in observation.doubts]),
+            observation.failure,
+            observation.why,
+            observation.log,
         ]
         file.execute(f"INSERT INTO observations VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
@@ -239,13 +245,13 @@ def _read(file: DuckDBPyConnection) -> Knowledge:
 def _each_once(observed: Iterable[Observation]) -> tuple[Observation, ...]:
     """Own observations, and those of others without repetitions: bundles of one party overlap."""
     every = list(observed)
-    others = [one for one in every if one.origin]
+    others = [observation for observation in every if observation.origin]
     if not others:
         return tuple(every)
     from assay.stacks.bundles import merged
 
-    own = [one for one in every if not one.origin]
-    return tuple(sorted([*own, *merged(others)[0]], key=lambda one: one.at))
+    own = [observation for observation in every if not observation.origin]
+    return tuple(sorted([*own, *merged(others)[0]], key=lambda observation: observation.at))
 
 
 def _records(file: DuckDBPyConnection, table: str, kind: type[Any]) -> dict[str, Any]:
@@ -261,7 +267,7 @@ def _observations(
 ) -> Iterator[Observation]:
     metrics: dict[str, StackMetric] = {}
     for row in rows:
-        origin, session, at, stack, machine, workload, metric, leads, blocks, figures, *rest = row
+        origin, session, observed_at, stack, machine, workload, metric, leads, blocks, figures, *rest = row
         interleaved, confidence, lost, doubts, failure, why, log = rest
         if metric is not None and metric not in metrics:
             metrics[metric] = from_json(StackMetric, metric)
@@ -271,7 +277,7 @@ def _observations(
             workload=None if workload is None else workloads[workload],
             metric=None if metric is None else metrics[metric],
             session=session,
-            at=at,
+            at=observed_at,
             primary=leads,
             values=tuple(zip(blocks, figures, strict=True)),
             interleaved=interleaved,

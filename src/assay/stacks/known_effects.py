@@ -69,25 +69,25 @@ def effects_of_change(
                 if change in delta:
                     sets.setdefault((where, delta), []).append((a, b))
     measured = _measured(places)
-    names = _words(change, change.a), _words(change, change.b)
-    found = [
-        _effect(pairs, measured[where], _others(delta, change), names, margin, here)
+    names = _describe_change(change, change.a), _describe_change(change, change.b)
+    effects = [
+        _effect(pairs, measured[where], _other_changes(delta, change), names, margin, here)
         for (where, delta), pairs in sets.items()
     ]
-    return _least_confounded(found)
+    return _least_confounded(effects)
 
 
 def effects_together(
     observed: Sequence[Observation],
     sides: tuple[Matches, Matches],
-    asked: Iterable[Change],
+    subject: Iterable[Change],
     names: tuple[str, str],
     margin: float,
     here: frozenset[str],
 ) -> tuple[KnownEffect, ...]:
     """What is known of all changes together: of stacks that match A compared with those that match B.
 
-    asked  the changes that the question is about: what else differs is reported
+    subject  the changes that the question is about: what else differs is reported
 
     Stacks that were never measured in one session are compared by the means of their sessions.
     """
@@ -96,19 +96,29 @@ def effects_together(
     places = list(_by_place(observed))
     measured = _measured(places)
     for where, of_session in places:
-        a, b = ([one for one in of_session if matches(one.stack)] for matches in sides)
-        found = [(x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program((x, y))]
-        pairs.setdefault(where, []).extend(found)
+        a, b = (
+            [observation for observation in of_session if matches(observation.stack)] for matches in sides
+        )
+        comparable = [
+            (x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program((x, y))
+        ]
+        pairs.setdefault(where, []).extend(comparable)
         apart = alone.setdefault(where, ([], []))
         apart[0].extend(a)
         apart[1].extend(b)
     known = []
-    for where, of in pairs.items():
-        if of:
-            known.append(_effect(of, measured[where], _beyond(of, asked), names, margin, here))
+    for where, place_pairs in pairs.items():
+        if place_pairs:
+            known.append(
+                _effect(
+                    place_pairs, measured[where], _changes_besides(place_pairs, subject), names, margin, here
+                )
+            )
         elif all(alone[where]) and _one_program(itertools.chain(*alone[where])):
-            known.append(_apart(alone[where], measured[where], names, margin, here, asked))
-    return tuple(sorted(known, key=lambda one: not one.here))
+            known.append(
+                _effect_between_sessions(alone[where], measured[where], names, margin, here, subject)
+            )
+    return tuple(sorted(known, key=lambda effect: not effect.here))
 
 
 def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
@@ -116,39 +126,48 @@ def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
 
     They are a choice among what their sessions allow, at each place where something was measured.
     """
-    claims = [one for one in effects if one.here]
-    at: dict[Where, list[int]] = {}
-    for one in claims:
-        at.setdefault(_place(one), []).append(one.rivals)
-    out_of = sum(max(len(of), *of) for of in at.values())
-    held = iter(corrected([one.comparison for one in claims], out_of))
-    return tuple(replace(one, comparison=next(held)) if one.here else one for one in effects)
+    claims = [effect for effect in effects if effect.here]
+    rivals_at: dict[Where, list[int]] = {}
+    for effect in claims:
+        rivals_at.setdefault(_place(effect), []).append(effect.rivals)
+    out_of = sum(max(len(counts), *counts) for counts in rivals_at.values())
+    comparisons = iter(corrected([effect.comparison for effect in claims], out_of))
+    return tuple(
+        replace(effect, comparison=next(comparisons)) if effect.here else effect for effect in effects
+    )
 
 
 def _by_place(observed: Iterable[Observation]) -> Iterator[tuple[Where, list[Observation]]]:
     """The primary figures of each session at each place."""
-    found: dict[tuple[Where, str, str], list[Observation]] = {}
+    by_session: dict[tuple[Where, str, str], list[Observation]] = {}
     texts: dict[int, str] = {}
-    for one in observed:
-        if one.primary and one.metric is not None and one.workload is not None and _positive(one):
-            metric = texts.setdefault(id(one.metric), to_compact_json(one.metric))
-            where = (one.hardware.digest, one.workload.question, metric)
-            found.setdefault((where, one.origin, one.session), []).append(one)
-    yield from ((where, of) for (where, _, _), of in found.items())
+    for observation in observed:
+        if (
+            observation.primary
+            and observation.metric is not None
+            and observation.workload is not None
+            and _positive(observation)
+        ):
+            metric = texts.setdefault(id(observation.metric), to_compact_json(observation.metric))
+            where = (observation.hardware.digest, observation.workload.question, metric)
+            by_session.setdefault((where, observation.origin, observation.session), []).append(observation)
+    yield from ((where, observations) for (where, _, _), observations in by_session.items())
 
 
 def _measured(
     places: Iterable[tuple[Where, Sequence[Observation]]],
 ) -> dict[Where, dict[str, frozenset[str]]]:
     """At each place: session → digests of the stacks that it measured."""
-    found: dict[Where, dict[str, frozenset[str]]] = {}
-    for where, of in places:
-        found.setdefault(where, {})[session_name(of[0])] = frozenset(one.stack.digest for one in of)
-    return found
+    measured: dict[Where, dict[str, frozenset[str]]] = {}
+    for where, observations in places:
+        measured.setdefault(where, {})[session_name(observations[0])] = frozenset(
+            observation.stack.digest for observation in observations
+        )
+    return measured
 
 
-def _positive(one: Observation) -> bool:
-    return bool(one.values) and min(value for _, value in one.values) > 0
+def _positive(observation: Observation) -> bool:
+    return bool(observation.values) and min(value for _, value in observation.values) > 0
 
 
 def _may_have(stack: Stack, change: Change, value: object) -> bool:
@@ -162,17 +181,17 @@ def _may_have(stack: Stack, change: Change, value: object) -> bool:
     return parts[change.kind].get(change.name) == value
 
 
-def _others(delta: frozenset[Change], change: Change) -> tuple[Change, ...]:
+def _other_changes(delta: frozenset[Change], change: Change) -> tuple[Change, ...]:
     brought = set(with_it(change, delta))
-    return tuple(sorted(folded(delta - brought - {change}), key=lambda one: (one.kind, one.name)))
+    return tuple(sorted(folded(delta - brought - {change}), key=lambda other: (other.kind, other.name)))
 
 
-def _beyond(pairs: Sequence[Pair], asked: Iterable[Change]) -> tuple[Change, ...]:
+def _changes_besides(pairs: Sequence[Pair], subject: Iterable[Change]) -> tuple[Change, ...]:
     """What differs in every case besides the changes that were asked about."""
-    known = set(asked)
+    known = set(subject)
     each = [set(changes(a.stack, b.stack)) - known for a, b in pairs]
-    brought = {one for change in known for delta in each for one in with_it(change, delta)}
-    return tuple(sorted(set.union(*each) - brought, key=lambda one: (one.kind, one.name)))
+    brought = {other for change in known for delta in each for other in with_it(change, delta)}
+    return tuple(sorted(set.union(*each) - brought, key=lambda other: (other.kind, other.name)))
 
 
 def _effect(
@@ -186,8 +205,8 @@ def _effect(
     allowed = {session_name(a): len(measured[session_name(a)]) - 1 for a, _ in pairs}
     most = _least_chosen(list(allowed.values()))
     deciding = [pair for pair in pairs if allowed[session_name(pair[0])] <= most]
-    observed = [one for pair in deciding for one in pair]
-    aside = sum(one > most for one in allowed.values())
+    observed = [observation for pair in deciding for observation in pair]
+    aside = sum(count > most for count in allowed.values())
     return _known(within_sessions(deciding, names, margin), observed, others, here, most, aside)
 
 
@@ -202,30 +221,33 @@ def _least_chosen(allowed: Sequence[int]) -> int:
     """
 
     def width(most: int) -> float:
-        n = sum(one <= most for one in allowed)
+        n = sum(count <= most for count in allowed)
         return t_quantile(1 - 0.025 / most, n - 1) / math.sqrt(n) if n > 1 else math.inf
 
     return min(sorted(set(allowed), reverse=True), key=width)
 
 
-def _apart(
+def _effect_between_sessions(
     sides: tuple[Sequence[Observation], Sequence[Observation]],
     measured: Mapping[str, frozenset[str]],
     names: tuple[str, str],
     margin: float,
     here: frozenset[str],
-    asked: Iterable[Change],
+    subject: Iterable[Change],
 ) -> KnownEffect:
     a, b = sides
-    others = _beyond([(x, y) for x in a for y in b], asked)
-    sessions = {session_name(one) for one in (*a, *b)}
+    others = _changes_besides([(x, y) for x in a for y in b], subject)
+    sessions = {session_name(observation) for observation in (*a, *b)}
     chosen = rivals((measured[name] for name in sessions), a[0].stack.digest, b[0].stack.digest)
     return _known(between_sessions(a, b, names, margin), [*a, *b], others, here, chosen)
 
 
 def _one_program(observed: Iterable[Observation]) -> bool:
     """Whether figures come from the same program, and so can be compared."""
-    return len({one.workload.digest for one in observed if one.workload is not None}) == 1
+    return (
+        len({observation.workload.digest for observation in observed if observation.workload is not None})
+        == 1
+    )
 
 
 def _known(
@@ -244,34 +266,34 @@ def _known(
         others=others,
         hardware=first.hardware,
         workload=first.workload,
-        oldest=min(one.at for one in observed),
-        newest=max(one.at for one in observed),
+        oldest=min(observation.at for observation in observed),
+        newest=max(observation.at for observation in observed),
         here=first.hardware.digest in here,
-        origins=frozenset(one.origin for one in observed),
+        origins=frozenset(observation.origin for observation in observed),
         rivals=rivals,
         set_aside=set_aside,
     )
 
 
-def _place(one: KnownEffect) -> Where:
-    point = one.comparison.point
-    return one.hardware.digest, one.workload.question, f"{point.metric} {sorted(point.labels.items())}"
+def _place(effect: KnownEffect) -> Where:
+    point = effect.comparison.point
+    return effect.hardware.digest, effect.workload.question, f"{point.metric} {sorted(point.labels.items())}"
 
 
-def _words(change: Change, value: object) -> str:
+def _describe_change(change: Change, value: object) -> str:
     """The name of one side of a change: `torch 2.8.0`."""
     name = change.name.removeprefix("env.")
     return f"without {name}" if value is None else f"{name} {value}"
 
 
-def _least_confounded(found: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
+def _least_confounded(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
     """Per hardware class, workload and metric: the effects with the fewest other changes."""
     by_place: dict[Where, list[KnownEffect]] = {}
-    for one in found:
-        by_place.setdefault(_place(one), []).append(one)
+    for effect in effects:
+        by_place.setdefault(_place(effect), []).append(effect)
     kept: list[KnownEffect] = []
-    for of in by_place.values():
-        fewest = min(len(one.others) for one in of)
-        best = [one for one in of if len(one.others) == fewest]
-        kept += sorted(best, key=lambda one: -min(one.comparison.sessions))[:_MOST_SETS]
-    return tuple(sorted(kept, key=lambda one: (not one.here, len(one.others))))
+    for at_place in by_place.values():
+        fewest = min(len(effect.others) for effect in at_place)
+        best = [effect for effect in at_place if len(effect.others) == fewest]
+        kept += sorted(best, key=lambda effect: -min(effect.comparison.sessions))[:_MOST_SETS]
+    return tuple(sorted(kept, key=lambda effect: (not effect.here, len(effect.others))))

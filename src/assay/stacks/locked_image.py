@@ -117,7 +117,11 @@ def _python(table: Mapping[str, Any], source: str) -> str | None:
     if written is None:
         return None
     try:
-        least = [one.version for one in SpecifierSet(str(written)) if one.operator in (">=", "==", "~=")]
+        least = [
+            specifier.version
+            for specifier in SpecifierSet(str(written))
+            if specifier.operator in (">=", "==", "~=")
+        ]
     except InvalidSpecifier:
         least = []
     if not least:
@@ -156,13 +160,13 @@ def _requirements(
     requirements: list[LockedRequirement] = []
     indexes: dict[str, None] = {}
     problems: list[Problem] = []
-    for at, one in enumerate(table["packages"], 1):
+    for number, package in enumerate(table["packages"], 1):
         try:
-            requirements.append(_requirement(one, python))
-            if (index := str(one.get("index", ""))) and index not in _PYPI:
+            requirements.append(_requirement(package, python))
+            if (index := str(package.get("index", ""))) and index not in _PYPI:
                 indexes[_public(index)] = None
         except ValueError as error:
-            problems.append(Problem(f"{source}: packages[{at}]", str(error)))
+            problems.append(Problem(f"{source}: packages[{number}]", str(error)))
     return requirements, list(indexes), problems
 
 
@@ -177,10 +181,10 @@ def _requirement(table: Mapping[str, Any], python: str) -> LockedRequirement:
         version = Version(str(table.get("version", "")))
     except InvalidVersion as error:
         raise ValueError(f"{name}: {error}") from None
-    found = sorted({digest for wheel in table.get("wheels", ()) for digest in _hashes(wheel, python)})
-    if not found:
+    digests = sorted({digest for wheel in table.get("wheels", ()) for digest in _hashes(wheel, python)})
+    if not digests:
         raise ValueError(f"{name} {version} has no wheel for Python {python} on Linux with a SHA-256")
-    return LockedRequirement(name, str(version), tuple(found))
+    return LockedRequirement(name, str(version), tuple(digests))
 
 
 def _hashes(wheel: Mapping[str, Any], python: str) -> Iterator[str]:
@@ -220,10 +224,10 @@ def _public(index: str) -> str:
 
 def _accelerator(requirements: Sequence[LockedRequirement]) -> str:
     """The accelerator whose libraries the lock has or needs."""
-    for one in requirements:
-        if _CUDA.fullmatch(one.name):
-            return "cuda" + ".".join(one.version.split(".")[:2])
-        if match := _ROCM.search(one.version):
+    for requirement in requirements:
+        if _CUDA.fullmatch(requirement.name):
+            return "cuda" + ".".join(requirement.version.split(".")[:2])
+        if match := _ROCM.search(requirement.version):
             return f"rocm{match[1]}"
     return "cpu"
 
@@ -232,7 +236,7 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
     if written is None:
         fitting = [name for name in _own_bases(mpi=mpi) if BASES[name].python == python]
         if not fitting:
-            there = ", ".join(f"{name} has {one.python}" for name, one in BASES.items() if not one.brings)
+            there = ", ".join(f"{name} has {base.python}" for name, base in BASES.items() if not base.brings)
             what = (
                 f"it is for Python {python}, which no base has: {there}; advise with --python, or name --base"
             )
@@ -240,7 +244,7 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
         written = fitting[0]
     system = base_image(written, mpi=mpi)
     if system.base.python != python:
-        fitting = [name for name, one in BASES.items() if one.python == python]
+        fitting = [name for name, base in BASES.items() if base.python == python]
         also = f": choose from {', '.join(fitting)}" if fitting else ""
         what = f"{system.name} has Python {system.base.python}, and {source} is for {python}{also}"
         raise InputError([Problem("--base", what)])
@@ -249,15 +253,17 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
 
 def _of_lock(modules: Sequence[str], requirements: Sequence[LockedRequirement]) -> tuple[str, ...]:
     """The modules that must be there: of several frameworks, a program uses those that the lock has."""
-    there = {one.name for one in requirements}
-    several = sum(one in FRAMEWORKS for one in modules) > 1
-    return tuple(one for one in modules if not (several and one in FRAMEWORKS and one not in there))
+    there = {requirement.name for requirement in requirements}
+    several = sum(module in FRAMEWORKS for module in modules) > 1
+    return tuple(
+        module for module in modules if not (several and module in FRAMEWORKS and module not in there)
+    )
 
 
 def _need_imports(
     modules: Sequence[str], requirements: Sequence[LockedRequirement], workload: str, source: str
 ) -> None:
-    there = {one.name for one in requirements}
+    there = {requirement.name for requirement in requirements}
     missing = [name for name in payload.packages(tuple(modules)) if canonicalize_name(name) not in there]
     if missing:
         what = (

@@ -70,8 +70,8 @@ def observe(
             place = (stack.digest, hardware.digest, workload.digest)
             by_place.setdefault(place, (stack, hardware, workload, []))[3].append(result)
             continue
-        said = last_line(run)
-        kind = failure_of(run, stack, said)
+        last_output = last_line(run)
+        kind = failure_of(run, stack, last_output)
         if kind is None:
             left_out[OTHER_FAILURE] += 1
             continue
@@ -84,7 +84,7 @@ def observe(
                 session_of(run),
                 run.made_at,
                 failure=kind,
-                why=_why(run, said),
+                why=_describe_failure(run, last_output),
                 log=log_of(run),
             )
         )
@@ -120,13 +120,15 @@ def _figures(
 ) -> Iterator[Observation]:
     """The runs' values of each metric that has a better direction."""
     groups = group(runs, metrics)
-    leading = next((found.point.metric for found in groups.values() if found.point.better), None)
-    for found in groups.values():
-        point = found.point
+    leading = next(
+        (point_group.point.metric for point_group in groups.values() if point_group.point.better), None
+    )
+    for point_group in groups.values():
+        point = point_group.point
         if point.better is None:
             continue
-        first = found.samples[0].result.run
-        raised = _raised(found)
+        first = point_group.samples[0].result.run
+        raised = _raised(point_group)
         lost = not lost_time.CODES.isdisjoint(doubt.code for doubt in raised)
         yield Observation(
             stack=stack,
@@ -134,29 +136,35 @@ def _figures(
             workload=workload,
             metric=StackMetric(point.metric, point.unit, point.better, dict(point.labels)),
             session=session_of(first),
-            at=min(sample.result.run.made_at for sample in found.samples),
+            at=min(sample.result.run.made_at for sample in point_group.samples),
             primary=point.metric == leading,
-            values=tuple(sorted((sample.result.run.trial.block, sample.value) for sample in found.samples)),
-            interleaved=all(
-                s.result.run.interleaved and not s.result.run.outside_block for s in found.samples
+            values=tuple(
+                sorted((sample.result.run.trial.block, sample.value) for sample in point_group.samples)
             ),
-            confidence=max(0.95, looked_at((found.samples,), paired=True)),
-            lost_to_others=kernel_counts.lost_to_others(_results(found), DEFAULT_MARGIN) if lost else 0.0,
+            interleaved=all(
+                s.result.run.interleaved and not s.result.run.outside_block for s in point_group.samples
+            ),
+            confidence=max(0.95, looked_at((point_group.samples,), paired=True)),
+            lost_to_others=kernel_counts.lost_to_others(_results(point_group), DEFAULT_MARGIN)
+            if lost
+            else 0.0,
             doubts=tuple(doubt for doubt in raised if doubts.KINDS[doubt.code].severity in _SHIFTS),
             log=log_of(first),
         )
 
 
-def _raised(found: Group) -> tuple[Doubt, ...]:
-    raised = doubts.of(doubts.Case((doubts.Side(_ITSELF, found),), one_side(found), DEFAULT_MARGIN))
+def _raised(point_group: Group) -> tuple[Doubt, ...]:
+    raised = doubts.of(
+        doubts.Case((doubts.Side(_ITSELF, point_group),), one_side(point_group), DEFAULT_MARGIN)
+    )
     return tuple(replace(doubt, evidence=doubt.evidence.removeprefix(f"{_ITSELF}: ")) for doubt in raised)
 
 
-def _results(found: Group) -> list[Result]:
-    return [sample.result for sample in found.samples]
+def _results(point_group: Group) -> list[Result]:
+    return [sample.result for sample in point_group.samples]
 
 
-def _why(run: Run, last_line: str) -> str:
+def _describe_failure(run: Run, last_line: str) -> str:
     """The cause as text, with the last line of the log if the cause does not have it."""
     line = last_line.strip()
     return run.cause if not line or line in run.cause else f"{run.cause}: {line}"

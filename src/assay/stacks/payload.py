@@ -25,8 +25,8 @@ def imports(workload: Workload) -> tuple[str, ...]:
     """
     programs = [file for file in _files(workload) if file.name.endswith(_PROGRAM)]
     own = {file.name.partition("/")[0].removesuffix(_PROGRAM) for file in programs}
-    found = {name for program in programs if program.name != _RANK for name in _imported(program)}
-    return tuple(sorted(found - own - sys.stdlib_module_names))
+    imported = {name for program in programs if program.name != _RANK for name in _imported(program)}
+    return tuple(sorted(imported - own - sys.stdlib_module_names))
 
 
 def packages(modules: tuple[str, ...]) -> tuple[str, ...]:

@@ -58,17 +58,17 @@ def framework_pins(release: str, accelerator: str) -> tuple[PinnedPackage, ...]:
 
 def closure(names: Iterable[str]) -> tuple[PinnedPackage, ...]:
     """These packages and all their dependencies, each once, sorted. Raises InputError for an unknown one."""
-    found: dict[str, Pin] = {}
+    needed: dict[str, Pin] = {}
     left = list(names)
     while left:
         name = left.pop()
-        if name in found:
+        if name in needed:
             continue
         if name not in pins():
             raise InputError(f"no compatible version of package {name} is known: add it to stacks/parts.py")
-        found[name] = pins()[name]
-        left += found[name].requires
-    return tuple(PinnedPackage(name, found[name]) for name in sorted(found))
+        needed[name] = pins()[name]
+        left += needed[name].requires
+    return tuple(PinnedPackage(name, needed[name]) for name in sorted(needed))
 
 
 def _number(version: str) -> tuple[int, ...]:

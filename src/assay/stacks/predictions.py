@@ -56,8 +56,8 @@ class MetricSeries:
         """`resnet50 1x1 throughput`; of an indicator, `torch conv2d fp32`."""
         labels = self.metric.labels
         if self.workload.workload == INDICATORS:
-            words = (self.workload.parameters.get("framework"), labels.get("indicator"), labels.get("dtype"))
-            return " ".join(str(word) for word in words if word not in (None, "none"))
+            parts = (self.workload.parameters.get("framework"), labels.get("indicator"), labels.get("dtype"))
+            return " ".join(str(word) for word in parts if word not in (None, "none"))
         shown = [f"{name}={value}" for name, value in sorted(labels.items())]
         return " ".join([self.workload.workload, self.workload.shape, self.metric.name, *shown])
 
@@ -98,58 +98,85 @@ class IndicatorPrediction:
         return "it is not shown to rank steps as the workload does"
 
 
-def series_of(one: Observation) -> MetricSeries | None:
+def series_of(observation: Observation) -> MetricSeries | None:
     """Where a figure belongs; None for a failure, a figure that does not lead, or one that is not above 0."""
-    if one.metric is None or one.workload is None or not one.primary or not one.values:
+    if (
+        observation.metric is None
+        or observation.workload is None
+        or not observation.primary
+        or not observation.values
+    ):
         return None
-    if min(value for _, value in one.values) <= 0:
+    if min(value for _, value in observation.values) <= 0:
         return None
-    return MetricSeries(one.hardware, one.workload, one.metric)
+    return MetricSeries(observation.hardware, observation.workload, observation.metric)
 
 
 def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, ...]:
     """Each indicator with each workload that was measured on the same hardware, the best of each first."""
     figures: dict[tuple[str, str, str], list[Observation]] = {}
     named: dict[tuple[str, str, str], MetricSeries] = {}
-    for one in observed:
-        series = series_of(one)
+    for observation in observed:
+        series = series_of(observation)
         if series is not None:
             named.setdefault(series.key, series)
-            figures.setdefault(series.key, []).append(one)
-    indicators = [key for key, one in named.items() if one.workload.workload == INDICATORS]
-    found = []
+            figures.setdefault(series.key, []).append(observation)
+    indicators = [key for key, series in named.items() if series.workload.workload == INDICATORS]
+    predicted = []
     for key in named.keys() - set(indicators):
-        by = [one for one in indicators if one[0] == key[0] and _common(figures[one], figures[key])]
-        confidence = 1 - (1 - _CONFIDENCE) / max(1, len(by))
-        reliability = _reliability(figures[key]) if by else None
-        of = []
-        for name in by:
+        predictors = [
+            indicator
+            for indicator in indicators
+            if indicator[0] == key[0] and _common(figures[indicator], figures[key])
+        ]
+        confidence = 1 - (1 - _CONFIDENCE) / max(1, len(predictors))
+        reliability = _reliability(figures[key]) if predictors else None
+        ranked = []
+        for name in predictors:
             placed = _placed(figures[name], figures[key])
             correlation = rank_correlation(_steps(placed), confidence)
-            of.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
-        found += sorted(of, key=_strength, reverse=True)
-    return tuple(sorted(found, key=lambda one: (str(one.workload.hardware), one.workload.title)))
+            ranked.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
+        predicted += sorted(ranked, key=_strength, reverse=True)
+    return tuple(
+        sorted(
+            predicted, key=lambda prediction: (str(prediction.workload.hardware), prediction.workload.title)
+        )
+    )
 
 
-def _strength(one: IndicatorPrediction) -> tuple[float, float]:
-    c = one.correlation
+def _strength(prediction: IndicatorPrediction) -> tuple[float, float]:
+    c = prediction.correlation
     return (-2.0, -2.0) if c is None else (-2.0 if c.low is None else c.low, c.value)
 
 
 def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
-    return {software_of(one.stack) for one in a} & {software_of(one.stack) for one in b}
+    return {software_of(observation.stack) for observation in a} & {
+        software_of(observation.stack) for observation in b
+    }
 
 
 def _reliability(observed: Sequence[Observation]) -> Estimate | None:
     """How the steps in every second session rank like those in the others."""
-    place = {name: at for at, name in enumerate(sorted({(one.origin, one.session) for one in observed}))}
-    halves = [[one for one in observed if place[one.origin, one.session] % 2 == side] for side in (0, 1)]
+    place = {
+        name: index
+        for index, name in enumerate(
+            sorted({(observation.origin, observation.session) for observation in observed})
+        )
+    }
+    halves = [
+        [
+            observation
+            for observation in observed
+            if place[observation.origin, observation.session] % 2 == side
+        ]
+        for side in (0, 1)
+    ]
     return rank_correlation(_steps(_placed(*halves)))
 
 
 def _placed(a: Sequence[Observation], b: Sequence[Observation]) -> list[_PlacedStack]:
     """The stacks that both measured."""
-    stacks = {software_of(one.stack): one.stack for one in (*a, *b)}
+    stacks = {software_of(observation.stack): observation.stack for observation in (*a, *b)}
     predicted, measured = _levels(a), _levels(b)
     return [
         _PlacedStack(
@@ -172,12 +199,16 @@ def _setting(stack: Stack) -> Hashable:
 def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
     """Stack → its set of linked stacks, and how good its figures are, as a logarithm."""
     logs: dict[tuple[Hashable, Hashable], list[float]] = {}
-    for one in observed:
-        better = -1 if one.metric is not None and one.metric.better == "lower" else 1
-        cell = logs.setdefault((software_of(one.stack), (one.origin, one.session)), [])
-        cell += [better * math.log(value) for _, value in one.values]
-    fits = session_fits([(*cell, fmean(of)) for cell, of in logs.items()])
-    return {str(stack): (at, level) for at, fit in enumerate(fits) for stack, level in fit.levels.items()}
+    for observation in observed:
+        better = -1 if observation.metric is not None and observation.metric.better == "lower" else 1
+        cell = logs.setdefault(
+            (software_of(observation.stack), (observation.origin, observation.session)), []
+        )
+        cell += [better * math.log(value) for _, value in observation.values]
+    fits = session_fits([(*cell, fmean(values)) for cell, values in logs.items()])
+    return {
+        str(stack): (index, level) for index, fit in enumerate(fits) for stack, level in fit.levels.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -192,31 +223,38 @@ class _PlacedStack:
 
 def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
     """What each next version of a package does to both figures, the mean over all stacks that show it."""
-    stacks = [one.stack for one in placed]
+    stacks = [placed_stack.stack for placed_stack in placed]
     names = _own_packages(stacks)
-    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    steps: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for name in names:
-        order = {version: at for at, version in enumerate(_in_order(stacks, name))}
+        order = {version: rank for rank, version in enumerate(_in_order(stacks, name))}
         others = [other for other in names if other != name]
         alike: dict[Hashable, dict[int, _PlacedStack]] = {}
-        for one in placed:
-            if (version := one.stack.packages.get(name)) in order:
-                rest = (one.sets, _setting(one.stack), *(one.stack.packages.get(other) for other in others))
-                alike.setdefault(rest, {})[order[version]] = one
-        for of in alike.values():
-            for at in of.keys() & {place - 1 for place in of}:
-                step = of[at + 1].predicted - of[at].predicted, of[at + 1].measured - of[at].measured
-                found.setdefault((name, at), []).append(step)
-    return [(fmean(x for x, _ in of), fmean(y for _, y in of)) for of in found.values()]
+        for placed_stack in placed:
+            if (version := placed_stack.stack.packages.get(name)) in order:
+                rest = (
+                    placed_stack.sets,
+                    _setting(placed_stack.stack),
+                    *(placed_stack.stack.packages.get(other) for other in others),
+                )
+                alike.setdefault(rest, {})[order[version]] = placed_stack
+        for by_rank in alike.values():
+            for rank in by_rank.keys() & {place - 1 for place in by_rank}:
+                step = (
+                    by_rank[rank + 1].predicted - by_rank[rank].predicted,
+                    by_rank[rank + 1].measured - by_rank[rank].measured,
+                )
+                steps.setdefault((name, rank), []).append(step)
+    return [(fmean(x for x, _ in pairs), fmean(y for _, y in pairs)) for pairs in steps.values()]
 
 
 def _in_order(stacks: Sequence[Stack], name: str) -> list[str]:
     """The versions of a package, the oldest first; without those that have no place in the order."""
-    found: dict[str, Version] = {}
+    versions: dict[str, Version] = {}
     for text in sorted({stack.packages[name] for stack in stacks if name in stack.packages}):
         with suppress(InvalidVersion):
-            found[text] = Version(text)
-    return sorted(found, key=found.__getitem__)
+            versions[text] = Version(text)
+    return sorted(versions, key=versions.__getitem__)
 
 
 def _own_packages(stacks: Sequence[Stack]) -> list[str]:
@@ -234,15 +272,15 @@ def _own_packages(stacks: Sequence[Stack]) -> list[str]:
         if not (bringing and name.startswith(brought))
         and len({stack.packages.get(name) for stack in stacks}) > 1
     ]
-    return [name for at, name in enumerate(varied) if not _is_known_from_another(stacks, varied, at)]
+    return [name for index, name in enumerate(varied) if not _is_known_from_another(stacks, varied, index)]
 
 
-def _is_known_from_another(stacks: Sequence[Stack], names: Sequence[str], at: int) -> bool:
+def _is_known_from_another(stacks: Sequence[Stack], names: Sequence[str], index: int) -> bool:
     """Whether another one's version determines this one's; of two that determine each other, one stays."""
     return any(
-        _follows(stacks, names[at], other) and (place < at or not _follows(stacks, other, names[at]))
+        _follows(stacks, names[index], other) and (place < index or not _follows(stacks, other, names[index]))
         for place, other in enumerate(names)
-        if place != at
+        if place != index
     )
 
 

@@ -35,21 +35,22 @@ def stamps(runs_dir: Path) -> dict[str, str]:
 
     A bundle also changes when its key is no longer trusted, or is again.
     """
-    found = {}
+    stamps = {}
     for path in sorted(places.failures(runs_dir).glob("*.json")):
-        found[f"failure {path.name}"] = _stamp(path)
+        stamps[f"failure {path.name}"] = _stamp(path)
     keys_stamp = _stamp(places.trusted_keys(runs_dir)) if bundle_names(runs_dir) else ""
     for name in bundle_names(runs_dir):
         path = places.bundles(runs_dir) / name.removeprefix(_BUNDLE)
-        found[name] = f"{_stamp(path)} {keys_stamp}"
-    return found
+        stamps[name] = f"{_stamp(path)} {keys_stamp}"
+    return stamps
 
 
 def bundle_names(runs_dir: Path) -> list[str]:
     """The imported bundles, by their names as sources of knowledge, in the order of their import."""
     paths = places.bundles(runs_dir).glob("*.json")
     return [
-        f"{_BUNDLE}{path.name}" for path in sorted(paths, key=lambda one: (one.stat().st_mtime_ns, one.name))
+        f"{_BUNDLE}{path.name}"
+        for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
     ]
 
 

@@ -47,20 +47,20 @@ def pinned_packages(path: Path) -> dict[str, str]:
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Each requirement with its line, continued lines joined, without comments and hashes."""
     number, held = 0, ""
-    for at, line in enumerate(text.splitlines(), 1):
-        number = number or at
+    for line_number, line in enumerate(text.splitlines(), 1):
+        number = number or line_number
         held += line
         if held.endswith("\\"):
             held = held[:-1] + " "
             continue
-        words = _HASHES.sub("", re.sub(r"(^|\s)#.*$", "", held)).strip()
-        if words:
-            yield number, words
+        requirement = _HASHES.sub("", re.sub(r"(^|\s)#.*$", "", held)).strip()
+        if requirement:
+            yield number, requirement
         number, held = 0, ""
 
 
 def _listed(path: Path, text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    pinned: list[tuple[str, str]] = []
     problems: list[Problem] = []
     for number, line in logical_lines(text):
         where = f"{path}:{number}"
@@ -76,15 +76,17 @@ def _listed(path: Path, text: str) -> list[tuple[str, str]]:
             continue
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue
-        pins = [one.version for one in requirement.specifier if one.operator in ("==", "===")]
+        pins = [
+            specifier.version for specifier in requirement.specifier if specifier.operator in ("==", "===")
+        ]
         if len(pins) == 1 and not pins[0].endswith(".*"):
-            found.append((canonicalize_name(requirement.name), pins[0]))
+            pinned.append((canonicalize_name(requirement.name), pins[0]))
         else:
             what = f"{line!r} has no exact version; lock it first: uv pip compile {path}"
             problems.append(Problem(where, what))
     if problems:
         raise InputError(problems)
-    return found
+    return pinned
 
 
 def _locked(path: Path, text: str) -> list[tuple[str, str]]:
@@ -97,7 +99,7 @@ def _locked(path: Path, text: str) -> list[tuple[str, str]]:
         what = "it has no `packages`; expected a pylock.toml, as `uv pip compile --format pylock.toml` writes"
         raise InputError([Problem(str(path), what)])
     return [
-        (canonicalize_name(str(one["name"])), str(one["version"]))
-        for one in packages
-        if isinstance(one, dict) and "name" in one and "version" in one
+        (canonicalize_name(str(package["name"])), str(package["version"]))
+        for package in packages
+        if isinstance(package, dict) and "name" in package and "version" in package
     ]

@@ -55,12 +55,12 @@ class Lock:
     @property
     def versions(self) -> dict[str, str]:
         """Name → version."""
-        return {one.name: one.version for one in self.packages}
+        return {package.name: package.version for package in self.packages}
 
     @property
     def size_bytes(self) -> int | None:
         """Of all its files to download; None if one is unknown."""
-        sizes = [one.wheel_bytes for one in self.packages]
+        sizes = [package.wheel_bytes for package in self.packages]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
@@ -79,9 +79,9 @@ class Target:
 
     def options(self) -> list[str]:
         """Of uv."""
-        words = ["--python-version", self.python] if self.python else ["--python", sys.executable]
-        words += ["--python-platform", self.platform] if self.platform else []
-        return [*words, *(["--prerelease", "allow"] if self.prereleases else [])]
+        options = ["--python-version", self.python] if self.python else ["--python", sys.executable]
+        options += ["--python-platform", self.platform] if self.platform else []
+        return [*options, *(["--prerelease", "allow"] if self.prereleases else [])]
 
 
 def requirements_of(spec: Sequence[str]) -> tuple[Requirement, ...]:
@@ -91,9 +91,9 @@ def requirements_of(spec: Sequence[str]) -> tuple[Requirement, ...]:
 
     Raises InputError with every finding.
     """
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     problems: list[Problem] = []
-    for where, line in _lines(spec):
+    for where, line in _read_requirements(spec):
         try:
             requirement = Requirement(line)
         except InvalidRequirement as error:
@@ -101,22 +101,24 @@ def requirements_of(spec: Sequence[str]) -> tuple[Requirement, ...]:
             problems.append(Problem(where, what))
             continue
         if requirement.marker is None or requirement.marker.evaluate():
-            found.append(requirement)
-    if not found and not problems:
+            requirements.append(requirement)
+    if not requirements and not problems:
         problems.append(Problem(" ".join(spec), "it requires nothing"))
     if problems:
         raise InputError(problems)
-    return tuple(found)
+    return tuple(requirements)
 
 
-def _lines(spec: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _read_requirements(spec: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word in spec:
         path = Path(word)
         if path.suffix == ".toml":
             yield from ((word, line) for line in _project_dependencies(path))
         elif path.suffix in (".txt", ".in"):
             text = read_whole(path).decode("utf-8", "replace")
-            yield from ((f"{word}:{at}", ln) for at, ln in logical_lines(text) if not ln.startswith("-"))
+            yield from (
+                (f"{word}:{number}", line) for number, line in logical_lines(text) if not line.startswith("-")
+            )
         else:
             yield word, word
 
@@ -141,24 +143,24 @@ def resolve(spec: Sequence[str], target: Target, constraints: Iterable[str] = ()
     can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-        words, stdin = _sources(spec)
+        sources, stdin = _sources(spec)
         limits = Path(folder) / "constraints.txt"
         if lines := list(constraints):
             limits.write_text("".join(f"{line}\n" for line in lines))
-            words += ["--constraints", str(limits)]
-        command = ["pip", "compile", *words, "--format", "pylock.toml", "--no-header"]
+            sources += ["--constraints", str(limits)]
+        command = ["pip", "compile", *sources, "--format", "pylock.toml", "--no-header"]
         done = _uv(command, target, stdin)
     yanked = _YANKED.findall(done.stderr)
     withdrawn = {str(canonicalize_name(name)): why or "no reason given" for name, _, why in yanked}
     table: Any = tomllib.loads(done.stdout)
-    return Lock(tuple(_package(one, withdrawn) for one in table.get("packages", [])), done.stdout)
+    return Lock(tuple(_package(package, withdrawn) for package in table.get("packages", [])), done.stdout)
 
 
 def with_hashes(lock: Lock, target: Target) -> str:
     """The same lock as a requirements.txt with the hashes of every file that may be installed."""
-    pins = "".join(f"{one.name}=={one.version}\n" for one in lock.packages)
-    words = ["pip", "compile", "-", "--no-deps", "--generate-hashes", "--no-header", "--no-annotate"]
-    return _uv(words, target, pins).stdout
+    pins = "".join(f"{package.name}=={package.version}\n" for package in lock.packages)
+    command = ["pip", "compile", "-", "--no-deps", "--generate-hashes", "--no-header", "--no-annotate"]
+    return _uv(command, target, pins).stdout
 
 
 def _sources(spec: Sequence[str]) -> tuple[list[str], str]:
@@ -168,8 +170,10 @@ def _sources(spec: Sequence[str]) -> tuple[list[str], str]:
     return [*files, *(["-"] if lines else [])], "".join(f"{line}\n" for line in lines)
 
 
-def _uv(words: Sequence[str], target: Target, stdin: str) -> shell.CompletedCommand:
-    done = shell.run([_program(), *words, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin)
+def _uv(arguments: Sequence[str], target: Target, stdin: str) -> shell.CompletedCommand:
+    done = shell.run(
+        [_program(), *arguments, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin
+    )
     if done.ok:
         return done
     reason = done.stderr.strip() or f"uv exited {done.exit_code}"
@@ -182,10 +186,10 @@ def _uv(words: Sequence[str], target: Target, stdin: str) -> shell.CompletedComm
 
 def _program() -> str:
     beside = str(Path(sys.executable).parent)
-    found = shutil.which("uv", path=beside) or shutil.which("uv")
-    if found is None:
+    program = shutil.which("uv", path=beside) or shutil.which("uv")
+    if program is None:
         raise HostError("uv is not installed; install it with: pip install 'assay[stacks]'")
-    return found
+    return program
 
 
 def _package(table: Mapping[str, Any], withdrawn: Mapping[str, str]) -> LockedPackage:

@@ -81,25 +81,33 @@ class Scrubber:
         text = json.dumps(value, sort_keys=True, default=str).encode()
         return hmac.new(self.key, text, hashlib.sha256).hexdigest()[:16]
 
-    def observation(self, one: Observation) -> Observation | None:
+    def observation(self, observation: Observation) -> Observation | None:
         """The observation as others may see it; None if its workload or hardware may be private."""
-        workload = None if one.workload is None else public_workload(one.workload)
-        metric = one.metric if one.metric is None or workload is None else public_metric(one.metric, workload)
-        if (one.workload is None) != (workload is None) or (one.metric is None) != (metric is None):
+        workload = None if observation.workload is None else public_workload(observation.workload)
+        metric = (
+            observation.metric
+            if observation.metric is None or workload is None
+            else public_metric(observation.metric, workload)
+        )
+        if (observation.workload is None) != (workload is None) or (observation.metric is None) != (
+            metric is None
+        ):
             return None
-        if not all(_MODEL.fullmatch(name) for name in (one.hardware.cpu or "", *one.hardware.gpus)):
+        if not all(
+            _MODEL.fullmatch(name) for name in (observation.hardware.cpu or "", *observation.hardware.gpus)
+        ):
             return None
-        error = _ERROR.search(one.why)
-        known = [KINDS[doubt.code] for doubt in one.doubts if doubt.code in KINDS]
+        error = _ERROR.search(observation.why)
+        known = [KINDS[doubt.code] for doubt in observation.doubts if doubt.code in KINDS]
         return replace(
-            one,
-            stack=self.stack(one.stack),
+            observation,
+            stack=self.stack(observation.stack),
             workload=workload,
             metric=metric,
-            session=self.digest(["session", one.session]),
-            at=float(one.at // DAY_S * DAY_S),
+            session=self.digest(["session", observation.session]),
+            at=float(observation.at // DAY_S * DAY_S),
             doubts=tuple(kind.doubt("as its observer found") for kind in known),
-            why="" if one.failure is None else error[0] if error else one.failure,
+            why="" if observation.failure is None else error[0] if error else observation.failure,
             log="",
         )
 
@@ -167,8 +175,8 @@ def public_workload(workload: StackWorkload) -> StackWorkload | None:
     """The workload, if it is one of Assay's with parameters that can't contain anybody's text; else None."""
     if workload.workload not in WORKLOADS or not _OWN_PROGRAM.fullmatch(workload.program):
         return None
-    words = _enumerated(workload.workload)
-    if not all(_is_plain(value, words.__contains__) for value in workload.parameters.values()):
+    allowed = _enumerated(workload.workload)
+    if not all(_is_plain(value, allowed.__contains__) for value in workload.parameters.values()):
         return None
     return workload
 
@@ -180,9 +188,9 @@ def public_metric(metric: StackMetric, workload: StackWorkload) -> StackMetric |
         params = known.params(**workload.parameters)
     except ValidationError:  # of another version of Assay
         return None
-    declared = {one.name for one in (*known.reader.metrics(params), PEAK_RSS)}
-    words = _enumerated(workload.workload)
-    plain = all(_is_plain(value, words.__contains__) for value in metric.labels.values())
+    declared = {known_metric.name for known_metric in (*known.reader.metrics(params), PEAK_RSS)}
+    allowed = _enumerated(workload.workload)
+    plain = all(_is_plain(value, allowed.__contains__) for value in metric.labels.values())
     return metric if metric.name in declared and plain else None
 
 
@@ -195,11 +203,13 @@ def _is_plain(value: Any, known: Callable[[str], bool]) -> bool:
 
 def _enumerated(workload: str) -> frozenset[str]:
     """Every word that a parameter of the workload may be by its schema."""
-    found: set[str] = set()
+    allowed: set[str] = set()
 
     def collect(node: Any) -> None:
         if isinstance(node, dict):
-            found.update(word for word in (*node.get("enum", ()), node.get("const")) if isinstance(word, str))
+            allowed.update(
+                word for word in (*node.get("enum", ()), node.get("const")) if isinstance(word, str)
+            )
             for item in node.values():
                 collect(item)
         elif isinstance(node, list):
@@ -207,4 +217,4 @@ def _enumerated(workload: str) -> frozenset[str]:
                 collect(item)
 
     collect(WORKLOADS[workload].params.model_json_schema())
-    return frozenset(found)
+    return frozenset(allowed)

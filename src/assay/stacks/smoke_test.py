@@ -65,7 +65,7 @@ def outcome(exit_code: int, output: str) -> SmokeTest:
     """What the program's output says; a program that says nothing has failed."""
     for line in reversed(output.splitlines()):
         if re.match(MARK, line):
-            said = json.loads(re.sub(MARK, "", line))
-            return SmokeTest(tuple(said["modules"]), tuple((what, why) for what, why in said["failed"]))
+            report = json.loads(re.sub(MARK, "", line))
+            return SmokeTest(tuple(report["modules"]), tuple((what, why) for what, why in report["failed"]))
     last = " ".join(output.split())[-500:]
     return SmokeTest((), (("start", f"it ended with exit code {exit_code}: {last}"),), started=False)

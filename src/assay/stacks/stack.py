@@ -34,7 +34,9 @@ def hardware_of(provenance: Provenance | None) -> HardwareClass | None:
     if provenance is None or not known(provenance):
         return None
     several = len(provenance.nodes) > 1
-    classes = {one.digest: one for node in provenance.nodes if (one := _hardware(node, several)).cpu}
+    classes = {
+        hardware.digest: hardware for node in provenance.nodes if (hardware := _hardware(node, several)).cpu
+    }
     return next(iter(classes.values())) if len(classes) == 1 else None
 
 
@@ -85,7 +87,7 @@ def _merged_gpus(node: Mapping[str, Scalar]) -> dict[str, Scalar]:
 def _hardware(node: Mapping[str, Scalar], several: bool) -> HardwareClass:
     gpus = sorted((name, value) for name, value in node.items() if re.fullmatch(r"gpu\.\d+\.name", name))
     limits = [node.get("cpu.quota"), node.get("cpu.allowed")]
-    cpus = min((float(one) for one in limits if isinstance(one, int | float)), default=None)
+    cpus = min((float(limit) for limit in limits if isinstance(limit, int | float)), default=None)
     model = node.get("cpu.model")
     part = "/".join(str(node[name]) for name in ("cpu.implementer", "cpu.part") if name in node)
     return HardwareClass(

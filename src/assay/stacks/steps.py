@@ -19,23 +19,23 @@ from assay.stacks.observing import SessionObservations
 _MOST_BLOCKS: Final = 1000  # of a step
 
 
-def as_step(found: SessionObservations, header: Header) -> SessionObservations:
+def as_step(session_observations: SessionObservations, header: Header) -> SessionObservations:
     """What a step observed, as part of what it is a step of: no other step has its blocks' numbers."""
     step = header.step_of
     if step is None:
-        return found
+        return session_observations
     first = int(header.created_at * 1000) * _MOST_BLOCKS
     return SessionObservations(
         tuple(
             replace(
-                one,
+                observation,
                 session=step.name,
-                values=tuple((first + block, value) for block, value in one.values),
-                confidence=max(one.confidence, step.confidence),
+                values=tuple((first + block, value) for block, value in observation.values),
+                confidence=max(observation.confidence, step.confidence),
             )
-            for one in found.observations
+            for observation in session_observations.observations
         ),
-        found.left_out,
+        session_observations.left_out,
     )
 
 
@@ -43,28 +43,38 @@ def steps_together(observed: Iterable[Observation]) -> list[Observation]:
     """The observations, with one for all steps that observed the same of a stack, and blocks from 1."""
     by_session: dict[tuple[str, str], list[Observation]] = {}
     kept: list[Observation] = []
-    for one in observed:
-        if any(block >= _MOST_BLOCKS for block, _ in one.values):
-            by_session.setdefault((one.origin, one.session), []).append(one)
+    for observation in observed:
+        if any(block >= _MOST_BLOCKS for block, _ in observation.values):
+            by_session.setdefault((observation.origin, observation.session), []).append(observation)
         else:
-            kept.append(one)
-    for of in by_session.values():
-        numbers = {block: at for at, block in enumerate(sorted({b for one in of for b, _ in one.values}), 1)}
+            kept.append(observation)
+    for observations in by_session.values():
+        numbers = {
+            block: number
+            for number, block in enumerate(
+                sorted({b for observation in observations for b, _ in observation.values}), 1
+            )
+        }
         same: dict[tuple[str, ...], list[Observation]] = {}
-        for one in of:
-            workload = "" if one.workload is None else one.workload.digest
-            key = (one.stack.digest, one.hardware.digest, workload, to_compact_json(one.metric))
-            same.setdefault(key, []).append(one)
-        kept += [_together(steps, numbers) for steps in same.values()]
-    return sorted(kept, key=lambda one: one.at)
+        for observation in observations:
+            workload = "" if observation.workload is None else observation.workload.digest
+            key = (
+                observation.stack.digest,
+                observation.hardware.digest,
+                workload,
+                to_compact_json(observation.metric),
+            )
+            same.setdefault(key, []).append(observation)
+        kept += [_join_steps(steps, numbers) for steps in same.values()]
+    return sorted(kept, key=lambda observation: observation.at)
 
 
-def _together(steps: list[Observation], numbers: dict[int, int]) -> Observation:
+def _join_steps(steps: list[Observation], numbers: dict[int, int]) -> Observation:
     return replace(
-        min(steps, key=lambda one: one.at),
-        values=tuple(sorted((numbers[block], value) for one in steps for block, value in one.values)),
-        interleaved=all(one.interleaved for one in steps),
-        confidence=max(one.confidence for one in steps),
+        min(steps, key=lambda step: step.at),
+        values=tuple(sorted((numbers[block], value) for step in steps for block, value in step.values)),
+        interleaved=all(step.interleaved for step in steps),
+        confidence=max(step.confidence for step in steps),
         lost_to_others=lost_by(steps),
-        doubts=tuple(dict.fromkeys(doubt for one in steps for doubt in one.doubts)),
+        doubts=tuple(dict.fromkeys(doubt for step in steps for doubt in step.doubts)),
     )

@@ -35,9 +35,9 @@ _UNREACHABLE: Final = re.compile(
 class UvError(Exception):
     """uv refused; `words` is everything that it said."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.words = message
 
 
 @dataclass(frozen=True)
@@ -51,26 +51,26 @@ class Interpreter:
 def program() -> str:
     """The path of uv. Raises HostError if it is not installed."""
     beside = Path(sys.executable).with_name("uv")
-    found = str(beside) if beside.exists() else shutil.which("uv")
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which("uv")
+    if path is None:
         raise HostError("uv is not installed; install it: pip install 'assay[explore]'")
-    return found
+    return path
 
 
 def interpreters() -> tuple[Interpreter, ...]:
     """Every Python that uv finds here, one for each minor version, the newest first."""
     answer = _run(["python", "list", "--only-installed", "--output-format", "json"], 60.0)
     newest: dict[str, Interpreter] = {}
-    for one in json.loads(answer.stdout):
-        if one.get("implementation", "cpython") == "cpython" and one.get("path"):
-            minor = ".".join(str(one["version"]).split(".")[:2])
-            newest.setdefault(minor, Interpreter(str(one["version"]), str(one["path"])))
-    return tuple(sorted(newest.values(), key=lambda one: Version(one.version), reverse=True))
+    for python in json.loads(answer.stdout):
+        if python.get("implementation", "cpython") == "cpython" and python.get("path"):
+            minor = ".".join(str(python["version"]).split(".")[:2])
+            newest.setdefault(minor, Interpreter(str(python["version"]), str(python["path"])))
+    return tuple(sorted(newest.values(), key=lambda interpreter: Version(interpreter.version), reverse=True))
 
 
-def find_python(wanted: str) -> Interpreter:
+def find_python(version_or_path: str) -> Interpreter:
     """The interpreter of a version or path. Raises UvError if uv finds none; none is downloaded."""
-    answer = _run(["python", "find", "--no-project", "--system", wanted], 60.0)
+    answer = _run(["python", "find", "--no-project", "--system", version_or_path], 60.0)
     path = answer.stdout.strip()
     about = shell.run([path, "-I", "-c", "import platform; print(platform.python_version())"])
     if not about.ok:
@@ -177,16 +177,16 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: str = "") -> CompletedCom
     except CommandTimeoutError as error:
         raise UvError(f"uv {' '.join(argv[:2])} took longer than {timeout_s:g} s and was ended") from error
     if not answer.ok:
-        words = answer.stderr.strip() or answer.stdout.strip()
-        if _NO_SPACE.search(words):
+        message = answer.stderr.strip() or answer.stdout.strip()
+        if _NO_SPACE.search(message):
             raise HostError(
-                f"the disk is full: {words.splitlines()[-1].strip()}. Free some space "
+                f"the disk is full: {message.splitlines()[-1].strip()}. Free some space "
                 "(`uv cache clean` removes downloaded packages) and run the same command again to resume"
             )
-        if _UNREACHABLE.search(words):  # says nothing about the stack
+        if _UNREACHABLE.search(message):  # says nothing about the stack
             raise HostError(
-                f"{words}\nthe package index can't be reached: check the network, or UV_DEFAULT_INDEX, and "
+                f"{message}\nthe package index can't be reached: check the network, or UV_DEFAULT_INDEX, and "
                 "run the same command again to resume"
             )
-        raise UvError(words)
+        raise UvError(message)
     return answer

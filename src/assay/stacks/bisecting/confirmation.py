@@ -69,8 +69,8 @@ def confirmation(without: Sequence[float], having: Sequence[float], error: float
     error            probability that any look shows an effect one way if there is none
     """
     means = [math.fsum(side) / len(side) for side in (without, having)]
-    squares = math.fsum((one - means[0]) ** 2 for one in without)
-    squares += math.fsum((one - means[1]) ** 2 for one in having)
+    squares = math.fsum((log_speed - means[0]) ** 2 for log_speed in without)
+    squares += math.fsum((log_speed - means[1]) ** 2 for log_speed in having)
     degrees = len(without) + len(having) - 2
     spread = math.sqrt(squares / degrees)
     quantile = t_quantile(1 - error / len(LOOKS), degrees)

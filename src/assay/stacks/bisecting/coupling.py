@@ -26,9 +26,9 @@ def coupled(
     say  receives the number of units done, and of all
     """
     requires: dict[int, Stack] = {}
-    for at in range(len(difference.units)):
-        requires[at] = _required(difference, at, workshop)
-        say(at + 1, len(difference.units))
+    for index in range(len(difference.units)):
+        requires[index] = _required(difference, index, workshop)
+        say(index + 1, len(difference.units))
     return requires
 
 
@@ -36,48 +36,48 @@ def ordered(
     difference: StackDifference, requires: Mapping[int, Stack]
 ) -> tuple[StackDifference, dict[int, Stack]]:
     """Units that require each other merged, and each after those that it requires; removals last."""
-    closures = {at: _closure(at, requires) for at in requires}
+    closures = {index: _closure(index, requires) for index in requires}
     classes: dict[int, list[int]] = {}
-    for at in requires:
-        first = min(other for other in closures[at] if at in closures[other])
-        classes.setdefault(first, []).append(at)
+    for index in requires:
+        first = min(other for other in closures[index] if index in closures[other])
+        classes.setdefault(first, []).append(index)
 
     def merged(first: int) -> Unit:
-        return Unit(tuple(change for at in classes[first] for change in difference.units[at].changes))
+        return Unit(tuple(change for index in classes[first] for change in difference.units[index].changes))
 
     order = sorted(classes, key=lambda first: (merged(first).removes, len(closures[first]), first))
-    place = {at: order.index(first) for first, members in classes.items() for at in members}
-    found = {
+    place = {index: order.index(first) for first, members in classes.items() for index in members}
+    required = {
         place[first]: frozenset(place[other] for other in closures[first]) - {place[first]} for first in order
     }
-    return replace(difference, units=tuple(map(merged, order))), found
+    return replace(difference, units=tuple(map(merged, order))), required
 
 
-def _closure(at: int, requires: Mapping[int, Stack]) -> set[int]:
-    found, left = {at}, [at]
-    while left:
-        more = requires[left.pop()] - found
-        found |= more
-        left += more
-    return found
+def _closure(index: int, requires: Mapping[int, Stack]) -> set[int]:
+    closure, pending = {index}, [index]
+    while pending:
+        more = requires[pending.pop()] - closure
+        closure |= more
+        pending += more
+    return closure
 
 
-def _required(difference: StackDifference, at: int, workshop: Workshop) -> Stack:
+def _required(difference: StackDifference, index: int, workshop: Workshop) -> Stack:
     """The other units that the good stack also needs if it gets this one."""
-    applied = frozenset({at})
+    applied = frozenset({index})
     place = workshop.locked(difference.recipe(applied))
     if not isinstance(place, BuildFailure):
         resolved = packages_of(place.lock)
-        return _brought(difference, applied, resolved)
+        return _units_brought_by(difference, applied, resolved)
     end = difference.end(applied)
     free = {
         change.name: change
         for other, unit in enumerate(difference.units)
-        if other != at
+        if other != index
         for change in unit.packages
     }
     pins = pins_of({name: version for name, version in end.packages.items() if name not in free})
-    bounds = [between(one) for one in free.values() if one.a is not None and one.b is not None]
+    bounds = [between(change) for change in free.values() if change.a is not None and change.b is not None]
     with tempfile.TemporaryDirectory() as folder:
         preferred = Path(folder) / "preferred.txt"
         preferred.write_text("\n".join(pins_of(end.packages)) + "\n")
@@ -97,14 +97,15 @@ def _required(difference: StackDifference, at: int, workshop: Workshop) -> Stack
     return frozenset(
         other
         for other, unit in enumerate(difference.units)
-        if other != at and any(change.name in moved for change in unit.packages)
+        if other != index and any(change.name in moved for change in unit.packages)
     )
 
 
-def _brought(difference: StackDifference, applied: Stack, resolved: Mapping[str, str]) -> Stack:
+def _units_brought_by(difference: StackDifference, applied: Stack, resolved: Mapping[str, str]) -> Stack:
     """Units that add packages which are there already, because an applied unit depends on them."""
     return frozenset(
-        at
-        for at, unit in enumerate(difference.units)
-        if at not in applied and any(one.a is None and one.name in resolved for one in unit.packages)
+        index
+        for index, unit in enumerate(difference.units)
+        if index not in applied
+        and any(change.a is None and change.name in resolved for change in unit.packages)
     )

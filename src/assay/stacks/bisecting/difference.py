@@ -78,8 +78,8 @@ class StackDifference:
         """The good stack with these units' changes."""
         packages, env = dict(self.good.packages), dict(self.good.env)
         interpreter = self.good.interpreter
-        for at in sorted(applied):
-            for change in self.units[at].changes:
+        for index in sorted(applied):
+            for change in self.units[index].changes:
                 if change.kind == "system":
                     interpreter = self.bad.interpreter
                     continue

@@ -100,13 +100,13 @@ class RowLine:
         return self.env
 
 
-def versions_line(difference: StackDifference, at: int, stack: Stack, workshop: Workshop) -> RowLine | str:
+def versions_line(difference: StackDifference, index: int, stack: Stack, workshop: Workshop) -> RowLine | str:
     """The versions of the package that a unit changes, between its two; or why there is nothing to bisect.
 
     stack  where the package was found to make the difference; with other versions of it, packages of its
            unit are free between their two versions
     """
-    unit = difference.units[at]
+    unit = difference.units[index]
     change = unit.packages[0] if unit.packages else None
     if change is None or change.a is None or change.b is None:
         return "it is not another version of a package"
@@ -117,7 +117,7 @@ def versions_line(difference: StackDifference, at: int, stack: Stack, workshop: 
     if not versions:
         return f"the index has no version of {change.name} between the two that has a wheel for this platform"
     labels = (str(change.a), *versions, str(change.b))
-    for base in (stack, stack - {at}):
+    for base in (stack, stack - {index}):
         recipes = tuple(_with_version(difference, base, unit.packages, label) for label in labels)
         ends = workshop.locked(recipes[0]), workshop.locked(recipes[-1])
         if not any(isinstance(end, BuildFailure) for end in ends):
@@ -130,7 +130,7 @@ def _between(change: Change, difference: StackDifference) -> tuple[str, ...]:
     from packaging.version import Version
 
     low, high = sorted((str(change.a), str(change.b)), key=Version)
-    found = versions_of(
+    versions = versions_of(
         f"{change.name}>{low},<{high}",
         change.name,
         "patch",
@@ -139,17 +139,17 @@ def _between(change: Change, difference: StackDifference) -> tuple[str, ...]:
         find_links=difference.sources.wheels,
         offline=difference.sources.offline,
     )
-    return found[::-1] if high == str(change.b) else found
+    return versions[::-1] if high == str(change.b) else versions
 
 
 def _with_version(
     difference: StackDifference, base: Stack, packages: Sequence[Change], version: str
 ) -> EnvironmentRecipe:
     end = difference.end(base)
-    own = {one.name for one in packages}
+    own = {change.name for change in packages}
     pins = pins_of({name: pinned for name, pinned in end.packages.items() if name not in own})
     first, *others = packages
-    bounds = [between(one) for one in others if one.a is not None and one.b is not None]
+    bounds = [between(change) for change in others if change.a is not None and change.b is not None]
     return recipe_of(end.interpreter, (*pins, f"{first.name}=={version}", *bounds), difference.sources)
 
 

@@ -55,13 +55,13 @@ def of_slowdown(size: int, blocks: Sequence[Mapping[Node, float]], margin: float
     after = np.array([[float(cut > change) for cut, _ in nodes] for change in range(size)])
     measured = _normal_equations(nodes, blocks)
     parts = [_step_likelihoods(after, _with_shifts(measured, ratio), margin) for ratio in _SHIFTS]
-    most = max(max(one.logs.max(initial=-np.inf) for one in part) for part in parts)
+    most = max(max(steps.logs.max(initial=-np.inf) for steps in part) for part in parts)
     if most == -np.inf:
         return Posterior((0.0,) * size, (0.0,) * size)
     responsible, first = np.zeros(size), np.zeros(size)
     in_all = 0.0
-    for one, two in parts:
-        for steps in (one, two):
+    for one_step, two_steps in parts:
+        for steps in (one_step, two_steps):
             weights = np.exp(steps.logs - most)
             in_all += float(weights.sum())
             slower = steps.effects < 0
@@ -95,30 +95,32 @@ class _Steps:
     logs: ndarray
 
 
-def _step_likelihoods(after: ndarray, given: _Measured, margin: float) -> tuple[_Steps, _Steps]:
+def _step_likelihoods(after: ndarray, measured: _Measured, margin: float) -> tuple[_Steps, _Steps]:
     """Every place of one step, and every pair of places of two."""
     import numpy as np
 
-    size, degrees = len(after), given.degrees
-    a, h = after @ given.weights @ after.T, after @ given.sums
+    size, degrees = len(after), measured.degrees
+    a, h = after @ measured.weights @ after.T, after @ measured.sums
     floor = degrees * _RESOLUTION**2
     diagonal = np.diag(a)
     step = h / diagonal
-    one = -(degrees - 1) / 2 * np.log(np.maximum(given.total - h * step, 0) + floor)
-    one = np.where(np.abs(step) > margin, one + math.log((1 - TWO_STEPS) / size) + given.shrunk, -np.inf)
+    one_step = -(degrees - 1) / 2 * np.log(np.maximum(measured.total - h * step, 0) + floor)
+    one_step = np.where(
+        np.abs(step) > margin, one_step + math.log((1 - TWO_STEPS) / size) + measured.shrunk, -np.inf
+    )
     i, j = (index.ravel() for index in np.triu_indices(size, 1))
     determinant = diagonal[i] * diagonal[j] - a[i, j] ** 2
     apart = determinant > 1e-9 * diagonal[i] * diagonal[j]  # else no measured cut is between them
     i, j, determinant = i[apart], j[apart], determinant[apart]
     first = (diagonal[j] * h[i] - a[i, j] * h[j]) / determinant
     second = (diagonal[i] * h[j] - a[i, j] * h[i]) / determinant
-    left = np.maximum(given.total - first * h[i] - second * h[j], 0) + floor
-    two = -max(degrees - 2, 0) / 2 * np.log(left) - math.log(degrees) / 2
-    two += math.log(TWO_STEPS / max(size * (size - 1) / 2, 1)) + given.shrunk
-    two = np.where((np.abs(first) > margin) & (np.abs(second) > margin), two, -np.inf)
+    left = np.maximum(measured.total - first * h[i] - second * h[j], 0) + floor
+    two_steps = -max(degrees - 2, 0) / 2 * np.log(left) - math.log(degrees) / 2
+    two_steps += math.log(TWO_STEPS / max(size * (size - 1) / 2, 1)) + measured.shrunk
+    two_steps = np.where((np.abs(first) > margin) & (np.abs(second) > margin), two_steps, -np.inf)
     return (
-        _Steps(np.arange(size)[np.newaxis], step[np.newaxis], one),
-        _Steps(np.stack((i, j)), np.stack((first, second)), two),
+        _Steps(np.arange(size)[np.newaxis], step[np.newaxis], one_step),
+        _Steps(np.stack((i, j)), np.stack((first, second)), two_steps),
     )
 
 
@@ -143,19 +145,19 @@ def _with_shifts(measured: _Measured, ratio: float) -> _Measured:
 def _normal_equations(nodes: Sequence[Node], blocks: Sequence[Mapping[Node, float]]) -> _Measured:
     import numpy as np
 
-    place = {node: at for at, node in enumerate(nodes)}
+    place = {node: row for row, node in enumerate(nodes)}
     weights, sums = np.zeros((len(nodes), len(nodes))), np.zeros(len(nodes))
     total, degrees = 0.0, 0
     for block in blocks:
         if len(block) < 2:
             continue
-        at = [place[node] for node in block]
+        rows = [place[node] for node in block]
         values = np.array(list(block.values()))
         values = values - values.mean()
-        weights[np.ix_(at, at)] += np.eye(len(at)) - 1 / len(at)
-        sums[at] += values
+        weights[np.ix_(rows, rows)] += np.eye(len(rows)) - 1 / len(rows)
+        sums[rows] += values
         total += float(values @ values)
-        degrees += len(at) - 1
+        degrees += len(rows) - 1
     return _Measured(weights, sums, total, degrees)
 
 
@@ -176,8 +178,8 @@ def of_failure(size: int, blocks: Sequence[Mapping[int, bool]]) -> Posterior:
         before = _log_beta(sum(failed[: change + 1]), sum(passed[: change + 1]))
         logs.append(before + _log_beta(sum(failed[change + 1 :]), sum(passed[change + 1 :])))
     most = max(logs)
-    found = [math.exp(one - most) for one in logs]
-    probabilities = tuple(one / sum(found) for one in found)
+    likelihoods = [math.exp(log - most) for log in logs]
+    probabilities = tuple(likelihood / sum(likelihoods) for likelihood in likelihoods)
     return Posterior(probabilities, probabilities)
 
 
@@ -214,10 +216,10 @@ def next_cut(
 
 def groups(size: int, closed_cuts: Sequence[int]) -> list[tuple[int, ...]]:
     """The changes, those together that no stack which can be built separates."""
-    found: list[list[int]] = []
+    grouped: list[list[int]] = []
     for change in range(size):
         if change in closed_cuts:
-            found[-1].append(change)
+            grouped[-1].append(change)
         else:
-            found.append([change])
-    return [tuple(one) for one in found]
+            grouped.append([change])
+    return [tuple(group) for group in grouped]

@@ -200,13 +200,13 @@ class Search:
         for _ in range(_MOST_STEPS):
             closed = [cut for cut in range(1, last) if line[cut] in self.unbuildable]
             now = self._posterior(line)
-            found = now.responsible
-            self.probabilities = dict(zip(rest, found, strict=True))
+            responsible = now.responsible
+            self.probabilities = dict(zip(rest, responsible, strict=True))
             together = posterior.groups(last, closed)
-            best = max(together, key=lambda group: sum(found[at] for at in group))
-            probability = min(sum(found[at] for at in best), 1.0)
+            best = max(together, key=lambda group: sum(responsible[index] for index in group))
+            probability = min(sum(responsible[index] for index in best), 1.0)
             if probability >= 1 - self.settings.error or len(together) == 1:
-                changes = tuple(rest[at] for at in best)
+                changes = tuple(rest[index] for index in best)
                 culprit = Culprit(changes, probability, self._closure(base | frozenset(changes)))
                 if self.kind == "fails":
                     return culprit
@@ -262,17 +262,19 @@ class Search:
             return min(max(math.ceil(math.log(0.05) / math.log1p(-(failed + 0.5) / (ran + 1))), 1), 8)
         differences = [b - a for a, b in self._pairs(Build(self.good), Build(self.bad))]
         mean = math.fsum(differences) / len(differences)
-        variance = math.fsum((one - mean) ** 2 for one in differences) / max(len(differences) - 1, 1)
+        variance = math.fsum((difference - mean) ** 2 for difference in differences) / max(
+            len(differences) - 1, 1
+        )
         return min(max(math.ceil(12 * variance / mean**2), 2), 12)
 
     def _closure(self, stack: Stack) -> Stack:
         """With everything that its changes require."""
-        found = stack
+        closure = stack
         while True:
-            more = found.union(*(self.settings.requires.get(change, frozenset()) for change in found))
-            if more == found:
-                return found
-            found = more
+            more = closure.union(*(self.settings.requires.get(change, frozenset()) for change in closure))
+            if more == closure:
+                return closure
+            closure = more
 
     def _built_again(
         self, culprit: Culprit, without: Stack, having: Stack
@@ -287,16 +289,20 @@ class Search:
             levels = self._levels(sides[0]), self._levels(sides[1])
             if min(map(len, levels)) < 2:
                 return culprit
-            found = confirmation.confirmation(*levels, self.settings.error)
-            culprit = replace(culprit, confirmed=found)
-            if found.slower or found.equal(self._margin):
+            confirmed = confirmation.confirmation(*levels, self.settings.error)
+            culprit = replace(culprit, confirmed=confirmed)
+            if confirmed.slower or confirmed.equal(self._margin):
                 break
         return culprit
 
     def _levels(self, builds: Sequence[Build]) -> list[float]:
         """Each build's speed relative to the good stack's first build, in its blocks; those that have one."""
         pairs = [self._pairs(Build(self.good), build) for build in builds]
-        return [math.fsum(b - a for a, b in one) / len(one) for one in pairs if one]
+        return [
+            math.fsum(b - a for a, b in block_pairs) / len(block_pairs)
+            for block_pairs in pairs
+            if block_pairs
+        ]
 
     def _checked(self, culprit: Culprit) -> Generator[Measure, BlocksOutcome, Culprit]:
         """The culprit with what was measured of the good stack with it."""
@@ -325,8 +331,8 @@ class Search:
     def _without_needless(self) -> Generator[Measure, BlocksOutcome, None]:
         """Drop culprits without which the others are as bad: one named in error needs another by its side."""
         for culprit in self.culprits[:-1]:
-            others = [one for one in self.culprits if one is not culprit]
-            stack = self._closure(frozenset(change for one in others for change in one.changes))
+            others = [other for other in self.culprits if other is not culprit]
+            stack = self._closure(frozenset(change for other in others for change in other.changes))
             last = replace(others[-1], stack=stack, effect=None, fails=None, explains=None)
             last = yield from self._checked(last)
             if last.explains:
@@ -339,8 +345,8 @@ class Search:
 
     def _would_have_failed(self, ran: int) -> bool:
         """Whether a stack that fails as often as the bad one would surely have failed in so many runs."""
-        failed, of = self._count(self.bad)
-        return bool((1 - (failed + 0.5) / (of + 1)) ** ran < self.settings.error * _SHARE)
+        failed, runs = self._count(self.bad)
+        return bool((1 - (failed + 0.5) / (runs + 1)) ** ran < self.settings.error * _SHARE)
 
     def _revert(self) -> Generator[Measure, BlocksOutcome, None]:
         """Whether the bad stack without the culprits is as good as the good one: what a user would do."""
@@ -386,6 +392,6 @@ class Search:
         if len(pairs) < 2:
             return None
         steps = hidden.of_values(*([math.exp(log) for log in side] for side in zip(*pairs, strict=True)))
-        found = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True), steps)
-        half = steps.shift if found.half is None else found.half  # identical values of either build
-        return SpeedEffect(found.centre, found.centre - half, found.centre + half)
+        interval = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True), steps)
+        half = steps.shift if interval.half is None else interval.half  # identical values of either build
+        return SpeedEffect(interval.centre, interval.centre - half, interval.centre + half)

@@ -25,26 +25,32 @@ def block_values(
     not import its packages failed in every block: the others were not started.
     """
     primary = ranking_metrics(results, metrics, stated)
-    blocks = sorted({one.run.trial.block for one in results})
-    found: dict[int, dict[str, Value]] = {block: {} for block in blocks}
-    for system in dict.fromkeys(one.run.trial.system for one in results):
-        own = [one for one in results if one.run.trial.system == system]
+    blocks = sorted({result.run.trial.block for result in results})
+    outcomes: dict[int, dict[str, Value]] = {block: {} for block in blocks}
+    for system in dict.fromkeys(result.run.trial.system for result in results):
+        own = [result for result in results if result.run.trial.system == system]
         groups = list(group(own, metrics, among=results).values())
-        leading = [one for one in groups if primary.get(one.point.benchmark) == one.point.metric]
-        sign = -1.0 if any(one.point.better == "lower" for one in leading) else 1.0
+        leading = [
+            point_group
+            for point_group in groups
+            if primary.get(point_group.point.benchmark) == point_group.point.metric
+        ]
+        sign = -1.0 if any(point_group.point.better == "lower" for point_group in leading) else 1.0
         figures = by_block(groups, primary)
         points = max((len(values) for values in figures.values()), default=0)
         for (_, block), values in figures.items():
             if len(values) == points:
-                found[block][system] = sign * math.log(block_mean(values))
-        failures = {one.run.trial.block: _failure(one, last_line) for one in own if not one.counts}
+                outcomes[block][system] = sign * math.log(block_mean(values))
+        failures = {
+            result.run.trial.block: _failure(result, last_line) for result in own if not result.counts
+        }
         for block, failure in failures.items():
             if failure is not None:
-                found[block][system] = failure
+                outcomes[block][system] = failure
         if "does not import" in failures.values():
             for block in blocks:
-                found[block].setdefault(system, "does not import")
-    return [found[block] for block in blocks]
+                outcomes[block].setdefault(system, "does not import")
+    return [outcomes[block] for block in blocks]
 
 
 def _failure(result: Result, last_line: Callable[[Run], str]) -> str | None:

@@ -24,16 +24,20 @@ def dimensions(spec: Spec) -> list[Dimension]:
     Raises InputError with uv's reason if a range has no version, or an interpreter is not here.
     """
     vary = spec.content.vary
-    found = [Dimension("package", canonicalize_name(name), _versions(spec, name)) for name in vary.packages]
+    varied = [Dimension("package", canonicalize_name(name), _versions(spec, name)) for name in vary.packages]
     if vary.python:
-        pythons = vary.python if isinstance(vary.python, list) else [one.path for one in uv.interpreters()]
-        for at, python in enumerate(pythons):
-            interpreter(spec, python, at)
-        found.append(Dimension("python", "python", tuple(pythons)))
+        pythons = (
+            vary.python
+            if isinstance(vary.python, list)
+            else [installed.path for installed in uv.interpreters()]
+        )
+        for index, python in enumerate(pythons):
+            interpreter(spec, python, index)
+        varied.append(Dimension("python", "python", tuple(pythons)))
     if vary.base:
-        found.append(Dimension("base", "base", tuple(vary.base)))
-    found += [Dimension("env", name, tuple(values)) for name, values in vary.env.items() if values]
-    return found
+        varied.append(Dimension("base", "base", tuple(vary.base)))
+    varied += [Dimension("env", name, tuple(values)) for name, values in vary.env.items() if values]
+    return varied
 
 
 def _versions(spec: Spec, name: str) -> tuple[str, ...]:
@@ -41,16 +45,16 @@ def _versions(spec: Spec, name: str) -> tuple[str, ...]:
     if not isinstance(written, VersionRange):
         return tuple(written)
     required = next(
-        one
-        for one in map(Requirement, spec.requirements)
-        if canonicalize_name(one.name) == canonicalize_name(name)
+        requirement
+        for requirement in map(Requirement, spec.requirements)
+        if canonicalize_name(requirement.name) == canonicalize_name(name)
     )
     extras = f"[{','.join(sorted(required.extras))}]" if required.extras else ""
     both = ",".join(filter(None, (str(required.specifier), written.range)))
     where = spec.where("vary", "packages", name)
     try:
         python = incumbent_python(spec)
-        found = versions_of(
+        versions = versions_of(
             f"{name}{extras}{both}",
             name,
             written.step,
@@ -61,26 +65,26 @@ def _versions(spec: Spec, name: str) -> tuple[str, ...]:
         )
     except UvError as error:
         raise InputError(f"{error.words}\n{where}: versions of {name} can't be found: see above") from error
-    if not found:
+    if not versions:
         raise InputError(
             [Problem(where, f"no version of {name} meets {both} and has a wheel for this platform")]
         )
-    return found
+    return versions
 
 
 def incumbent_values(spec: Spec) -> dict[str, str]:
     """The incumbent's values of what varies, by the dimension's key, where it states them."""
     incumbent, vary = spec.content.incumbent, spec.content.vary
-    found: dict[str, str] = {
+    values: dict[str, str] = {
         canonicalize_name(name): version
         for name, version in incumbent.packages.items()
         if canonicalize_name(name) in map(canonicalize_name, vary.packages)
     }
     if vary.python and incumbent.python:
-        found["python"] = incumbent.python
+        values["python"] = incumbent.python
     if vary.base and incumbent.base:
-        found["base"] = incumbent.base
-    return found | {f"${name}": value for name, value in incumbent.env.items() if name in vary.env}
+        values["base"] = incumbent.base
+    return values | {f"${name}": value for name, value in incumbent.env.items() if name in vary.env}
 
 
 def incumbent_python(spec: Spec) -> Interpreter:
@@ -121,19 +125,21 @@ def variables_of(spec: Spec, space: Space, choice: StackChoice) -> dict[str, str
     return {**spec.content.incumbent.env, **varied}
 
 
-def interpreter(spec: Spec, wanted: str, at: int | None = None) -> Interpreter:
+def interpreter(spec: Spec, version_or_path: str, index: int | None = None) -> Interpreter:
     """The interpreter of a version or path. Raises InputError, with uv's reason, if it is not here."""
     try:
-        return _interpreter(wanted)
+        return _interpreter(version_or_path)
     except UvError as error:
-        where = spec.where("vary", "python", at) if at is not None else spec.where("incumbent", "python")
-        what = f"python {wanted} is not on this machine, and none is downloaded: {error.words}"
+        where = (
+            spec.where("vary", "python", index) if index is not None else spec.where("incumbent", "python")
+        )
+        what = f"python {version_or_path} is not on this machine, and none is downloaded: {error.words}"
         raise InputError([Problem(where, what)]) from error
 
 
 @cache
-def _interpreter(wanted: str) -> Interpreter:
-    return uv.find_python(wanted)
+def _interpreter(version_or_path: str) -> Interpreter:
+    return uv.find_python(version_or_path)
 
 
 def _running() -> Interpreter:

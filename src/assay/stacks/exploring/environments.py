@@ -122,8 +122,8 @@ class Workshop:
 
     def locked(self, recipe: EnvironmentRecipe) -> Environment | BuildFailure:
         """The environment's place, with the lock that uv resolved; resolving again gives the first lock."""
-        wanted = [recipe.requirements, recipe.pins, recipe.exclude_newer, recipe.overrides]
-        name = digest_of([recipe.interpreter.path, *wanted])[:12]
+        inputs = [recipe.requirements, recipe.pins, recipe.exclude_newer, recipe.overrides]
+        name = digest_of([recipe.interpreter.path, *inputs])[:12]
         resolved = self.root / "locks" / f"{name}.txt"
         try:
             if not resolved.exists():
@@ -179,8 +179,10 @@ class Workshop:
             return self._failure("does not import", str(error), environment.key)
         if answer.ok:
             return None
-        words = answer.stderr.strip() or f"importing its packages ended with exit code {answer.exit_code}"
-        return self._failure("crashes" if answer.exit_code < 0 else "does not import", words, environment.key)
+        message = answer.stderr.strip() or f"importing its packages ended with exit code {answer.exit_code}"
+        return self._failure(
+            "crashes" if answer.exit_code < 0 else "does not import", message, environment.key
+        )
 
     def remove(self, environment: Environment) -> None:
         """Free its space; its lock is kept, from which it can be built again."""
@@ -188,11 +190,11 @@ class Workshop:
             (environment.path / _MARK).unlink()  # first, so that a kill leaves no half of it that looks whole
         shutil.rmtree(environment.path, ignore_errors=True)
 
-    def _failure(self, kind: FailureKind, words: str, name: str) -> BuildFailure:
+    def _failure(self, kind: FailureKind, message: str, name: str) -> BuildFailure:
         log = self.root / "logs" / f"{name}.log"
         make_directory(log.parent)
-        write_atomic(log, words.encode() + b"\n")
-        lines = [line.strip() for line in words.splitlines() if line.strip()]
+        write_atomic(log, message.encode() + b"\n")
+        lines = [line.strip() for line in message.splitlines() if line.strip()]
         last = lines[-1] if kind == "does not import" else " ".join(lines)
         return BuildFailure(kind, last, log)
 
@@ -217,14 +219,14 @@ def versions_of(
 
     step  `patch`: each; `minor`, `major`: the newest of each such series
     """
-    found: list[str] = []
+    versions: list[str] = []
     below = ""
-    while len(found) < newest:
+    while len(versions) < newest:
         version = uv.newest_below(f"{requirement}{below}", name, python, find_links, offline)
         if version is None:
             break
-        found.append(version)
+        versions.append(version)
         parts = version.split(".")
         bound = {"patch": version, "minor": ".".join(parts[:2]), "major": parts[0]}[step]
         below = f",<{bound}"
-    return tuple(found)
+    return tuple(versions)

@@ -60,7 +60,7 @@ class StackImage:
     def packages(self) -> dict[str, str]:
         """Name → version of each package of the lock."""
         table: Any = tomllib.loads(self.lock.read_text())
-        return {str(one["name"]): str(one["version"]) for one in table["packages"]}
+        return {str(package["name"]): str(package["version"]) for package in table["packages"]}
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class ImageWorkshop:
         test = smoke_test.run(self.engine, image.tag, recipe.imports, self.timeout_s)
         if test.passed:
             return None
-        words = "\n".join(f"{what}: {why}" for what, why in test.failed)
+        message = "\n".join(f"{what}: {why}" for what, why in test.failed)
         if not test.started:
-            raise HostError(f"{words}\n{self.engine.name} can't run a program in {image.tag}: see above")
+            raise HostError(f"{message}\n{self.engine.name} can't run a program in {image.tag}: see above")
         self.remove(image)
-        return self._failure("does not import", words, image.tag.rpartition(":")[2])
+        return self._failure("does not import", message, image.tag.rpartition(":")[2])
 
     def remove(self, image: StackImage) -> None:
         """Free its space; its lock is kept, from which it can be built again."""
@@ -129,11 +129,11 @@ class ImageWorkshop:
         stack = image_of_lock(lock.read_text(), str(lock), base=base)
         return containerfile(stack, shlex.join(_command(base, lock)))
 
-    def _failure(self, kind: FailureKind, words: str, name: str) -> BuildFailure:
+    def _failure(self, kind: FailureKind, message: str, name: str) -> BuildFailure:
         log = self.root / "logs" / f"{name}.log"
         make_directory(log.parent)
-        write_atomic(log, words.encode() + b"\n")
-        return BuildFailure(kind, " ".join(words.split()), log)
+        write_atomic(log, message.encode() + b"\n")
+        return BuildFailure(kind, " ".join(message.split()), log)
 
 
 def _command(base: str, lock: Path) -> Sequence[str]:

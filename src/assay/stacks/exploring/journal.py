@@ -55,6 +55,6 @@ class Journal:
         sync(self.path, self.path.parent)
         self.lines.append(line)
 
-    def of(self, what: str) -> Iterator[Mapping[str, Any]]:
+    def entries(self, what: str) -> Iterator[Mapping[str, Any]]:
         """The lines of one kind."""
         return (line for line in self.lines if line["what"] == what)

@@ -90,12 +90,12 @@ class Measuring:
             )
             session = drive.run_suite(request, self.progress).session
         last = session.last_attempts()
-        found = [read.result(last[trial.id]) for trial in planned.trials if trial.id in last]
-        self.results += found
-        self._attempts |= {one.run.id: last[one.run.trial.id] for one in found}
+        results = [read.result(last[trial.id]) for trial in planned.trials if trial.id in last]
+        self.results += results
+        self._attempts |= {result.run.id: last[result.run.trial.id] for result in results}
         self.sessions.append(session.id)
         self.stated = planned.primary_metric
-        return spent_s({one.run.id: [one.run] for one in found})
+        return spent_s({result.run.id: [result.run] for result in results})
 
     def check(self, system: Mapping[str, Any]) -> None:
         """Raise InputError, at the lines of the user's file, if such a system can't run what is measured.
@@ -134,9 +134,9 @@ class Measuring:
             )
         except InputError as error:  # at the lines of the file that the user wrote
             problems = []
-            for one in error.problems:
-                key = "options" if one.where.startswith(places.file) else "measure"
-                problems.append(Problem(self.work.where(key), one.what))
+            for problem in error.problems:
+                key = "options" if problem.where.startswith(places.file) else "measure"
+                problems.append(Problem(self.work.where(key), problem.what))
             raise InputError(problems) from error
 
     def _complete(self, name: str, digest: str) -> Session | None:
@@ -149,35 +149,42 @@ class Measuring:
 
     def compared(self, name: str, incumbent: str, max_repeats: int) -> tuple[Comparison | None, str]:
         """A candidate compared with the incumbent by the blocks that both ran in; or None, and why."""
-        own = [one for one in self.results if one.run.trial.system == name]
-        together = {_block(one) for one in own}
+        own = [result for result in self.results if result.run.trial.system == name]
+        together = {_block(result) for result in own}
         theirs = [
-            one for one in self.results if one.run.trial.system == incumbent and _block(one) in together
+            result
+            for result in self.results
+            if result.run.trial.system == incumbent and _block(result) in together
         ]
         metrics = led_by(self.stated, read.metrics)
         primary = ranking_metrics([*own, *theirs], metrics, self.stated)
         outcome = hold_against(theirs, own, margin=self.work.margin, names=(incumbent, name), metrics=metrics)
         leading = [c for c in outcome.comparisons if primary.get(c.point.benchmark) == c.point.metric]
         directions = {c.point.better for c in leading}
-        a, b = (by_block(group(of, metrics, among=(*own, *theirs)).values(), primary) for of in (theirs, own))
+        a, b = (
+            by_block(group(results, metrics, among=(*own, *theirs)).values(), primary)
+            for results in (theirs, own)
+        )
         blocks = [block for block in a if block in b and a[block].keys() == b[block].keys()]
         if not leading or not blocks:
             return None, next(
-                (one.run.cause for one in own if one.run.cause), "no block gave a figure of both"
+                (result.run.cause for result in own if result.run.cause), "no block gave a figure of both"
             )
         if len(directions) > 1:
             what = "measure: its benchmarks have metrics with different directions; measure them separately"
             raise InputError([Problem(self.work.where("measure"), what)])
         lost = tuple(max(c.lost_to_others[side] for c in leading) for side in (0, 1))
         values = tuple((block_mean(a[block]), block_mean(b[block])) for block in blocks)
-        found = comparison(
+        candidate_comparison = comparison(
             CandidateBlocks(name, values, (lost[0], lost[1])),
             _point(leading),
             incumbent,
             self.work.margin,
             max_repeats,
         )
-        return replace(found, doubts=tuple(dict.fromkeys(filter(_applies, _doubts(leading))))), ""
+        return replace(
+            candidate_comparison, doubts=tuple(dict.fromkeys(filter(_applies, _doubts(leading))))
+        ), ""
 
 
 def unrankable(what: Suite) -> str:
@@ -186,19 +193,28 @@ def unrankable(what: Suite) -> str:
     What they report is what their workloads declare: what runs leave out shows only when they ran.
     """
     reported = plan.metrics_of()
-    ranking = [one for one in what.benchmarks if one.workload != INDICATORS] or what.benchmarks
+    ranking = [
+        benchmark for benchmark in what.benchmarks if benchmark.workload != INDICATORS
+    ] or what.benchmarks
     leading: dict[str, Metric] = {}
-    for one in ranking:
+    for benchmark in ranking:
         metrics = {
-            metric.name: metric for point in one.points for metric in reported(one.workload, point.params)
+            metric.name: metric
+            for point in benchmark.points
+            for metric in reported(benchmark.workload, point.params)
         }
-        stated = one.primary or what.primary
+        stated = benchmark.primary or what.primary
         if stated is not None and stated not in metrics:
-            return f"primary: {one.name} has no {stated}; it has {', '.join(metrics)}. Measure it separately"
-        leading[one.name] = metrics[stated] if stated is not None else next(iter(metrics.values()))
+            return (
+                f"primary: {benchmark.name} has no {stated}; it has {', '.join(metrics)}. "
+                "Measure it separately"
+            )
+        leading[benchmark.name] = metrics[stated] if stated is not None else next(iter(metrics.values()))
     if len({metric.better for metric in leading.values()}) < 2:
         return ""
-    listed = "; ".join(f"{name}: {one.name}, {one.better} is better" for name, one in leading.items())
+    listed = "; ".join(
+        f"{name}: {metric.name}, {metric.better} is better" for name, metric in leading.items()
+    )
     return f"its benchmarks' leading metrics have different directions ({listed}); measure them separately"
 
 
@@ -220,7 +236,7 @@ def ranking_metrics(runs: Sequence[Result], metrics: Metrics, stated: Mapping[st
     Indicators rank only if nothing else is measured: next to a workload, they are there to predict it.
     """
     primary = primary_metrics(runs, metrics, stated)
-    indicators = {one.run.trial.benchmark for one in runs if one.run.trial.workload == INDICATORS}
+    indicators = {result.run.trial.benchmark for result in runs if result.run.trial.workload == INDICATORS}
     return {name: metric for name, metric in primary.items() if name not in indicators} or primary
 
 
@@ -230,15 +246,16 @@ def _block(result: Result) -> Block:
 
 def by_block(groups: Iterator[Group] | Any, primary: Mapping[str, str]) -> dict[Block, dict[str, float]]:
     """Block → the value of the leading metric at each point."""
-    found: dict[Block, dict[str, float]] = {}
-    for one in groups:
-        if primary.get(one.point.benchmark) != one.point.metric:
+    values: dict[Block, dict[str, float]] = {}
+    for point_group in groups:
+        if primary.get(point_group.point.benchmark) != point_group.point.metric:
             continue
-        key = f"{one.point.benchmark} {one.point.shape} {sorted(one.point.labels.items())}"
-        for sample in one.samples:
+        point = point_group.point
+        key = f"{point.benchmark} {point.shape} {sorted(point.labels.items())}"
+        for sample in point_group.samples:
             if sample.value > 0:
-                found.setdefault(_block(sample.result), {})[key] = sample.value
-    return found
+                values.setdefault(_block(sample.result), {})[key] = sample.value
+    return values
 
 
 def block_mean(values: Mapping[str, float]) -> float:

@@ -66,13 +66,13 @@ def _mean(logs: Sequence[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs))
 
 
-def gain(found: Comparison) -> float:
+def gain(comparison: Comparison) -> float:
     """Logarithm of how much better it is than the incumbent: above 0 whichever direction is better."""
-    log = math.log(found.ratio.value)
-    return -log if found.point.better == "lower" else log
+    log = math.log(comparison.ratio.value)
+    return -log if comparison.point.better == "lower" else log
 
 
-def survivors(found: Sequence[Comparison], blocks: int, max_repeats: int) -> tuple[str, ...]:
+def survivors(comparisons: Sequence[Comparison], blocks: int, max_repeats: int) -> tuple[str, ...]:
     """Those that go on after this many blocks: the better half of the undecided, none after the last look.
 
     A candidate that is slower or equivalent is decided and stops. One that is faster goes on: the family of
@@ -80,9 +80,9 @@ def survivors(found: Sequence[Comparison], blocks: int, max_repeats: int) -> tup
     """
     if blocks >= max_repeats:
         return ()
-    open_ = [one for one in found if one.verdict not in ("slower", "equivalent")]
-    kept = sorted(open_, key=gain, reverse=True)[: math.ceil(len(found) / 2)]
-    return tuple(one.b for one in kept)
+    open_ = [comparison for comparison in comparisons if comparison.verdict not in ("slower", "equivalent")]
+    kept = sorted(open_, key=gain, reverse=True)[: math.ceil(len(comparisons) / 2)]
+    return tuple(comparison.b for comparison in kept)
 
 
 def schedule(max_repeats: int) -> tuple[int, ...]:
@@ -90,31 +90,34 @@ def schedule(max_repeats: int) -> tuple[int, ...]:
     return looks(max_repeats)
 
 
-def verdicts(found: Mapping[str, Comparison]) -> dict[str, Comparison]:
+def verdicts(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
     """All candidates as one family: the verdicts that may be claimed jointly, wherever each stopped."""
-    size = sum(one.error is not None for one in found.values())
-    return {name: one if size < 2 else _claimed(one, size) for name, one in found.items()}
+    size = sum(comparison.error is not None for comparison in comparisons.values())
+    return {
+        name: comparison if size < 2 else _claimed(comparison, size)
+        for name, comparison in comparisons.items()
+    }
 
 
-def _claimed(one: Comparison, size: int) -> Comparison:
+def _claimed(comparison: Comparison, size: int) -> Comparison:
     """With the interval that holds jointly with those of the others; `equivalent` needs no correction."""
-    if one.error is None or one.degrees is None or one.ratio.confidence is None:
-        return one
-    confidence = 1 - (1 - one.ratio.confidence) * IN_FAMILY / size
-    half = intervals.t_quantile((1 + confidence) / 2, one.degrees) * one.error
-    centre = math.log(one.ratio.value)
+    if comparison.error is None or comparison.degrees is None or comparison.ratio.confidence is None:
+        return comparison
+    confidence = 1 - (1 - comparison.ratio.confidence) * IN_FAMILY / size
+    half = intervals.t_quantile((1 + confidence) / 2, comparison.degrees) * comparison.error
+    center = math.log(comparison.ratio.value)
     joint = replace(
-        one.ratio, low=ratio_end(centre - half), high=ratio_end(centre + half), confidence=confidence
+        comparison.ratio, low=ratio_end(center - half), high=ratio_end(center + half), confidence=confidence
     )
-    family = Family(size, "bonferroni", joint, one.verdict)
-    if one.verdict == "equivalent":
-        return replace(one, family=family)
-    better, lost = one.point.better, one.lost_to_others
-    verdict, reason = decide(joint, one.margin, better, lost, (one.a, one.b))
+    family = Family(size, "bonferroni", joint, comparison.verdict)
+    if comparison.verdict == "equivalent":
+        return replace(comparison, family=family)
+    better, lost = comparison.point.better, comparison.lost_to_others
+    verdict, reason = decide(joint, comparison.margin, better, lost, (comparison.a, comparison.b))
     return replace(
-        one,
+        comparison,
         verdict=verdict,
         reason=f"claimed jointly with {size - 1} others (Bonferroni), {reason}",
-        by_margin=surely_beyond(joint, one.margin, better, lost),
+        by_margin=surely_beyond(joint, comparison.margin, better, lost),
         family=family,
     )

@@ -30,7 +30,7 @@ Search = Callable[[Space, Sequence[Tried], int], StackChoice | None]
 
 def random_search(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     """Any choice that was not tried, each as likely as any other."""
-    done = {space.incumbent, *(one.choice for one in tried)}
+    done = {space.incumbent, *(attempt.choice for attempt in tried)}
     if len(done) >= space.size:
         return None
     order = random.Random(f"{seed} {len(tried)}")  # noqa: S311  (no secret)
@@ -47,34 +47,34 @@ def one_factor(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice |
     together stays hidden until one of them is the best by itself. When nothing alone is left to change, it
     continues at random.
     """
-    done = {space.incumbent, *(one.choice for one in tried)}
+    done = {space.incumbent, *(attempt.choice for attempt in tried)}
     base = space.incumbent
     while True:
-        around = _around(space, base, random.Random(f"{seed} {base}"))  # noqa: S311  (no secret)
+        around = _neighbors(space, base, random.Random(f"{seed} {base}"))  # noqa: S311  (no secret)
         left = [choice for choice in around if choice not in done]
         if left:
             return left[0]
-        best = _best_of([one for one in tried if one.choice in {*around, base}], base)
+        best = _best_of([attempt for attempt in tried if attempt.choice in {*around, base}], base)
         if best == base:
             return random_search(space, tried, seed)
         base = best
 
 
-def _around(space: Space, base: StackChoice, order: random.Random) -> list[StackChoice]:
+def _neighbors(space: Space, base: StackChoice, order: random.Random) -> list[StackChoice]:
     """Every choice that differs from this one in one dimension, shuffled."""
-    found = [
+    neighbors = [
         base.with_values({dimension.key: value})
         for dimension in space.dimensions
         for value in dimension.values
         if base[dimension.key] != value
     ]
-    order.shuffle(found)
-    return found
+    order.shuffle(neighbors)
+    return neighbors
 
 
 def _best_of(tried: Sequence[Tried], base: StackChoice) -> StackChoice:
     """The best choice that was tried, if it is better than this one."""
-    gains = {one.choice: one.gain for one in tried if one.gain is not None}
+    gains = {attempt.choice: attempt.gain for attempt in tried if attempt.gain is not None}
     own = gains.get(base, 0.0)
     better = {choice: gain for choice, gain in gains.items() if gain > own}
     return max(better, key=better.__getitem__, default=base)
@@ -98,24 +98,25 @@ def tpe(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     }
     sampler = optuna.samplers.TPESampler(seed=seed + len(tried), multivariate=True, n_startup_trials=6)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    worst = min((one.gain for one in tried if one.gain is not None), default=0.0)
+    worst = min((attempt.gain for attempt in tried if attempt.gain is not None), default=0.0)
     known = [Tried(space.incumbent, 0.0), *tried]
     study.add_trials(
         [
             optuna.trial.create_trial(
-                params=dict(one.choice.values),
+                params=dict(attempt.choice.values),
                 distributions=scales,
-                value=worst if one.gain is None else one.gain,  # what fails is no better than the worst
+                # what fails is no better than the worst
+                value=worst if attempt.gain is None else attempt.gain,
             )
-            for one in known
+            for attempt in known
         ]
     )
-    done = {one.choice for one in known}
+    done = {attempt.choice for attempt in known}
     if len(done) >= space.size:
         return None
     for _ in range(_MOST_ASKED):
-        asked = study.ask(scales)
-        choice = StackChoice(tuple((key, asked.params[key]) for key, _ in space.incumbent.values))
+        trial = study.ask(scales)
+        choice = StackChoice(tuple((key, trial.params[key]) for key, _ in space.incumbent.values))
         if choice not in done:
             return choice
     return random_search(space, tried, seed)

@@ -209,7 +209,7 @@ class Spec:
     @property
     def wheels(self) -> tuple[Path, ...]:
         """Directories with wheels, absolute."""
-        return tuple(self.directory / one for one in self.content.wheels)
+        return tuple(self.directory / folder for folder in self.content.wheels)
 
     @property
     def name(self) -> str:
@@ -235,8 +235,8 @@ def load(path: Path) -> Spec:
         raise InputError(problems)
     if not isinstance(source.data, dict):
         raise InputError([Problem(source.where(), f"found {shown(source.data)}; expected a mapping")])
-    content, found = checked(SpecFile, source.data, source.where)
-    problems += source.others(found)
+    content, file_problems = checked(SpecFile, source.data, source.where)
+    problems += source.others(file_problems)
     if content is None:
         raise InputError(in_order(problems, source.file))
     directory = path.absolute().parent
@@ -253,7 +253,7 @@ def _requirements(content: SpecFile, directory: Path, source: Document) -> tuple
     """The requirements as text, and what is wrong with them, each at its own line."""
     written = content.requirements
     if isinstance(written, list):
-        placed = [(source.where("requirements", at), line) for at, line in enumerate(written)]
+        placed = [(source.where("requirements", index), line) for index, line in enumerate(written)]
     else:
         placed = list(_of_file(directory / written, source.where("requirements")))
     problems = []
@@ -286,23 +286,23 @@ def _of_file(path: Path, where: str) -> Iterator[tuple[str, str]]:
 
 def _measure(content: SpecFile, directory: Path, source: Document) -> tuple[Mapping[str, Any], list[Problem]]:
     """A suite's content: inline, or its file's."""
-    data, where, at = content.measure, source, ("measure",)
+    data, origin, keys = content.measure, source, ("measure",)
     if isinstance(data, str):
-        where, at = document.read(directory / data), ()  # type: ignore[assignment]
-        if where.problems or not isinstance(where.data, dict):
-            return {}, list(where.problems) or [Problem(where.where(), "expected a suite: a mapping")]
-        data = {key: value for key, value in where.data.items() if key != "suite"}
+        origin, keys = document.read(directory / data), ()  # type: ignore[assignment]
+        if origin.problems or not isinstance(origin.data, dict):
+            return {}, list(origin.problems) or [Problem(origin.where(), "expected a suite: a mapping")]
+        data = {key: value for key, value in origin.data.items() if key != "suite"}
     own = [key for key in SET_HERE if key in data]
     if isinstance(content.measure, str):
         return {key: value for key, value in data.items() if key not in own}, []
     what = "is set by the exploration; remove it here"
-    return data, [Problem(where.where(*at, key), f"measure.{key}: {what}") for key in own]
+    return data, [Problem(origin.where(*keys, key), f"measure.{key}: {what}") for key in own]
 
 
 def _missing_wheels(content: SpecFile, directory: Path, source: Document) -> Iterator[Problem]:
-    for at, name in enumerate(content.wheels):
+    for index, name in enumerate(content.wheels):
         if not (directory / name).is_dir():
-            yield Problem(source.where("wheels", at), f"wheels: {directory / name} is not a directory")
+            yield Problem(source.where("wheels", index), f"wheels: {directory / name} is not a directory")
 
 
 def _not_with_images(content: SpecFile, source: Document) -> Iterator[Problem]:
