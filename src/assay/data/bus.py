@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.data.catalog import Catalog
-from assay.data.classes import words
+from assay.data.classes import query_words
 from assay.data.frames import Column, Files
 from assay_payloads.datasets.places import DataPlace
 
@@ -69,7 +69,7 @@ def join_bus(
         return None
     frames = _frames(catalog)
     problems: list[str] = []
-    found: dict[str, dict[str, Any]] = {}  # signal → label → value
+    values_by_signal: dict[str, dict[str, Any]] = {}  # signal → label → value
     units: dict[str, str] = {}
     scenes, largest = 0, 0
     for scene in sorted({str(_scene(name)) for name in names} & frames.keys()):
@@ -81,9 +81,9 @@ def join_bus(
             problems.append(f"{scene}: {apart}; its values are not joined")
             continue
         scenes += bool(signals)
-        largest = max(largest, _match(signals, frames[scene], within_s, found))
+        largest = max(largest, _match(signals, frames[scene], within_s, values_by_signal))
     columns = _columns(catalog, list(units)[:MOST_SIGNALS], units)
-    table, matched = _table(columns, found)
+    table, matched = _table(columns, values_by_signal)
     catalog.join(SOURCE, [column for column, _ in columns], table, "f.label = t.key_label")
     catalog.note_joined(SOURCE, "" if problems else state.hexdigest())
     ((total,),) = catalog.connection.execute("SELECT count(*) FROM frames").fetchall()
@@ -100,12 +100,12 @@ def _scene(name: str) -> str | None:
 
 def _frames(catalog: Catalog) -> dict[str, list[tuple[str, int]]]:
     """Scene → label and time of its frames whose time is known."""
-    found: dict[str, list[tuple[str, int]]] = {}
+    by_scene: dict[str, list[tuple[str, int]]] = {}
     for scene, label, taken in catalog.connection.execute(
         "SELECT scene, label, taken_us FROM frames WHERE taken_us IS NOT NULL ORDER BY label"
     ).fetchall():
-        found.setdefault(scene, []).append((label, taken))
-    return found
+        by_scene.setdefault(scene, []).append((label, taken))
+    return by_scene
 
 
 def _signals(place: DataPlace, names: Sequence[str], files: Files, problems: list[str]) -> dict[str, _Signal]:
@@ -167,8 +167,8 @@ def _clocks_apart(signals: Mapping[str, _Signal], frames: Sequence[tuple[str, in
 
     if not signals:
         return ""
-    begin = min(min(one.times_us) for one in signals.values()) - within_s * 1e6
-    end = max(max(one.times_us) for one in signals.values()) + within_s * 1e6
+    begin = min(min(signal.times_us) for signal in signals.values()) - within_s * 1e6
+    end = max(max(signal.times_us) for signal in signals.values()) + within_s * 1e6
     if any(begin <= taken <= end for _, taken in frames):
         return ""
     first = min(taken for _, taken in frames)
@@ -181,7 +181,7 @@ def _match(
     signals: Mapping[str, _Signal],
     frames: Sequence[tuple[str, int]],
     within_s: float,
-    found: dict[str, dict[str, Any]],
+    values_by_signal: dict[str, dict[str, Any]],
 ) -> int:
     """Add the nearest value of each signal to each frame; the largest distance in µs."""
     import numpy as np
@@ -196,34 +196,34 @@ def _match(
         nearest = np.where(abs(taken - times[before]) <= abs(times[after] - taken), before, after)
         offset = abs(times[nearest] - taken)
         near = np.flatnonzero(offset <= within_s * 1e6)
-        own = found.setdefault(name, {})
-        for at in near.tolist():
-            own[frames[at][0]] = values[nearest[at]]
+        own = values_by_signal.setdefault(name, {})
+        for index in near.tolist():
+            own[frames[index][0]] = values[nearest[index]]
         largest = max(largest, int(offset[near].max(initial=0)))
     return largest
 
 
 def _columns(catalog: Catalog, signals: Sequence[str], units: Mapping[str, str]) -> list[tuple[Column, str]]:
     """A column per signal, by a name that no other column has."""
-    others = set(catalog.columns) - {one.name for one in catalog.about.extra if one.source == SOURCE}
-    found = []
-    for name, word in zip(signals, words(signals), strict=True):
+    others = set(catalog.columns) - {column.name for column in catalog.about.extra if column.source == SOURCE}
+    named_columns = []
+    for name, word in zip(signals, query_words(signals), strict=True):
         free = word if word not in others else f"bus_{word}"
-        found.append((Column(free, "number", SOURCE, units[name]), name))
-    return found
+        named_columns.append((Column(free, "number", SOURCE, units[name]), name))
+    return named_columns
 
 
 def _table(
     columns: Sequence[tuple[Column, str]],
-    found: Mapping[str, Mapping[str, float]],
+    values_by_signal: Mapping[str, Mapping[str, float]],
 ) -> tuple[dict[str, Any], int]:
     """Arrays by name, unknown values masked, a row for each frame with a value; and how many those are."""
     import numpy as np
 
-    labels = sorted(set().union(*(own.keys() for own in found.values())))
+    labels = sorted(set().union(*(own.keys() for own in values_by_signal.values())))
     table: dict[str, Any] = {"key_label": np.array(labels, dtype=object)}
     for column, name in columns:
-        own = found.get(name, {})
+        own = values_by_signal.get(name, {})
         mask = [label not in own for label in labels]
         table[column.name] = np.ma.array(
             [own.get(label, 0.0) for label in labels], mask=mask, dtype=np.float64

@@ -69,13 +69,13 @@ class Catalog:
         """The names of a frame's columns and their kinds: text, number, or pixels (of a class)."""
         fixed = {name: "text" if kind == "VARCHAR" else "number" for name, kind in FIXED}
         classes = dict.fromkeys((UNKNOWN, *self.about.columns), "pixels")
-        extra = {one.name: "text" if one.kind == "text" else "number" for one in self.about.extra}
+        extra = {column.name: "text" if column.kind == "text" else "number" for column in self.about.extra}
         return {**fixed, **classes, **extra}
 
     @property
     def read_columns(self) -> tuple[str, ...]:
         """The columns of a frame that was read, in the order of its row: without those that are joined."""
-        joined = {one.name for one in self.about.extra if one.source != "layout"}
+        joined = {column.name for column in self.about.extra if column.source != "layout"}
         return tuple(name for name in self.columns if name not in joined)
 
     def known(self) -> dict[str, tuple[int, str, int]]:
@@ -129,12 +129,12 @@ class Catalog:
         table  arrays by name
         on     the condition of SQL that joins a frame `f` and at most one row `t` of the table
         """
-        kept = tuple(one for one in self.about.extra if one.source != source)
+        kept = tuple(column for column in self.about.extra if column.source != source)
         about = replace(self.about, extra=(*kept, *columns))
         old = ", ".join(
             f'f."{name}"' for name in Catalog(self.connection, replace(about, extra=kept)).columns
         )
-        new = "".join(f', t."{one.name}"' for one in columns)
+        new = "".join(f', t."{column.name}"' for column in columns)
         self.connection.register("joined", dict(table))
         self.connection.execute("BEGIN")
         self.connection.execute(_frames_table("frames_next", about))
@@ -182,18 +182,18 @@ def writing(
         if new or not _tables(connection):
             _create(connection, about)
         _upgrade(connection)
-        found = _about(path, connection)
+        stored = _about(path, connection)
         for what, here, there in (
-            ("directory", found.root, about.root),
-            ("layout", found.layout, about.layout),
-            ("list of classes", found.names, about.names),
+            ("directory", stored.root, about.root),
+            ("layout", stored.layout, about.layout),
+            ("list of classes", stored.names, about.names),
         ):
             if here != there:
                 raise InputError(
                     f"{path}: its {what} is {_short(here)}, but that of the data to scan is {_short(there)}; "
                     "name another catalog with --catalog"
                 )
-        yield Catalog(connection, found)
+        yield Catalog(connection, stored)
 
 
 @contextmanager
@@ -262,7 +262,7 @@ def _frames_table(name: str, about: About) -> str:
     fixed = ", ".join(
         f"{column} {kind}{'' if column == 'taken_us' else ' NOT NULL'}" for column, kind in FIXED
     )
-    extra = "".join(f', "{one.name}" {KINDS[one.kind]}' for one in about.extra)
+    extra = "".join(f', "{column.name}" {KINDS[column.kind]}' for column in about.extra)
     return f"CREATE TABLE {name} ({fixed}{counts}{extra})"
 
 
@@ -284,9 +284,9 @@ def _create_extra(connection: DuckDBPyConnection) -> None:
 
 
 def _add_extra(connection: DuckDBPyConnection, columns: Sequence[Column]) -> None:
-    for one in columns:
+    for column in columns:
         connection.execute(
-            "INSERT INTO extra VALUES (?, ?, ?, ?)", [one.name, one.kind, one.source, one.unit]
+            "INSERT INTO extra VALUES (?, ?, ?, ?)", [column.name, column.kind, column.source, column.unit]
         )
 
 
@@ -309,15 +309,15 @@ def _about(path: Path, connection: DuckDBPyConnection) -> About:
         raise InputError(f"{path}: {_other_version(path, row)}")
     names, columns = json.loads(row[3])
     extra = connection.execute("SELECT name, kind, source, unit FROM extra ORDER BY rowid").fetchall()
-    return About(row[1], row[2], tuple(names), tuple(columns), tuple(Column(*one) for one in extra))
+    return About(row[1], row[2], tuple(names), tuple(columns), tuple(Column(*fields) for fields in extra))
 
 
 def _other_version(path: Path, row: tuple[Any, ...] | None) -> str:
     version = "none" if row is None else row[0]
-    found = f"is a catalog of version {version}, and this Assay reads version {VERSION}"
+    problem = f"is a catalog of version {version}, and this Assay reads version {VERSION}"
     if version == 1 and row is not None:
-        return f"{found}: `assay data scan {row[1]} --catalog {path}` upgrades it, and reads no frame again"
-    return f"{found}: scan again, into another file, or use the Assay that wrote it"
+        return f"{problem}: `assay data scan {row[1]} --catalog {path}` upgrades it, and reads no frame again"
+    return f"{problem}: scan again, into another file, or use the Assay that wrote it"
 
 
 def _short(value: object) -> str:

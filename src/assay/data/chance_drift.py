@@ -26,12 +26,12 @@ def by_chance(catalog: Catalog, where: Condition, sizes: Sequence[int]) -> list[
     goal = pixels.sum(axis=0) / pixels.sum()
     chance, all_of_them = np.random.default_rng(0), len(pixels) == sum(sizes)
     largest = np.minimum(sizes, len(pixels))
-    found = np.empty((DRAWS, len(sizes)))
+    drawn = np.empty((DRAWS, len(sizes)))
     for draw in range(DRAWS):  # the first n of a random order are n random frames
         order = chance.permutation(len(pixels)) if all_of_them else chance.integers(len(pixels), size=POOL)
-        found[draw] = distances(pixels[order].cumsum(axis=0)[largest - 1], goal)
+        drawn[draw] = distances(pixels[order].cumsum(axis=0)[largest - 1], goal)
     beyond = np.sqrt(largest / np.array(sizes))  # the distance falls with the root of the frames
-    return [float(one) for one in np.quantile(found, QUANTILE, axis=0) * beyond]
+    return [float(distance) for distance in np.quantile(drawn, QUANTILE, axis=0) * beyond]
 
 
 def _pool(catalog: Catalog, where: Condition) -> Any:

@@ -41,37 +41,37 @@ def run_check(argv: Sequence[str], tell: Callable[[DataCheck], None]) -> DataChe
 
     Raises InputError with its last words if the data set has another layout, or the program can't run.
     """
-    found = DataCheck()
+    check = DataCheck()
     with (
-        tempfile.TemporaryFile("w+", errors="replace") as said,
+        tempfile.TemporaryFile("w+", errors="replace") as stderr,
         subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True, errors="replace"
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, errors="replace"
         ) as program,
     ):
         assert program.stdout is not None
         try:
             for line in program.stdout:
                 if line.startswith(_MARK):
-                    _take(json.loads(line[len(_MARK) :]), found)
-                    tell(found)
+                    _take(json.loads(line[len(_MARK) :]), check)
+                    tell(check)
         finally:
             if sys.exc_info()[0] is not None:  # Ctrl-C: its workers end with it
                 program.kill()
         code = program.wait()
-        said.seek(0)
-        words = [line.strip() for line in said.read().splitlines() if line.strip()]
+        stderr.seek(0)
+        messages = [line.strip() for line in stderr.read().splitlines() if line.strip()]
     if code:
-        raise InputError(words[-1] if words else f"the check ended with exit code {code}")
-    return found
+        raise InputError(messages[-1] if messages else f"the check ended with exit code {code}")
+    return check
 
 
-def _take(told: Mapping[str, Any], found: DataCheck) -> None:
-    key, value, about = told["key"], told["value"], told["metadata"]
+def _take(event: Mapping[str, Any], check: DataCheck) -> None:
+    key, value, about = event["key"], event["value"], event["metadata"]
     if key == "checking":
-        found.samples[value], found.checked[value] = about["samples"], 0
+        check.samples[value], check.checked[value] = about["samples"], 0
     elif key == "checked":
-        found.checked[about["part"]] = value
+        check.checked[about["part"]] = value
     elif key == "unreadable":
-        found.damaged += 1
-        if len(found.unreadable) < MOST_KEPT:
-            found.unreadable.append(value)
+        check.damaged += 1
+        if len(check.unreadable) < MOST_KEPT:
+            check.unreadable.append(value)

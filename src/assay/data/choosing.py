@@ -16,20 +16,20 @@ def manifest_of(choice: FrameChoice) -> Manifest:
 
     Raises InputError for a wrong condition, a catalog that is missing, or fewer frames than the limit.
     """
-    words = [choice.where or "all frames"]
-    words += [] if choice.balance is None else [f"as many without {choice.balance} as with it"]
+    parts = [choice.where or "all frames"]
+    parts += [] if choice.balance is None else [f"as many without {choice.balance} as with it"]
     of_them = "of them" if choice.balance is None else "in all"
-    words += [] if choice.limit is None else [f"{choice.limit} {of_them} at random"]
-    words += [f"seed {choice.seed}"] if len(words) > 1 else []
+    parts += [] if choice.limit is None else [f"{choice.limit} {of_them} at random"]
+    parts += [f"seed {choice.seed}"] if len(parts) > 1 else []
     with reading(Path(choice.catalog)) as catalog:
         frames = chosen(catalog, choice.where, limit=choice.limit, seed=choice.seed, balance=choice.balance)
-        return made(catalog.about.root, catalog.about.layout, "; ".join(words), frames)
+        return made(catalog.about.root, catalog.about.layout, "; ".join(parts), frames)
 
 
 def count(catalog: Catalog, where: str = "") -> int:
     """How many frames satisfy a condition; "" for all. Raises InputError for a wrong condition."""
-    found = condition(where, catalog.columns) if where.strip() else None
-    sql, values = ("TRUE", ()) if found is None else (found.sql, found.values)
+    parsed = condition(where, catalog.columns) if where.strip() else None
+    sql, values = ("TRUE", ()) if parsed is None else (parsed.sql, parsed.values)
     row = catalog.connection.execute(
         f"SELECT count(*) FROM frames WHERE {sql}",  # noqa: S608 - columns and parameters
         list(values),

@@ -1,4 +1,4 @@
-"""The classes of a data set: which colour of a label image means what, and its column in a catalog."""
+"""The classes of a data set: which color of a label image means what, and its column in a catalog."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from assay.errors import InputError, Problem
 from assay_payloads.datasets.frame_files import CITYSCAPES as CITYSCAPES
 from assay_payloads.datasets.places import DataPlace
 
-UNKNOWN = "unknown"  # pixels of colours that no class has
+UNKNOWN = "unknown"  # pixels of colors that no class has
 LARGEST_BYTES = 16 << 20
-_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes in their order, and the class of each colour.
+    """The classes in their order, and the class of each color.
 
     names    as the data set spells them
     columns  the same as words of a query: `rd_normal_street`
-    colours  colour, 0xRRGGBB or a grey value → place in `names`
+    colors  color, 0xRRGGBB or a gray value → place in `names`
     """
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
-    colours: Mapping[int, int]
+    colors: Mapping[int, int]
 
     def counted(self, pixels: Mapping[int, int]) -> tuple[list[int], int]:
-        """Pixels per class in their order, and those of unknown colours; together all of the image."""
-        found, unknown = [0] * len(self.names), 0
-        for colour, count in pixels.items():
-            place = self.colours.get(colour)
+        """Pixels per class in their order, and those of unknown colors; together all of the image."""
+        counts, unknown = [0] * len(self.names), 0
+        for color, count in pixels.items():
+            place = self.colors.get(color)
             if place is None:
                 unknown += count
             else:
-                found[place] += count
-        return found, unknown
+                counts[place] += count
+        return counts, unknown
 
 
 def class_list(place: DataPlace, name: str) -> Classes:
-    """A2D2's `{"#ff0000": "Car 1", …}`: colours that differ only by the number are one class.
+    """A2D2's `{"#ff0000": "Car 1", …}`: colors that differ only by the number are one class.
 
     Raises InputError with everything that is wrong with the file.
     """
@@ -57,26 +57,26 @@ def class_list(place: DataPlace, name: str) -> Classes:
     if not isinstance(listed, list) or not listed or not all(isinstance(p, tuple) for p in listed):
         raise InputError([Problem(path, 'found no table; expected {"#ff0000": "Car 1", …}')])
     pairs: list[tuple[str, Any]] = listed
-    for colour, class_ in pairs:
-        if not _COLOUR.fullmatch(colour):
-            problems.append(Problem(path, f"found the color {colour!r}; expected one like #ff0000"))
+    for color, class_ in pairs:
+        if not _COLOR.fullmatch(color):
+            problems.append(Problem(path, f"found the color {color!r}; expected one like #ff0000"))
         if not isinstance(class_, str) or not class_.strip():
-            problems.append(Problem(path, f"{colour}: found {class_!r}; expected the name of a class"))
-    twice = [colour for colour, n in Counter(c.lower() for c, _ in pairs).items() if n > 1]
-    problems += [Problem(path, f"{colour} is there twice; remove one") for colour in twice]
+            problems.append(Problem(path, f"{color}: found {class_!r}; expected the name of a class"))
+    twice = [color for color, n in Counter(c.lower() for c, _ in pairs).items() if n > 1]
+    problems += [Problem(path, f"{color} is there twice; remove one") for color in twice]
     if problems:
         raise InputError(problems)
-    single = {int(colour[1:], 16): re.sub(r"\s+\d+$", "", class_.strip()) for colour, class_ in pairs}
+    single = {int(color[1:], 16): re.sub(r"\s+\d+$", "", class_.strip()) for color, class_ in pairs}
     names = tuple(dict.fromkeys(single.values()))
-    return Classes(names, words(names), {colour: names.index(name) for colour, name in single.items()})
+    return Classes(names, query_words(names), {color: names.index(name) for color, name in single.items()})
 
 
 def of_names(names: Sequence[str]) -> Classes:
-    """Classes whose grey value is their place."""
-    return Classes(tuple(names), words(names), {value: value for value in range(len(names))})
+    """Classes whose gray value is their place."""
+    return Classes(tuple(names), query_words(names), {value: value for value in range(len(names))})
 
 
-def words(names: Sequence[str]) -> tuple[str, ...]:
+def query_words(names: Sequence[str]) -> tuple[str, ...]:
     """A word of a query per name, each once."""
     taken: dict[str, None] = {}
     for name in names:

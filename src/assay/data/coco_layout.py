@@ -68,24 +68,24 @@ class _Instances(msgspec.Struct):
 
 def _splits(files: Files) -> dict[str, str]:
     """Name of each file of instances → its split."""
-    found = {}
+    splits = {}
     for name in sorted(files):
         folder, _, file = name.rpartition("/")
         if folder == "annotations" and file.startswith("instances_") and file.endswith(".json"):
-            found[name] = file.removeprefix("instances_").removesuffix(".json")
-    return found
+            splits[name] = file.removeprefix("instances_").removesuffix(".json")
+    return splits
 
 
 def _find(place: DataPlace, files: Files) -> FoundData:
     splits = _splits(files)
     instances = {name: _instances(place, name, files[name].size) for name in splits}
     classes, place_of = _classes(instances)
-    found = [
+    frames = [
         frame
         for name, split in splits.items()
         for frame in _frames(name, split, instances[name], files, place_of)
     ]
-    known = {one.image for one in found}
+    known = {frame.image for frame in frames}
     folders = {PurePosixPath(name).parts[0] for name in known if "/" in name}
     orphans = [
         name
@@ -94,7 +94,7 @@ def _find(place: DataPlace, files: Files) -> FoundData:
         and name.partition("/")[0] in folders
         and name not in known
     ]
-    return FoundData(classes, sorted(found, key=lambda one: one.label), orphans)
+    return FoundData(classes, sorted(frames, key=lambda frame: frame.label), orphans)
 
 
 def _instances(place: DataPlace, name: str, size: int) -> _Instances:
@@ -111,9 +111,9 @@ def _classes(instances: Mapping[str, _Instances]) -> tuple[Classes, dict[int, in
     """The classes, the background first, and each category's place. Raises InputError if files differ."""
     names: dict[int, str] = {}
     problems = []
-    for file, one in instances.items():
+    for file, contents in instances.items():
         twice: set[int] = set()
-        for category in one.categories:
+        for category in contents.categories:
             if category.id in twice or names.setdefault(category.id, category.name) != category.name:
                 what = f"category {category.id} is {category.name!r}, and also {names[category.id]!r}"
                 problems.append(Problem(file, f"{what}; expected one name for each id"))
@@ -130,10 +130,10 @@ def _frames(
     file: str, split: str, instances: _Instances, files: Files, place_of: Mapping[int, int]
 ) -> Iterator[FoundFrame]:
     objects: dict[int, list[Any]] = {}
-    for one in instances.annotations:
-        place = place_of.get(one.category_id, -1)
-        objects.setdefault(one.image_id, []).append(
-            (place, bool(one.iscrowd), bytes(one.segmentation), bytes(one.bbox))
+    for annotation in instances.annotations:
+        place = place_of.get(annotation.category_id, -1)
+        objects.setdefault(annotation.image_id, []).append(
+            (place, bool(annotation.iscrowd), bytes(annotation.segmentation), bytes(annotation.bbox))
         )
     changed = files[file].changed_ns
     seen: set[int] = set()
@@ -180,7 +180,7 @@ def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
         painted.append((not crowd, -shape.area, category if category >= 0 else unknown, shape))
     canvas = np.zeros((height, width), dtype=np.int32)
     several = np.zeros((height, width), dtype=bool)
-    for _, _, own, shape in sorted(painted, key=lambda one: one[:2]):
+    for _, _, own, shape in sorted(painted, key=lambda layer: layer[:2]):
         mask, there = shape.mask(), canvas[shape.place]
         under = there[mask]
         several[shape.place][mask] |= (under != 0) & (under != own)
@@ -284,8 +284,8 @@ def _numbers(value: object, count: int) -> bool:
         isinstance(value, list)
         and len(value) == count
         and all(
-            isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < _LARGEST
-            for one in value
+            isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < _LARGEST
+            for number in value
         )
     )
 

@@ -39,7 +39,7 @@ class Condition:
 class _Token:
     kind: str
     text: str
-    at: int
+    start: int
 
 
 def condition(text: str, columns: Mapping[str, str]) -> Condition:
@@ -57,18 +57,18 @@ class _Parser:
         self._next, self._depth = 0, 0
 
     def whole(self) -> Condition:
-        found = self._any()
+        condition = self._alternatives()
         if self._peek() is not None:
             raise self._error("expected `and`, `or`, or the end")
-        return found
+        return condition
 
-    def _any(self) -> Condition:
-        parts = [self._all()]
+    def _alternatives(self) -> Condition:
+        parts = [self._conjunction()]
         while self._word("or"):
-            parts.append(self._all())
+            parts.append(self._conjunction())
         return _joined(parts, " OR ")
 
-    def _all(self) -> Condition:
+    def _conjunction(self) -> Condition:
         parts = [self._not()]
         while self._word("and"):
             parts.append(self._not())
@@ -83,7 +83,7 @@ class _Parser:
                 inner = self._not()
                 return Condition(f"(NOT {inner.sql})", inner.values)
             if self._sign("("):
-                inner = self._any()
+                inner = self._alternatives()
                 if not self._sign(")"):
                     raise self._error("expected )")
                 return inner
@@ -103,11 +103,11 @@ class _Parser:
         value = self._take()
         if value is not None and value.kind == "range":
             return self._between(name, sign, value)
-        side, given = self._value(name, value)
+        side, operand = self._value(name, value)
         if self._columns[name] == "text" and sign not in ("=", "<>"):
             self._next -= 1
             raise self._error(f"{name} is text: expected = or != before it")
-        return Condition(f"({side} {sign} ?)", (given,))
+        return Condition(f"({side} {sign} ?)", (operand,))
 
     def _one_of(self, name: str) -> Condition:
         if not self._sign("("):
@@ -117,10 +117,10 @@ class _Parser:
             values.append(self._value(name, self._take()))
         if not self._sign(")"):
             raise self._error("expected , or )")
-        return _joined([Condition(f"({side} = ?)", (given,)) for side, given in values], " OR ")
+        return _joined([Condition(f"({side} = ?)", (operand,)) for side, operand in values], " OR ")
 
     def _between(self, name: str, sign: str, value: _Token) -> Condition:
-        low, high = (_Token("number", part, value.at) for part in value.text.split(".."))
+        low, high = (_Token("number", part, value.start) for part in value.text.split(".."))
         if sign != "=" or self._columns[name] == "text":
             self._next -= 1
             raise self._error("expected a range only after = and the name of a class or number")
@@ -173,35 +173,40 @@ class _Parser:
 
     def _word(self, word: str) -> bool:
         token = self._peek()
-        found = token is not None and token.kind == "word" and token.text.lower() == word
-        self._next += found
-        return found
+        matches = token is not None and token.kind == "word" and token.text.lower() == word
+        self._next += matches
+        return matches
 
     def _sign(self, sign: str) -> bool:
         token = self._peek()
-        found = token is not None and token.kind == "sign" and token.text == sign
-        self._next += found
-        return found
+        matches = token is not None and token.kind == "sign" and token.text == sign
+        self._next += matches
+        return matches
 
     def _error(self, what: str) -> InputError:
         token = self._peek()
-        at = len(self._text.rstrip()) if token is None else token.at
+        position = len(self._text.rstrip()) if token is None else token.start
         where = "at its end" if token is None else f"at {token.text!r}"
-        return InputError(f"the condition {self._text!r}, character {at + 1}, {where}: {what}")
+        return InputError(f"the condition {self._text!r}, character {position + 1}, {where}: {what}")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while text[at:].strip():
-        match = _TOKEN.match(text, at)
+    position = 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
-            at += len(text[at:]) - len(text[at:].lstrip())
-            raise InputError(f"the condition {text!r}, character {at + 1}: a quotation mark has no partner")
+            position += len(text[position:]) - len(text[position:].lstrip())
+            raise InputError(
+                f"the condition {text!r}, character {position + 1}: a quotation mark has no partner"
+            )
         yield _Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
-        at = match.end()
+        position = match.end()
 
 
-def _joined(parts: list[Condition], by: str) -> Condition:
+def _joined(parts: list[Condition], operator: str) -> Condition:
     if len(parts) == 1:
         return parts[0]
-    return Condition(f"({by.join(one.sql for one in parts)})", tuple(v for one in parts for v in one.values))
+    return Condition(
+        f"({operator.join(part.sql for part in parts)})",
+        tuple(value for part in parts for value in part.values),
+    )

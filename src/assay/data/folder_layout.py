@@ -42,7 +42,7 @@ def _find(place: DataPlace, files: Files) -> FoundData:
             f"{MOST_CLASSES:,} classes"
         )
     place_of = {name: number for number, name in enumerate(classes.names)}
-    found = [
+    frames = [
         FoundFrame(
             name,
             name,
@@ -55,7 +55,7 @@ def _find(place: DataPlace, files: Files) -> FoundData:
         )
         for name in inside
     ]
-    return FoundData(classes, found, [name for name in names if len(parts[name]) <= depth + 1])
+    return FoundData(classes, frames, [name for name in names if len(parts[name]) <= depth + 1])
 
 
 def _read(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:

@@ -140,11 +140,11 @@ def image_size(place: DataPlace, name: str, begin: int = 0, size: int | None = N
     Raises DamagedError if it has none; AbsentError.
     """
     for most in HEADS:
-        wanted = most if size is None else min(most, size)
-        head = place.read(name, begin, wanted)
-        found = _size_in(head)
-        if found is not None:
-            return found
+        length = most if size is None else min(most, size)
+        head = place.read(name, begin, length)
+        dimensions = _size_in(head)
+        if dimensions is not None:
+            return dimensions
         if len(head) < most:
             break
     raise DamagedError("its image is empty" if not head else "its image has no header of an image")

@@ -68,12 +68,12 @@ def _cityscapes(label: str) -> tuple[str, str, str] | None:
 
 def _in_pairs(classes: Classes, files: Files, parts_of: Parts, folder: str) -> FoundData:
     """The frames of a layout in which a label image's name says its image's."""
-    found = list(_pairs(files, parts_of))
-    known = {one.image for one in found}
+    frames = list(_pairs(files, parts_of))
+    known = {frame.image for frame in frames}
     orphans = (
         name for name in files if name.endswith(".png") and f"/{folder}/" in f"/{name}" and name not in known
     )
-    return FoundData(classes, found, sorted(orphans))
+    return FoundData(classes, frames, sorted(orphans))
 
 
 def _pairs(files: Files, parts_of: Parts) -> Iterator[FoundFrame]:

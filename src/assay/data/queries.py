@@ -78,11 +78,11 @@ def chosen(
 
     Raises InputError for a wrong condition or class, or if fewer frames are left than the limit.
     """
-    rest = _where(catalog, where)
+    rest = _parse_condition(catalog, where)
     if balance is None:
         return _frames(catalog, rest) if limit is None else _some(catalog, rest, limit, seed)
-    with_it = _frames(catalog, _both(rest, condition(f"{balance} > 0", catalog.columns)))
-    without = _frames(catalog, _both(rest, condition(f"{balance} = 0", catalog.columns)))
+    with_it = _frames(catalog, _all_of(rest, condition(f"{balance} > 0", catalog.columns)))
+    without = _frames(catalog, _all_of(rest, condition(f"{balance} = 0", catalog.columns)))
     most = 2 * min(len(with_it), len(without))
     count = most if limit is None else limit
     _check_limit(count, most)
@@ -92,7 +92,7 @@ def chosen(
 
 def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
     """How many frames there are, and each class over them, the largest first."""
-    rest = _where(catalog, where)
+    rest = _parse_condition(catalog, where)
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'sum("{c}") / sum(pixels), count_if("{c}" > 0), max("{c}" / pixels)' for c in columns)
     row = catalog.connection.execute(
@@ -103,11 +103,11 @@ def shares(catalog: Catalog, where: str = "") -> tuple[int, list[ClassShare]]:
     if not row[0]:
         return 0, []
     names = (*catalog.about.names, "(unknown colors)")
-    found = [
-        ClassShare(name, column, *row[1 + 3 * at : 4 + 3 * at])
-        for at, (name, column) in enumerate(zip(names, columns, strict=True))
+    class_shares = [
+        ClassShare(name, column, *row[1 + 3 * index : 4 + 3 * index])
+        for index, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
-    return row[0], sorted(found, key=lambda one: -one.share)
+    return row[0], sorted(class_shares, key=lambda share: -share.share)
 
 
 def together(catalog: Catalog, columns: Sequence[str], where: str = "") -> list[list[int]]:
@@ -115,13 +115,13 @@ def together(catalog: Catalog, columns: Sequence[str], where: str = "") -> list[
 
     Raises InputError for a class that the catalog does not have, or a wrong condition.
     """
-    rest = _where(catalog, where)
+    rest = _parse_condition(catalog, where)
     known = (*catalog.about.columns, UNKNOWN)
     if strange := [column for column in columns if column not in known]:
         raise InputError(
             f"the catalog has no class {', '.join(map(repr, strange))}; `assay data classes` lists them"
         )
-    pairs = [(a, b) for at, a in enumerate(columns) for b in columns[at:]]
+    pairs = [(a, b) for index, a in enumerate(columns) for b in columns[index:]]
     each = ", ".join(f'count_if("{a}" > 0 AND "{b}" > 0)' for a, b in pairs)
     row = catalog.connection.execute(
         f"SELECT {each} FROM frames WHERE {rest.sql}",  # noqa: S608
@@ -138,7 +138,7 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
 
     from assay.data.chance_drift import by_chance
 
-    rest = _where(catalog, where)
+    rest = _parse_condition(catalog, where)
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'sum("{c}")' for c in columns)
     rows = catalog.connection.execute(
@@ -149,7 +149,7 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
         return []
     pixels = np.array([row[2:] for row in rows], dtype=float)
     of_all = pixels.sum(axis=0) / pixels.sum()
-    found = []
+    scenes = []
     at_random = by_chance(catalog, rest, [row[1] for row in rows])
     shares_of = pixels / pixels.sum(axis=1, keepdims=True)
     for row, own, limit in zip(rows, shares_of, at_random, strict=True):
@@ -158,8 +158,8 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
         distance = float(np.sqrt(max(0.0, (_bits(own, mean) + _bits(of_all, mean)) / 2)))
         name = (*catalog.about.names, "(unknown colors)")[most]
         there = float(own[most]), float(of_all[most])
-        found.append(SceneDrift(row[0], row[1], distance, limit, name, *there))
-    return sorted(found, key=lambda one: -one.distance)
+        scenes.append(SceneDrift(row[0], row[1], distance, limit, name, *there))
+    return sorted(scenes, key=lambda scene: -scene.distance)
 
 
 def sql(catalog: Catalog, text: str, timeout_s: float = SLOWEST_S) -> SqlAnswer:
@@ -215,11 +215,11 @@ def _interrupted(catalog: Catalog, timeout_s: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _where(catalog: Catalog, text: str) -> Condition:
+def _parse_condition(catalog: Catalog, text: str) -> Condition:
     return condition(text, catalog.columns) if text.strip() else Condition("TRUE", ())
 
 
-def _both(a: Condition, b: Condition) -> Condition:
+def _all_of(a: Condition, b: Condition) -> Condition:
     return Condition(f"({a.sql} AND {b.sql})", (*a.values, *b.values))
 
 
@@ -259,13 +259,13 @@ def _drawn(frames: Sequence[ChosenFrame], count: int, seed: int) -> list[ChosenF
     return [frames[place] for place in _places(len(frames), count, seed)]
 
 
-def _places(of: int, count: int, seed: int) -> list[int]:
-    return sorted(random.Random(seed).sample(range(of), count))  # noqa: S311 - a draw, no secret
+def _places(total: int, count: int, seed: int) -> list[int]:
+    return sorted(random.Random(seed).sample(range(total), count))  # noqa: S311 - a draw, no secret
 
 
-def _bits(of: Any, to: Any) -> float:
+def _bits(shares: Any, reference: Any) -> float:
     """Kullback-Leibler divergence, bits."""
     import numpy as np
 
-    there = of > 0
-    return float((of[there] * np.log2(of[there] / to[there])).sum())
+    there = shares > 0
+    return float((shares[there] * np.log2(shares[there] / reference[there])).sum())

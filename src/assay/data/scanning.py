@@ -103,19 +103,19 @@ def scan(
         there = _opened(address)
         files = dict(there.files())
         layout = layout_of(there, files)
-        found = _with_names_of_text(layout.find(there, files))
-        with writing(path, there.address, layout.name, found.classes, layout.extra) as catalog:
-            so_far, wanted = _compared(catalog, found)
+        contents = _with_names_of_text(layout.find(there, files))
+        with writing(path, there.address, layout.name, contents.classes, layout.extra) as catalog:
+            so_far, to_read = _compared(catalog, contents)
             tell(so_far)
             _read_all(
                 catalog,
-                FramesToRead(there.address, layout.name, found.classes, wanted),
+                FramesToRead(there.address, layout.name, contents.classes, to_read),
                 workers,
                 so_far,
                 tell,
             )
             so_far.tags = None if sources.tags is None else join_tags(catalog, sources.tags)
-            changed = bool(wanted or so_far.vanished)
+            changed = bool(to_read or so_far.vanished)
             buses = there if sources.bus is None else _opened(sources.bus)
             listed = files if sources.bus is None else dict(buses.files())
             so_far.bus = join_bus(catalog, buses, listed, sources.bus_within_s, changed=changed)
@@ -137,35 +137,35 @@ def _place_errors() -> Iterator[None]:
         raise HostError(str(error)) from None
 
 
-def _with_names_of_text(found: FoundData) -> FoundData:
+def _with_names_of_text(contents: FoundData) -> FoundData:
     """What was found; frames whose names are no UTF-8, which no catalog holds, are damaged ones."""
-    frames = [one if one.is_text else replace(one, **_escaped(one)) for one in found.frames]
-    return FoundData(found.classes, frames, [escaped(name) for name in found.orphans])
+    frames = [frame if frame.is_text else replace(frame, **_escaped(frame)) for frame in contents.frames]
+    return FoundData(contents.classes, frames, [escaped(name) for name in contents.orphans])
 
 
-def _escaped(one: FoundFrame) -> dict[str, Any]:
-    words = {name: escaped(getattr(one, name)) for name in ("label", "image", "scene", "camera")}
-    return {**words, "damage": "has a name that is not UTF-8; rename it"}
+def _escaped(frame: FoundFrame) -> dict[str, Any]:
+    names = {name: escaped(getattr(frame, name)) for name in ("label", "image", "scene", "camera")}
+    return {**names, "damage": "has a name that is not UTF-8; rename it"}
 
 
-def _compared(catalog: Catalog, found: FoundData) -> tuple[Scan, list[FoundFrame]]:
+def _compared(catalog: Catalog, contents: FoundData) -> tuple[Scan, list[FoundFrame]]:
     """What is to be read; what has vanished or changed is removed from the catalog."""
     known = catalog.known()
-    wanted = [one for one in found.frames if _changed(one, known.get(one.label))]
-    labels = {one.label for one in found.frames}
+    to_read = [frame for frame in contents.frames if _changed(frame, known.get(frame.label))]
+    labels = {frame.label for frame in contents.frames}
     vanished = [label for label in known if label not in labels]
-    catalog.forget([*vanished, *(one.label for one in wanted if one.label in known)])
-    unchanged = len(found.frames) - len(wanted)
-    return Scan(len(wanted), 0, 0, unchanged, len(vanished), tuple(found.orphans)), wanted
+    catalog.forget([*vanished, *(frame.label for frame in to_read if frame.label in known)])
+    unchanged = len(contents.frames) - len(to_read)
+    return Scan(len(to_read), 0, 0, unchanged, len(vanished), tuple(contents.orphans)), to_read
 
 
-def _changed(one: FoundFrame, known: tuple[int, str, int] | None) -> bool:
+def _changed(frame: FoundFrame, known: tuple[int, str, int] | None) -> bool:
     if known is None:
         return True
     changed_ns, image, size = known
     if size == -1:  # damaged: its image may be what was missing
-        return changed_ns != one.changed_ns
-    return (changed_ns, image, size) != (one.changed_ns, one.image, one.label_bytes + one.image_bytes)
+        return changed_ns != frame.changed_ns
+    return (changed_ns, image, size) != (frame.changed_ns, frame.image, frame.label_bytes + frame.image_bytes)
 
 
 def _read_all(
@@ -201,9 +201,9 @@ def read_frames(task: FramesToRead) -> list[Row]:
     _prepare_worker()
     there, layout = place(task.address), BY_NAME[task.layout]
     if there.at_once == 1:
-        return [_row(there, layout, task.classes, one) for one in task.frames]
+        return [_row(there, layout, task.classes, frame) for frame in task.frames]
     with ThreadPoolExecutor(there.at_once) as threads:
-        return list(threads.map(lambda one: _row(there, layout, task.classes, one), task.frames))
+        return list(threads.map(lambda frame: _row(there, layout, task.classes, frame), task.frames))
 
 
 @cache
@@ -212,22 +212,28 @@ def _prepare_worker() -> None:
     keep_freed_memory()
 
 
-def _row(there: DataPlace, layout: DataLayout, classes: Classes, one: FoundFrame) -> Row:
-    if one.damage:
-        return one.label, one.damage, one.changed_ns
+def _row(there: DataPlace, layout: DataLayout, classes: Classes, frame: FoundFrame) -> Row:
+    if frame.damage:
+        return frame.label, frame.damage, frame.changed_ns
     try:
-        frame = layout.read(there, classes, one)
+        content = layout.read(there, classes, frame)
     except (DamagedError, LabelImageError) as error:
-        return one.label, str(error), one.changed_ns
+        return frame.label, str(error), frame.changed_ns
     except AbsentError:
-        return one.label, "vanished while it was scanned", one.changed_ns
+        return frame.label, "vanished while it was scanned", frame.changed_ns
     except PlaceError as error:
         if is_remote(there.address):  # the store fails, not this file
             raise
-        return one.label, str(error), one.changed_ns
-    names = [one.label, one.image, one.scene, one.camera, frame.taken_us]
-    sizes = [frame.width, frame.height, frame.width * frame.height, one.label_bytes, one.image_bytes]
-    return [*names, *sizes, one.changed_ns, frame.unknown, *frame.counts, *frame.extra]
+        return frame.label, str(error), frame.changed_ns
+    names = [frame.label, frame.image, frame.scene, frame.camera, content.taken_us]
+    sizes = [
+        content.width,
+        content.height,
+        content.width * content.height,
+        frame.label_bytes,
+        frame.image_bytes,
+    ]
+    return [*names, *sizes, frame.changed_ns, content.unknown, *content.counts, *content.extra]
 
 
 def export(path: Path, parquet: Path) -> None:

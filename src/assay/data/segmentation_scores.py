@@ -44,9 +44,9 @@ def scores(counts: Any) -> SegmentationScores:
     """Without intervals, from the pixels of each class: right, true, predicted (classes × 3)."""
     ious, mean, accuracy = _figures(_array(counts)[None])
     return SegmentationScores(
-        tuple(ShareInterval(_plain(value)) for value in ious[0]),
-        ShareInterval(_plain(mean[0])),
-        ShareInterval(_plain(accuracy[0])),
+        tuple(ShareInterval(_float_or_none(value)) for value in ious[0]),
+        ShareInterval(_float_or_none(mean[0])),
+        ShareInterval(_float_or_none(accuracy[0])),
     )
 
 
@@ -59,10 +59,10 @@ def scores_of_scenes(counts: Sequence[Any], seed: int = 0) -> SegmentationScores
 
     by_scene = _array(counts)
     whole = by_scene.sum(axis=0)
-    found = scores(whole)
+    estimates = scores(whole)
     count = len(by_scene)
     if count < LEAST_SCENES:
-        return found
+        return estimates
     chance = np.random.default_rng(seed)
     drawn = chance.multinomial(count, np.full(count, 1 / count), size=DRAWS)
     sums = np.tensordot(drawn.astype(float), by_scene, axes=1)
@@ -70,11 +70,11 @@ def scores_of_scenes(counts: Sequence[Any], seed: int = 0) -> SegmentationScores
     scenes = (by_scene[:, :, 1] > 0).sum(axis=0)
     return SegmentationScores(
         tuple(
-            _with_interval(one.value, draws, int(there))
-            for one, draws, there in zip(found.ious, ious.T, scenes, strict=True)
+            _with_interval(iou.value, draws, int(there))
+            for iou, draws, there in zip(estimates.ious, ious.T, scenes, strict=True)
         ),
-        _with_interval(found.mean_iou.value, mean, count),
-        _with_interval(found.accuracy.value, accuracy, count),
+        _with_interval(estimates.mean_iou.value, mean, count),
+        _with_interval(estimates.accuracy.value, accuracy, count),
     )
 
 
@@ -117,5 +117,5 @@ def _expit(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def _plain(value: float) -> float | None:
+def _float_or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)

@@ -95,17 +95,19 @@ def _find(place: DataPlace, files: Files) -> FoundData:
         for name, why in wrong:
             broken.append(FoundFrame(name, "", _split(shard), "", 0, 0, changed, damage=why))
     classes = _classes(place, files, samples)
-    found, orphans = [*broken], []
+    frames, orphans = [*broken], []
     for shard, own in samples.items():
         for sample in own.values():
             frame = _frame(shard, sample, files[shard].changed_ns, classes)
             if frame is not None:
-                found.append(frame)
+                frames.append(frame)
             else:
                 orphans += [
-                    f"{shard}{ENTRY}{one.name}" for kind, one in sample.members.items() if kind in IMAGE_KINDS
+                    f"{shard}{ENTRY}{member.name}"
+                    for kind, member in sample.members.items()
+                    if kind in IMAGE_KINDS
                 ]
-    return FoundData(classes, sorted(found, key=lambda one: one.label), sorted(orphans))
+    return FoundData(classes, sorted(frames, key=lambda frame: frame.label), sorted(orphans))
 
 
 def _split(shard: str) -> str:
@@ -185,8 +187,8 @@ def _classes(place: DataPlace, files: Files, samples: Mapping[str, Mapping[str, 
         text = place.read("classes.txt", 0, LARGEST_JSON_BYTES).decode("utf-8", "replace")
         names = tuple(line.strip() for line in text.splitlines() if line.strip())
         return _checked(place, names)
-    all_samples = [one for own in samples.values() for one in own.values()]
-    if any(_kinds(one)[1] for one in all_samples):
+    all_samples = [sample for own in samples.values() for sample in own.values()]
+    if any(_kinds(sample)[1] for sample in all_samples):
         raise InputError(
             [
                 Problem(
@@ -197,7 +199,7 @@ def _classes(place: DataPlace, files: Files, samples: Mapping[str, Mapping[str, 
                 )
             ]
         )
-    named = {one.class_ for one in all_samples if one.class_}
+    named = {sample.class_ for sample in all_samples if sample.class_}
     numbers = all(name.isdecimal() for name in named)
     return _checked(place, tuple(sorted(named, key=(lambda name: (int(name), name)) if numbers else None)))
 

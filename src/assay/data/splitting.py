@@ -16,16 +16,16 @@ WITHOUT_SCENES = ("coco", "imagefolder")  # their column `scene` is a split of t
 
 def scenes_of(catalog: Catalog, frames: Sequence[ChosenFrame]) -> dict[str, str]:
     """The scene of each frame by its label; "" if its data set states none."""
-    wanted, layout = {frame.label for frame in frames}, catalog.about.layout
+    labels, layout = {frame.label for frame in frames}, catalog.about.layout
     rows = catalog.connection.execute("SELECT label, scene FROM frames")
-    found: dict[str, str] = {}
+    scenes: dict[str, str] = {}
     while some := rows.fetchmany(100_000):
-        found.update(
+        scenes.update(
             (label, "" if _is_split(layout, label, scene) else scene)
             for label, scene in some
-            if label in wanted
+            if label in labels
         )
-    return found
+    return scenes
 
 
 def _is_split(layout: str, label: str, scene: str) -> bool:
@@ -63,14 +63,16 @@ def split(
     return [sorted(part, key=lambda frame: frame.label) for part in parts]
 
 
-def _counts(of: int, shares: Sequence[Fraction], owed: list[Fraction]) -> list[int]:
+def _counts(frame_count: int, shares: Sequence[Fraction], owed: list[Fraction]) -> list[int]:
     """How many of a scene's frames each part gets; `owed` is what rounding has kept from each so far."""
-    exact = [of * share for share in shares]
-    counts = [math.floor(one) for one in exact]
-    for at, (one, count) in enumerate(zip(exact, counts, strict=True)):
-        owed[at] += one - count
-    rounded = [at for at, one in enumerate(exact) if one != counts[at]]
-    for at in sorted(rounded, key=lambda at: (-owed[at], shares[at], at))[: of - sum(counts)]:
-        counts[at] += 1
-        owed[at] -= 1
+    exact = [frame_count * share for share in shares]
+    counts = [math.floor(number) for number in exact]
+    for part, (number, count) in enumerate(zip(exact, counts, strict=True)):
+        owed[part] += number - count
+    rounded = [part for part, number in enumerate(exact) if number != counts[part]]
+    for part in sorted(rounded, key=lambda part: (-owed[part], shares[part], part))[
+        : frame_count - sum(counts)
+    ]:
+        counts[part] += 1
+        owed[part] -= 1
     return counts

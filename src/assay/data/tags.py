@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.data.catalog import Catalog
-from assay.data.classes import words
+from assay.data.classes import query_words
 from assay.data.frames import Column
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
@@ -82,7 +82,7 @@ def join_tags(catalog: Catalog, path: Path) -> TagJoin:
     on = _on(table.keys)
     counts = _counts(catalog, arrays, on, path, table)
     catalog.join("tags", columns, arrays, on)
-    return TagJoin(tuple(one.name for one in columns), len(table.lines), *counts)
+    return TagJoin(tuple(column.name for column in columns), len(table.lines), *counts)
 
 
 def _parsed(path: Path) -> _Table:
@@ -99,7 +99,7 @@ def _parsed(path: Path) -> _Table:
         ) from None
     names = [name.strip() for name in header]
     table = _Table(path, _keys(path, names))
-    places = {name: at for at, name in enumerate(names)}
+    places = {name: index for index, name in enumerate(names)}
     table.tags = {name: [] for name in names if name not in table.keys}
     problems: list[Problem] = []
     for line, row in rows:
@@ -177,7 +177,7 @@ def _key(key: str, value: str) -> Any:
 def _column(name: str, values: Sequence[str]) -> Column:
     stated = [value for value in values if value]
     number = bool(stated) and all(map(_is_number, stated))
-    return Column(words([name])[0], "number" if number else "text", "tags")
+    return Column(query_words([name])[0], "number" if number else "text", "tags")
 
 
 def _is_number(value: str) -> bool:
@@ -194,13 +194,13 @@ def _array(column: Column, values: Sequence[str]) -> Any:
     unknown = [not value for value in values]
     if column.kind == "number":
         return np.ma.array([float(value or 0) for value in values], mask=unknown, dtype=np.float64)
-    found = np.empty(len(values), dtype=object)
-    found[:] = [value or None for value in values]
-    return found
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = [value or None for value in values]
+    return texts
 
 
 def _check_names(catalog: Catalog, path: Path, named: Sequence[str], columns: Sequence[Column]) -> None:
-    there = set(catalog.columns) - {one.name for one in catalog.about.extra if one.source == "tags"}
+    there = set(catalog.columns) - {column.name for column in catalog.about.extra if column.source == "tags"}
     problems = []
     seen: set[str] = set()
     for name, column in zip(named, columns, strict=True):
@@ -265,7 +265,10 @@ def _counts(
     (times,) = connection.execute("SELECT count(*), min(taken_us), max(taken_us) FROM frames").fetchall()
     if "from" in table.keys and table.lines and not row[0] and times[1] is not None:
         first, last = (table.keys.index(key) for key in TIME_KEYS)
-        begin, end = min(one[first] for one in table.key_values), max(one[last] for one in table.key_values)
+        begin, end = (
+            min(keys[first] for keys in table.key_values),
+            max(keys[last] for keys in table.key_values),
+        )
         apart = max(begin - times[2], times[1] - end, 0) / 1e6
         raise InputError(
             [

@@ -106,14 +106,14 @@ class _FrameTable:
         import numpy as np
 
         classes, first = len(self.about.names), chunk.chunk * self.about.chunk_frames
-        for one in chunk.frames:
+        for frame in chunk.frames:
             counts = np.zeros((classes, 3), dtype=np.int32)
-            for name, *three in one.classes:
+            for name, *three in frame.classes:
                 counts[name] = three
-            found = scores(counts)
-            figures = (found.accuracy.value, found.mean_iou.value, one.entropy)
-            pixels = int(counts[:, 1].sum()) + one.unknown
-            self._row(one.index, frames[one.index - first], None, pixels, one.unknown, figures, counts)
+            frame_scores = scores(counts)
+            figures = (frame_scores.accuracy.value, frame_scores.mean_iou.value, frame.entropy)
+            pixels = int(counts[:, 1].sum()) + frame.unknown
+            self._row(frame.index, frames[frame.index - first], None, pixels, frame.unknown, figures, counts)
         for index, why in chunk.unreadable:
             self._row(index, frames[index - first], why, None, None, (None, None, None), None)
         if len(self.rows) >= ROWS_AT_ONCE:
@@ -133,14 +133,15 @@ class _FrameTable:
         if not self.rows:
             return
         none = np.full((len(self.about.names), 3), -1, dtype=np.int32)
-        self.rows.sort(key=lambda one: one[0][0])  # whole chunks: the table is in the order of the frames
+        self.rows.sort(key=lambda row: row[0][0])  # whole chunks: the table is in the order of the frames
         rows, pixels = zip(*self.rows, strict=True)
-        counts = np.stack([none if one is None else one for one in pixels]).reshape(len(rows), -1)
-        given = dict(zip((name for name, _ in _FIXED), zip(*rows, strict=True), strict=True))
+        counts = np.stack([none if matrix is None else matrix for matrix in pixels]).reshape(len(rows), -1)
+        columns = dict(zip((name for name, _ in _FIXED), zip(*rows, strict=True), strict=True))
         added: dict[str, Any] = {
-            name: np.array(given[name], dtype=object if kind == "VARCHAR" else float) for name, kind in _FIXED
+            name: np.array(columns[name], dtype=object if kind == "VARCHAR" else float)
+            for name, kind in _FIXED
         }
-        added |= {name: counts[:, at] for at, name in enumerate(self.counts)}
+        added |= {name: counts[:, index] for index, name in enumerate(self.counts)}
         fixed = [
             f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END" if kind in ("DOUBLE", "BIGINT") else name
             for name, kind in _FIXED
@@ -160,7 +161,7 @@ class _FrameTable:
         scenes = [counts for _, _, counts in self._sums("scene", "frames")]
         whole = scores_of_scenes(scenes) if scenes else scores([[0, 0, 0]] * len(about.names))
         groups, more = self._groups(by)
-        validated, unreadable, unknown = self._one(
+        validated, unreadable, unknown = self._first_row(
             "SELECT count(pixels), count(unreadable), coalesce(sum(unknown), 0)::BIGINT FROM frames"
         )
         named = self.connection.execute(
@@ -190,13 +191,13 @@ class _FrameTable:
     def _classes(
         self, matrix: Any, whole: SegmentationScores, scenes: Sequence[Any]
     ) -> Iterator[ClassResult]:
-        for at, (name, column) in enumerate(zip(self.about.names, self.columns, strict=True)):
-            iou, row, predicted = whole.ious[at], matrix[at], matrix[:, at]
-            there = sum(1 for counts in scenes if counts[at][1] > 0)
+        for index, (name, column) in enumerate(zip(self.about.names, self.columns, strict=True)):
+            iou, row, predicted = whole.ious[index], matrix[index], matrix[:, index]
+            there = sum(1 for counts in scenes if counts[index][1] > 0)
             yield ClassResult(
                 name,
                 column,
-                int(row[at]),
+                int(row[index]),
                 int(row.sum()),
                 int(predicted.sum()),
                 there,
@@ -206,29 +207,31 @@ class _FrameTable:
             )
 
     def _groups(self, by: Mapping[str, Path]) -> tuple[list[GroupResult], list[str]]:
-        found, more = [], []
+        results, more = [], []
         tables = {"scene": "frames", "camera": "frames"}
         tables |= {column: self._joined(column, catalog) for column, catalog in by.items()}
         for column, table in tables.items():
             groups = []
             for value, frames, counts in self._sums(column, table):
-                one = scores(counts)
-                ious = tuple(iou.value for iou in one.ious)
+                group_scores = scores(counts)
+                ious = tuple(iou.value for iou in group_scores.ious)
                 groups.append(
-                    GroupResult(column, value, frames, one.mean_iou.value, one.accuracy.value, ious)
+                    GroupResult(
+                        column, value, frames, group_scores.mean_iou.value, group_scores.accuracy.value, ious
+                    )
                 )
             if len(groups) > MOST_GROUPS:
                 more.append(column)
                 groups.sort(key=lambda group: 2.0 if group.mean_iou is None else group.mean_iou)
-            found += groups[:MOST_GROUPS]
-        return found, more
+            results += groups[:MOST_GROUPS]
+        return results, more
 
     def _joined(self, column: str, catalog: Path) -> str:
         """A table of frames with a column of a catalog. Raises InputError if it has no such column."""
         from assay.data.catalog import reading
 
-        with reading(catalog) as asked:
-            known = [name for name, *_ in asked.connection.execute("DESCRIBE frames").fetchall()]
+        with reading(catalog) as opened:
+            known = [name for name, *_ in opened.connection.execute("DESCRIBE frames").fetchall()]
         if column not in known:
             raise InputError(f"{catalog} has no column {column!r}; expected one of {', '.join(known)}")
         self.connection.execute(f"ATTACH IF NOT EXISTS '{_quoted(catalog)}' AS catalog (READ_ONLY)")
@@ -261,7 +264,7 @@ class _FrameTable:
         )
         return (FrameResult(*row) for row in rows.fetchall())
 
-    def _one(self, text: str) -> tuple[Any, ...]:
+    def _first_row(self, text: str) -> tuple[Any, ...]:
         row = self.connection.execute(text).fetchone()
         assert row is not None
         return tuple(row)
@@ -277,7 +280,7 @@ def most_uncertain(path: Path, labels: Iterable[str]) -> list[tuple[str, float]]
     file = path / FRAMES
     if not file.is_file():
         raise InputError(f"{path}: has no {FRAMES}; finish it with `assay data validate … --into {path}`")
-    wanted = {*labels}
+    label_set = {*labels}
     try:
         with duckdb.connect() as connection:
             rows = connection.execute(
@@ -287,7 +290,7 @@ def most_uncertain(path: Path, labels: Iterable[str]) -> list[tuple[str, float]]
             ).fetchall()
     except duckdb.Error as error:
         raise InputError(f"{file}: can't be read: {str(error).splitlines()[0]}") from None
-    return [(label, entropy) for label, entropy in rows if label in wanted]
+    return [(label, entropy) for label, entropy in rows if label in label_set]
 
 
 def _quoted(path: Path) -> str:

@@ -172,21 +172,21 @@ class ValidationDirectory:
         """A kept chunk; None if it isn't there, is damaged, or belongs to another validation."""
         try:
             with open_plain(self.chunk_path(number)) as file:
-                found = self.accepted(json.loads(file.read(LARGEST_BYTES)))
+                chunk = self.accepted(json.loads(file.read(LARGEST_BYTES)))
         except (OSError, ValueError, RecursionError):
             return None
-        return found if found is not None and found.chunk == number else None
+        return chunk if chunk is not None and chunk.chunk == number else None
 
     def accepted(self, value: Any) -> ValidatedChunk | None:
         """The chunk in plain data that others made, if it is one of this validation."""
         try:
-            found = parsed(value, len(self.about.names))
+            chunk = parsed(value, len(self.about.names))
         except ChunkError:
             return None
-        first = found.chunk * self.about.chunk_frames
+        first = chunk.chunk * self.about.chunk_frames
         own = {*range(first, min(first + self.about.chunk_frames, self.about.frames))}
-        named = [*(frame.index for frame in found.frames), *(index for index, _ in found.unreadable)]
-        return found if found.key == self.about.key and sorted(named) == sorted(own) else None
+        named = [*(frame.index for frame in chunk.frames), *(index for index, _ in chunk.unreadable)]
+        return chunk if chunk.key == self.about.key and sorted(named) == sorted(own) else None
 
     def find(self) -> None:
         """Look which chunks are there; damaged ones are as if not there."""
@@ -239,9 +239,11 @@ def _check_same(path: Path, there: ValidationAbout, here: ValidationAbout) -> No
         "batch_size": f"batches of {there.batch_size} frames",
         "key": "another version of Assay's arithmetic",
     }
-    for name, words in what.items():
+    for name, difference in what.items():
         if getattr(there, name) != getattr(here, name):
-            raise InputError(f"{path} holds a validation with {words}; name another directory with --into")
+            raise InputError(
+                f"{path} holds a validation with {difference}; name another directory with --into"
+            )
 
 
 def chunks_of_log(path: Path, directory: ValidationDirectory) -> Iterator[ValidatedChunk]:
@@ -255,6 +257,6 @@ def chunks_of_log(path: Path, directory: ValidationDirectory) -> Iterator[Valida
                 event = json.loads(text)
             except (ValueError, RecursionError):  # the end of a log that was cut
                 continue
-            found = directory.accepted(event.get("value")) if isinstance(event, dict) else None
-            if found is not None:
-                yield found
+            chunk = directory.accepted(event.get("value")) if isinstance(event, dict) else None
+            if chunk is not None:
+                yield chunk

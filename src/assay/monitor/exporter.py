@@ -95,7 +95,7 @@ class NewestStep:
     kind: str
     way: str
     ratio: float
-    at: float
+    began_at: float
     point: str = ""
 
 
@@ -125,9 +125,9 @@ class MetricsCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         try:
-            found = self._running()
-            self._errors += len(found.problems)
-            yield from running_metrics(found.running)
+            live = self._running()
+            self._errors += len(live.problems)
+            yield from running_metrics(live.running)
         except (AssayError, OSError):
             self._errors += 1
         newest = NewestResults()
@@ -167,7 +167,7 @@ class _Families:
 
 def running_metrics(lives: Iterable[LiveRun]) -> Iterable[Family]:
     """Running trials: progress, ranks' figures, telemetry of nodes and GPUs."""
-    found = _Families()
+    families = _Families()
     for live in lives:
         trial = live.run.trial
         labels = {
@@ -176,81 +176,83 @@ def running_metrics(lives: Iterable[LiveRun]) -> Iterable[Family]:
             "system": trial.system,
             "trial": trial.id,
         }
-        found.add("assay_trial_running", "1 for each trial that is running", labels, 1)
-        found.add(
+        families.add("assay_trial_running", "1 for each trial that is running", labels, 1)
+        families.add(
             "assay_trial_running_seconds", "Time since the trial's ranks started", labels, live.running_s
         )
-        found.add("assay_trial_stopped", "1 if no rank takes a step any more", labels, bool(live.stopped))
+        families.add("assay_trial_stopped", "1 if no rank takes a step any more", labels, bool(live.stopped))
         session = {name: labels[name] for name in ("suite", "session")}
         for state, count in (("settled", live.done), ("planned", live.trials)):
             about = "Trials of a running session, by state"
-            found.add("assay_session_trials", about, {**session, "state": state}, count)
+            families.add("assay_session_trials", about, {**session, "state": state}, count)
         for rank in live.ranks:
             own = {**labels, "rank": str(rank.rank)}
-            found.add(
+            families.add(
                 "assay_rank_silent_seconds", "Time since the rank last printed something", own, rank.silent_s
             )
-            found.add("assay_rank_off", "1 if the rank is behind the others", own, bool(rank.off))
+            families.add("assay_rank_off", "1 if the rank is behind the others", own, bool(rank.off))
             for figure, value in rank.figures.items():
                 name, about = _RANK_FIGURES[figure]
-                found.add(f"assay_rank_{name}", about, own, value)
+                families.add(f"assay_rank_{name}", about, own, value)
         for node in live.nodes:
-            _add_node(found, node, labels)
-    return found
+            _add_node(families, node, labels)
+    return families
 
 
-def _add_node(found: _Families, node: LiveNode, labels: Mapping[str, str]) -> None:
+def _add_node(families: _Families, node: LiveNode, labels: Mapping[str, str]) -> None:
     own = {**labels, "node": str(node.node)}
     if node.sampled_at is not None:
         about = "Time of the newest sample of the node"
-        found.add("assay_node_last_sample_timestamp_seconds", about, own, node.sampled_at)
+        families.add("assay_node_last_sample_timestamp_seconds", about, own, node.sampled_at)
     for column, value in node.values.items():
-        found.add(f"assay_node_{column}", f"The node's {_words(column)}", own, value)
+        families.add(f"assay_node_{column}", f"The node's {_describe_column(column)}", own, value)
     for gpu in node.gpus:
-        _add_gpu(found, gpu, {**own, "gpu": str(gpu.index), "uuid": gpu.uuid, "model": gpu.name})
+        _add_gpu(families, gpu, {**own, "gpu": str(gpu.index), "uuid": gpu.uuid, "model": gpu.name})
 
 
-def _add_gpu(found: _Families, gpu: LiveGpu, labels: Mapping[str, str]) -> None:
+def _add_gpu(families: _Families, gpu: LiveGpu, labels: Mapping[str, str]) -> None:
     for column, value in gpu.values.items():
         if column.endswith(_PERCENT):
             name = column.removesuffix(_PERCENT)
-            found.add(f"assay_gpu_{name}_ratio", f"The GPU's {_words(name)}, 0 to 1", labels, value / 100)
+            families.add(
+                f"assay_gpu_{name}_ratio", f"The GPU's {_describe_column(name)}, 0 to 1", labels, value / 100
+            )
         elif column == "clock_reasons":
             for bit, reason in THROTTLE_REASONS.items():
                 about = "1 if the driver lowers the GPU's clocks for this reason"
-                found.add(
+                families.add(
                     "assay_gpu_clocks_lowered", about, {**labels, "reason": reason}, bool(int(value) & bit)
                 )
         else:
-            found.add(f"assay_gpu_{column}", f"The GPU's {_words(column)}", labels, value)
+            families.add(f"assay_gpu_{column}", f"The GPU's {_describe_column(column)}", labels, value)
     for xid, count in gpu.xids.items():
         about = "Xid events that the driver has reported during the trial"
-        found.add("assay_gpu_xid_events_total", about, {**labels, "xid": str(xid)}, count)
+        families.add("assay_gpu_xid_events_total", about, {**labels, "xid": str(xid)}, count)
 
 
-def _words(column: str) -> str:
+def _describe_column(column: str) -> str:
     return column.removesuffix(COUNTER).replace("_", " ")
 
 
 def result_metrics(newest: NewestResults) -> Iterable[Family]:
     """Newest results with their intervals, verdicts, and the number of doubts."""
-    found = _Families()
-    for one in newest.results:
+    families = _Families()
+    for result in newest.results:
         labels = {
-            "suite": one.suite,
-            "session": one.session,
-            "system": one.system,
-            "benchmark": one.benchmark,
-            "shape": one.shape,
-            "point": one.point,
-            "metric": one.metric,
-            "unit": one.unit,
+            "suite": result.suite,
+            "session": result.session,
+            "system": result.system,
+            "benchmark": result.benchmark,
+            "shape": result.shape,
+            "point": result.point,
+            "metric": result.metric,
+            "unit": result.unit,
         }
         about = "Newest result: geometric mean of the runs, and its 95 % interval, in the label's unit"
-        for bound, value in (("mean", one.value), ("low", one.low), ("high", one.high)):
+        for bound, value in (("mean", result.value), ("low", result.low), ("high", result.high)):
             if value is not None:
-                found.add("assay_result", about, {**labels, "bound": bound}, value)
-        found.add("assay_result_runs", "Runs of the newest result", labels, one.runs)
+                families.add("assay_result", about, {**labels, "bound": bound}, value)
+        families.add("assay_result_runs", "Runs of the newest result", labels, result.runs)
     for verdict in newest.verdicts:
         labels = {
             "suite": verdict.suite,
@@ -262,8 +264,8 @@ def result_metrics(newest: NewestResults) -> Iterable[Family]:
             "point": verdict.point,
             "metric": verdict.metric,
         }
-        found.add("assay_verdict_ratio", "Speed relative to the baseline", labels, verdict.ratio)
-        found.add("assay_verdict", "1 for the newest verdict", {**labels, "verdict": verdict.verdict}, 1)
+        families.add("assay_verdict_ratio", "Speed relative to the baseline", labels, verdict.ratio)
+        families.add("assay_verdict", "1 for the newest verdict", {**labels, "verdict": verdict.verdict}, 1)
     for step in newest.steps:
         labels = {
             "suite": step.suite,
@@ -276,10 +278,10 @@ def result_metrics(newest: NewestResults) -> Iterable[Family]:
             "way": step.way,
         }
         about = "Newest step or drift of the metric over sessions: new level relative to the old one"
-        found.add("assay_step_ratio", about, labels, step.ratio)
+        families.add("assay_step_ratio", about, labels, step.ratio)
         about = "When the first session after the newest step, or the last one of the newest drift, began"
-        found.add("assay_step_timestamp_seconds", about, labels, step.at)
+        families.add("assay_step_timestamp_seconds", about, labels, step.began_at)
     for (suite, session), count in (newest.doubts or {}).items():
         about = "Doubts about the newest results of a suite"
-        found.add("assay_doubts", about, {"suite": suite, "session": session}, count)
-    return found
+        families.add("assay_doubts", about, {"suite": suite, "session": session}, count)
+    return families

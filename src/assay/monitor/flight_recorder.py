@@ -115,16 +115,16 @@ def read_dumps(directory: Path) -> dict[int, list[Collective]]:
         raise InputError(
             f"{directory}: no file whose name ends with a rank's number, such as nccl_trace_rank_0"
         )
-    found: dict[int, list[Collective]] = {}
+    dumps: dict[int, list[Collective]] = {}
     problems = []
     for path in paths:
         match = _RANK.search(path.name)
         assert match
         rank = int(match[1])
         try:
-            if rank in found:
+            if rank in dumps:
                 raise ValueError(f"a second dump of rank {rank}")  # noqa: TRY301 - one list of problems
-            found[rank] = list(_collectives(_dump(path)))
+            dumps[rank] = list(_collectives(_dump(path)))
         except (
             ValueError,
             KeyError,
@@ -137,7 +137,7 @@ def read_dumps(directory: Path) -> dict[int, list[Collective]]:
             problems.append(Problem(str(path), f"no dump of a flight recorder ({error})"))
     if problems:
         raise InputError(problems)
-    return found
+    return dumps
 
 
 def _dump(path: Path) -> Mapping[str, Any]:
@@ -157,16 +157,16 @@ def _dump(path: Path) -> Mapping[str, Any]:
 
 def _check_plain(data: bytes) -> None:
     """Raises ValueError for a pickle with anything but plain data, before it is loaded."""
-    at, end = 0, len(data)
-    while at < end:
-        match = _PLAIN.match(data, at)
+    offset, end = 0, len(data)
+    while offset < end:
+        match = _PLAIN.match(data, offset)
         if match is not None:
-            at = match.end()
-        elif (size := _TEXTS.get(data[at])) is not None:
-            at += 1 + size
-            at += int.from_bytes(data[at - size : at], "little")
+            offset = match.end()
+        elif (size := _TEXTS.get(data[offset])) is not None:
+            offset += 1 + size
+            offset += int.from_bytes(data[offset - size : offset], "little")
         else:
-            raise ValueError(f"byte {at} is not of plain data, which is all that is read")
+            raise ValueError(f"byte {offset} is not of plain data, which is all that is read")
 
 
 def _collectives(dump: Mapping[str, Any]) -> Iterator[Collective]:
@@ -179,11 +179,11 @@ def _collectives(dump: Mapping[str, Any]) -> Iterator[Collective]:
         took = entry.get("duration_ms")
         yield Collective(
             _name(entry["process_group"][0]),
-            _whole(entry["collective_seq_id"]),
+            _integer(entry["collective_seq_id"]),
             _name(entry["profiling_name"]),
             _sizes(entry.get("input_sizes") or ()),
             entry["state"] == "completed" or bool(entry.get("retired")),
-            _whole(entry["time_created_ns"]) / 1e9,
+            _integer(entry["time_created_ns"]) / 1e9,
             None if took is None else _seconds(took),
         )
 
@@ -194,7 +194,7 @@ def _name(value: object) -> str:
     return str(value)[:LONGEST_NAME]
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError("a count is not a whole number below 2**63")
     return value
@@ -211,16 +211,16 @@ def _sizes(sizes: object) -> tuple[tuple[int, ...], ...]:
         raise ValueError(f"input_sizes is not a list of at most {MOST_SIZES:,} sizes")
     if not all(isinstance(size, list | tuple) and len(size) <= MOST_DIMENSIONS for size in sizes):
         raise ValueError(f"a size of input_sizes is not a list of at most {MOST_DIMENSIONS} numbers")
-    return tuple(tuple(map(_whole, size)) for size in sizes)
+    return tuple(tuple(map(_integer, size)) for size in sizes)
 
 
 def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
     """Who is missing, and who is slow. Pure."""
     by_group: dict[str, dict[int, list[Collective]]] = {}
     for rank, own in dumps.items():
-        for one in own:
-            by_group.setdefault(one.group, {}).setdefault(rank, []).append(one)
-    stops = [found for group, own in sorted(by_group.items()) if (found := _stop(group, own)) is not None]
+        for collective in own:
+            by_group.setdefault(collective.group, {}).setdefault(rank, []).append(collective)
+    stops = [stop for group, own in sorted(by_group.items()) if (stop := _stop(group, own)) is not None]
     verdicts: dict[str, RankVerdict] = {}
     for group, entered in sorted(by_group.items()):
         times = {rank: dict(_own_times(collectives)) for rank, collectives in entered.items()}
@@ -231,14 +231,24 @@ def judged(dumps: Mapping[int, Sequence[Collective]]) -> FlightRecord:
 
 def _stop(group: str, own: Mapping[int, Sequence[Collective]]) -> CollectiveStop | None:
     """The first collective that is not completed on every rank that reached it."""
-    open_ones = [one for collectives in own.values() for one in collectives if not one.is_done]
+    open_ones = [
+        collective for collectives in own.values() for collective in collectives if not collective.is_done
+    ]
     if not open_ones:
         return None
-    number = min(one.number for one in open_ones)
-    there = {rank: one for rank, collectives in own.items() for one in collectives if one.number == number}
+    number = min(collective.number for collective in open_ones)
+    there = {
+        rank: collective
+        for rank, collectives in own.items()
+        for collective in collectives
+        if collective.number == number
+    }
     # a ring buffer forgets old entries: a rank that is past this one is not missing
-    last = {rank: max((one.number for one in collectives), default=0) for rank, collectives in own.items()}
-    waiting = tuple(sorted(rank for rank, one in there.items() if not one.is_done))
+    last = {
+        rank: max((collective.number for collective in collectives), default=0)
+        for rank, collectives in own.items()
+    }
+    waiting = tuple(sorted(rank for rank, collective in there.items() if not collective.is_done))
     missing = tuple(sorted(rank for rank in own if last[rank] < number))
     calls = [(there[rank].name, there[rank].sizes) for rank in waiting]
     usual = max(set(calls), key=calls.count)
@@ -253,12 +263,12 @@ def _stop(group: str, own: Mapping[int, Sequence[Collective]]) -> CollectiveStop
 def _own_times(collectives: Iterable[Collective]) -> Iterator[tuple[int, float]]:
     """Seconds from one collective to the next without the time in the first, by its number."""
     before: Collective | None = None
-    for one in sorted(collectives, key=lambda found: found.number):
-        if before is not None and one.number == before.number + 1 and before.took_s is not None:
-            own_s = one.created_s - before.created_s - before.took_s
+    for collective in sorted(collectives, key=lambda collective: collective.number):
+        if before is not None and collective.number == before.number + 1 and before.took_s is not None:
+            own_s = collective.created_s - before.created_s - before.took_s
             if own_s > 0:
                 yield before.number, own_s
-        before = one
+        before = collective
 
 
 def _size(sizes: tuple[tuple[int, ...], ...]) -> str:

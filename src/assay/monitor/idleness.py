@@ -51,7 +51,7 @@ def node_idleness(for_s: float) -> NodeIdleness:
         reasons.append(f"{busy_cores:.1f} of {cores} CPUs are busy; idle is at most {BUSY_CPU_SHARE:.0%}")
     for index in indices:
         sample = last.latest.get(index)
-        reasons += [f"GPU {index} {words}" for words in _gpu(None if sample is None else sample.values)]
+        reasons += [f"GPU {index} {reason}" for reason in _gpu(None if sample is None else sample.values)]
     return NodeIdleness(busy_cores, cores, len(indices), tuple(reasons))
 
 
@@ -61,9 +61,11 @@ def _gpu(values: Mapping[str, float] | None) -> list[str]:
     use, memory = values.get("utilization_percent"), values.get("memory_used_bytes")
     if use is None and memory is None:
         return ["reports neither use nor memory"]
-    found = []
+    reasons = []
     if use is not None and use > BUSY_GPU_PERCENT:
-        found.append(f"is used at {use:.0f} %; idle is at most {BUSY_GPU_PERCENT:.0f} %")
+        reasons.append(f"is used at {use:.0f} %; idle is at most {BUSY_GPU_PERCENT:.0f} %")
     if memory is not None and memory > HELD_GPU_BYTES:
-        found.append(f"has {memory / 2**30:.1f} GiB in use; idle is at most {HELD_GPU_BYTES / 2**30:.0f} GiB")
-    return found
+        reasons.append(
+            f"has {memory / 2**30:.1f} GiB in use; idle is at most {HELD_GPU_BYTES / 2**30:.0f} GiB"
+        )
+    return reasons

@@ -121,25 +121,27 @@ def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> 
 
     Raises InputError if the reference matches no session.
     """
-    at = time.time() if now is None else now
-    sessions = [one for one in rundir.sessions(runs_dir) if not reference or _matches(one, reference)]
+    moment = time.time() if now is None else now
+    sessions = [
+        session for session in rundir.sessions(runs_dir) if not reference or _matches(session, reference)
+    ]
     if reference and not sessions:
         raise InputError(f"{reference}: no session below {runs_dir}; run `assay list` to see what there is")
-    found, problems = list[LiveRun](), list[Problem]()
+    running, problems = list[LiveRun](), list[Problem]()
     for session in sessions:
         try:
             if not session.lost_files and session.header.finished_at is None:
-                found += _of_session(session, at)
+                running += _of_session(session, moment)
         except InputError as error:
             problems += error.problems
-    return LiveRuns(tuple(sorted(found, key=lambda live: live.running_s)), tuple(problems))
+    return LiveRuns(tuple(sorted(running, key=lambda live: live.running_s)), tuple(problems))
 
 
 def _matches(session: Session, reference: str) -> bool:
     return session.id == reference or session.id.split("/")[0] == reference
 
 
-def _of_session(session: Session, at: float) -> Iterator[LiveRun]:
+def _of_session(session: Session, now: float) -> Iterator[LiveRun]:
     plan = session.plan()
     is_unfollowed = is_left(session.path / "lock")
     last = session.last_attempts()
@@ -148,29 +150,29 @@ def _of_session(session: Session, at: float) -> Iterator[LiveRun]:
     pace = Pace(plan, settled)
     for name, run in runs.items():
         if run.state is RunState.RUNNING:
-            found = _of_attempt(last[name], run, session.id, len(settled), len(plan.trials), at)
+            live = _of_attempt(last[name], run, session.id, len(settled), len(plan.trials), now)
             yield replace(
-                found,
-                stopped=found.stopped or (_UNFOLLOWED if is_unfollowed else ""),
-                left_s=pace.left_s(found.running_s),
+                live,
+                stopped=live.stopped or (_UNFOLLOWED if is_unfollowed else ""),
+                left_s=pace.left_s(live.running_s),
                 is_most=bool(plan.looks),
             )
 
 
-def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int, at: float) -> LiveRun:
+def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int, now: float) -> LiveRun:
     logs = attempt.logs()
     nodes = [
-        _node(int(path.stem.removeprefix(STREAM)), path, at)
+        _node(int(path.stem.removeprefix(STREAM)), path, now)
         for name, path in logs.items()
         if name.startswith(STREAM) and path.stem.removeprefix(STREAM).isdecimal()
     ]
     ranks = [
-        _rank(int(path.stem.removeprefix("rank-")), path, at)
+        _rank(int(path.stem.removeprefix("rank-")), path, now)
         for name, path in logs.items()
         if name.startswith("rank-") and path.stem.removeprefix("rank-").isdecimal()
     ]
-    judged, stopped = _judged_ranks(ranks, at)
-    running_s = max(0.0, at - (run.started_at or run.created_at))  # clocks of machines differ
+    judged, stopped = _judged_ranks(ranks, now)
+    running_s = max(0.0, now - (run.started_at or run.created_at))  # clocks of machines differ
     return LiveRun(
         run,
         session,
@@ -183,25 +185,25 @@ def _of_attempt(attempt: Attempt, run: Run, session: str, done: int, trials: int
     )
 
 
-def _node(number: int, log: Path, at: float) -> LiveNode:
+def _node(number: int, log: Path, now: float) -> LiveNode:
     telemetry = Telemetry()
     newest: dict[int | None, deque[TelemetrySample]] = {}
     events, happened = [], list[TelemetryEvent]()
-    for found in telemetry.read(_ends(log)):
-        if isinstance(found, TelemetryEvent):
-            happened.append(found)
-            events.append(found.words if found.gpu is None else f"GPU {found.gpu}: {found.words}")
+    for entry in telemetry.read(_ends(log)):
+        if isinstance(entry, TelemetryEvent):
+            happened.append(entry)
+            events.append(entry.words if entry.gpu is None else f"GPU {entry.gpu}: {entry.words}")
         else:
-            newest.setdefault(found.gpu, deque(maxlen=2)).append(found)
+            newest.setdefault(entry.gpu, deque(maxlen=2)).append(entry)
     speeds = {gpu: rates(*samples) if len(samples) == 2 else {} for gpu, samples in newest.items()}
-    xids = Counter((found.gpu, found.xid) for found in happened if found.xid is not None)
+    xids = Counter((event.gpu, event.xid) for event in happened if event.xid is not None)
     gpus = tuple(
         LiveGpu(
             gpu,
             samples[-1].values,
             speeds[gpu],
             *_identity(telemetry, gpu),
-            {xid: count for (of, xid), count in xids.items() if of == gpu},
+            {xid: count for (owner, xid), count in xids.items() if owner == gpu},
         )
         for gpu, samples in sorted((g, s) for g, s in newest.items() if g is not None)
     )
@@ -211,7 +213,7 @@ def _node(number: int, log: Path, at: float) -> LiveNode:
         )
     sample, header = newest[None][-1], telemetry.header
     sampled_at = header.started_at + sample.at_s
-    age_s = at - sampled_at
+    age_s = now - sampled_at
     off = f"no sample for {age_s:.0f} s" if age_s > LATE_PERIODS * header.period_s + 1 else ""
     return LiveNode(number, sampled_at, sample.values, speeds[None], gpus, tuple(events), off)
 
@@ -219,7 +221,7 @@ def _node(number: int, log: Path, at: float) -> LiveNode:
 def _identity(telemetry: Telemetry, gpu: int) -> tuple[str, str]:
     """The driver's identifier and name of a GPU; "" for what it did not say."""
     known = telemetry.header.gpus if telemetry.header else ()
-    own: Mapping[str, Any] = next((one for one in known if one.get("index") == gpu), {})
+    own: Mapping[str, Any] = next((entry for entry in known if entry.get("index") == gpu), {})
     return str(own.get("uuid", "")), str(own.get("name", ""))
 
 
@@ -273,37 +275,37 @@ def _gpu_off(values: Mapping[str, float], usual: Mapping[str, float], count: int
 
 def _node_off(node: LiveNode) -> str:
     speeds = node.speeds
-    for column, words in (
+    for column, trouble in (
         ("cpu_throttled_seconds", "held back by its CPU quota"),
         ("memory_pressure_seconds", "processes wait for memory"),
         ("io_pressure_seconds", "processes wait for input and output"),
     ):
         if speeds.get(column, 0) > FAR_SHARE:
-            return f"{words} {speeds[column] * 100:.0f} % of the time"
+            return f"{trouble} {speeds[column] * 100:.0f} % of the time"
     others = speeds.get("cpu_busy_seconds", math.nan) - speeds.get("job_cpu_seconds", math.nan)
     if others > 1 and speeds.get("cpu_pressure_seconds", 0) > FAR_SHARE:
         return f"other processes use {others:.1f} CPUs, and some wait"
     return ""
 
 
-def _rank(number: int, log: Path, at: float) -> tuple[LiveRank, Steps]:
+def _rank(number: int, log: Path, now: float) -> tuple[LiveRank, Steps]:
     steps = Steps()
     lines = "".join(_ends(log)).encode()
     for event in EventScanner().scan(lines if lines.endswith(b"\n") else b""):
         steps.take_event(event)
-    return LiveRank(number, max(0.0, at - log.stat().st_mtime), steps.figures), steps
+    return LiveRank(number, max(0.0, now - log.stat().st_mtime), steps.figures), steps
 
 
-def _judged_ranks(ranks: Sequence[tuple[LiveRank, Steps]], at: float) -> tuple[list[LiveRank], str]:
+def _judged_ranks(ranks: Sequence[tuple[LiveRank, Steps]], now: float) -> tuple[list[LiveRank], str]:
     """The ranks with what is off, and why the whole job may have stopped; "" if it has not."""
     off = {
         slow.rank: f"{slow.ratio:.2f} times the others' step time ({slow.low:.2f} to {slow.high:.2f}, "
         f"{slow.steps} steps)"
-        for slow in judge_ranks({one.rank: steps.seconds for one, steps in ranks if steps.seconds}).slow
+        for slow in judge_ranks({rank.rank: steps.seconds for rank, steps in ranks if steps.seconds}).slow
     }
-    found = stop({one.rank: sorted(steps.taken.items()) for one, steps in ranks if steps.taken}, at)
+    standstill = stop({rank.rank: sorted(steps.taken.items()) for rank, steps in ranks if steps.taken}, now)
     stopped = ""
-    if found is not None:
-        stopped = f"no step for {found.silent_s:.0f} s, before at most {found.longest_gap_s:.3g} s"
-        off |= dict.fromkeys(found.behind, f"behind step {found.step}, where the others wait")
-    return [replace(one, off=off.get(one.rank, "")) for one, _ in ranks], stopped
+    if standstill is not None:
+        stopped = f"no step for {standstill.silent_s:.0f} s, before at most {standstill.longest_gap_s:.3g} s"
+        off |= dict.fromkeys(standstill.behind, f"behind step {standstill.step}, where the others wait")
+    return [replace(rank, off=off.get(rank.rank, "")) for rank, _ in ranks], stopped

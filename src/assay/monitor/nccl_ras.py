@@ -89,28 +89,39 @@ class RasWatch:
         named if steps took at least 1 s, and 4.3 % if they took at least 60 s.
         """
         self.at_s, self.communicators = at_s, tuple(communicators)
-        self._progress = {one.name: self._moved(one) for one in communicators}
-        self.stalls = tuple(stall for one in communicators if (stall := self._stall(one)) is not None)
-        lost = {(one.name, rank.rank): rank for one in communicators for rank in one.ranks if rank.is_lost}
+        self._progress = {
+            communicator.name: self._update_progress(communicator) for communicator in communicators
+        }
+        self.stalls = tuple(
+            stall for communicator in communicators if (stall := self._stall(communicator)) is not None
+        )
+        lost = {
+            (communicator.name, rank.rank): rank
+            for communicator in communicators
+            for rank in communicator.ranks
+            if rank.is_lost
+        }
         self.lost = {
-            one.name: again
-            for one in communicators
+            communicator.name: again
+            for communicator in communicators
             if (
                 again := tuple(
-                    rank for rank in one.ranks if (one.name, rank.rank) in self._lost_before & set(lost)
+                    rank
+                    for rank in communicator.ranks
+                    if (communicator.name, rank.rank) in self._lost_before & set(lost)
                 )
             )
         }
         self._lost_before = set(lost)
         self.failed = {
-            one.name: bad
-            for one in communicators
-            if (bad := tuple(rank for rank in one.ranks if rank.error not in (0, IN_PROGRESS)))
+            communicator.name: bad
+            for communicator in communicators
+            if (bad := tuple(rank for rank in communicator.ranks if rank.error not in (0, IN_PROGRESS)))
         }
 
-    def _moved(self, one: RasCommunicator) -> _Progress:
-        counts = {rank.rank: rank.counts for rank in one.ranks if rank.counts}
-        progress = self._progress.get(one.name)
+    def _update_progress(self, communicator: RasCommunicator) -> _Progress:
+        counts = {rank.rank: rank.counts for rank in communicator.ranks if rank.counts}
+        progress = self._progress.get(communicator.name)
         if progress is None:
             return _Progress(counts, self.at_s)
         # a rank that did not answer this time has not progressed by that
@@ -121,19 +132,26 @@ class RasWatch:
         progress.counts = {**progress.counts, **counts}
         return progress
 
-    def _stall(self, one: RasCommunicator) -> RasStall | None:
-        progress = self._progress[one.name]
+    def _stall(self, communicator: RasCommunicator) -> RasStall | None:
+        progress = self._progress[communicator.name]
         silent_s = self.at_s - progress.changed_s
         if silent_s <= progress.limit_s():
             return None
-        answered = [rank for rank in one.ranks if rank.counts]
+        answered = [rank for rank in communicator.ranks if rank.counts]
         for operation in sorted({name for rank in answered for name in rank.counts}):
             calls = {rank.rank: rank.counts.get(operation, 0) for rank in answered}
             low, high = min(calls.values()), max(calls.values())
             if low < high:
                 behind = tuple(rank for rank in answered if calls[rank.rank] < high)
                 return RasStall(
-                    one.name, one.size, operation, silent_s, progress.longest_gap_s, low, high, behind
+                    communicator.name,
+                    communicator.size,
+                    operation,
+                    silent_s,
+                    progress.longest_gap_s,
+                    low,
+                    high,
+                    behind,
                 )
         return None
 

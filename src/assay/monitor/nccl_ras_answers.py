@@ -107,22 +107,24 @@ def parse(text: bytes) -> list[RasCommunicator]:
         answer = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return [_communicator(one) for one in _list(answer, "communicators")]
+    return [_communicator(entry) for entry in _list(answer, "communicators")]
 
 
-def _communicator(one: Any) -> RasCommunicator:
-    ranks = [_rank(each, is_missing=False) for each in _list(one, "ranks")]
-    ranks += [_rank(each, is_missing=True) for each in _list(one, "missing_ranks")]
+def _communicator(communicator: Any) -> RasCommunicator:
+    ranks = [_rank(rank, is_missing=False) for rank in _list(communicator, "ranks")]
+    ranks += [_rank(rank, is_missing=True) for rank in _list(communicator, "missing_ranks")]
     if len({rank.rank for rank in ranks}) < len(ranks):
         raise ValueError("a rank is in a communicator twice")
     # two communicators can have the same hash: the second one tells them apart
-    name = f"{_text(one, 'hash', _HOST)}/{_text(one, 'secondary_hash', _HOST)}"
-    return RasCommunicator(name, _whole(one, "size"), tuple(sorted(ranks, key=lambda rank: rank.rank)))
+    name = f"{_text(communicator, 'hash', _HOST)}/{_text(communicator, 'secondary_hash', _HOST)}"
+    return RasCommunicator(
+        name, _count(communicator, "size"), tuple(sorted(ranks, key=lambda rank: rank.rank))
+    )
 
 
 def _rank(each: Any, *, is_missing: bool) -> RasRank:
     status = _mapping(each, "status")
-    rank, host, pid = _whole(each, "rank"), _text(each, "host", _HOST), _whole(each, "pid")
+    rank, host, pid = _count(each, "rank"), _text(each, "host", _HOST), _count(each, "pid")
     if is_missing:
         lost = status.get("unresponsive") is True or status.get("considered_dead") is True
         return RasRank(rank, host, pid, is_lost=lost)
@@ -130,33 +132,33 @@ def _rank(each: Any, *, is_missing: bool) -> RasRank:
     if not all(_OPERATION.fullmatch(name) for name in called):
         raise ValueError("collective_counts: not a name of an operation")
     return RasRank(
-        rank, host, pid, {name: _whole(called, name) for name in called}, _whole(status, "async_error")
+        rank, host, pid, {name: _count(called, name) for name in called}, _count(status, "async_error")
     )
 
 
 def _mapping(value: Any, key: str) -> Mapping[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, dict):
+    member = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(member, dict):
         raise ValueError(f"{key}: missing, or not an object")  # noqa: TRY004 - bad content
-    return found
+    return member
 
 
 def _list(value: Any, key: str) -> list[Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list):
+    entries = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(entries, list):
         raise ValueError(f"{key}: missing, or not a list")  # noqa: TRY004 - bad content
-    return found
+    return entries
 
 
-def _whole(value: Mapping[str, Any], key: str) -> int:
-    found = value.get(key)
-    if type(found) is not int or not -1 <= found < 1 << 64:
+def _count(value: Mapping[str, Any], key: str) -> int:
+    number = value.get(key)
+    if type(number) is not int or not -1 <= number < 1 << 64:
         raise ValueError(f"{key}: missing, or not a count")
-    return found
+    return number
 
 
 def _text(value: Mapping[str, Any], key: str, form: re.Pattern[str]) -> str:
-    found = value.get(key)
-    if not isinstance(found, str) or not form.fullmatch(found):
+    text = value.get(key)
+    if not isinstance(text, str) or not form.fullmatch(text):
         raise ValueError(f"{key}: missing, or not a name")
-    return found
+    return text

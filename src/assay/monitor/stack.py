@@ -56,21 +56,21 @@ def stack(options: StackOptions) -> Iterator[MonitoringStack]:
     Prometheus or a program does not start.
     """
     directory = options.directory
-    found = _programs(options)
-    names = {program.name for program, _ in found}
-    ports = _ports([program for program, _ in found])
+    programs = _programs(options)
+    names = {program.name for program, _ in programs}
+    ports = _ports([program for program, _ in programs])
     write_configuration(options, ports)
     urls = {name: f"http://{HOST}:{port}" for name, port in ports.items()}
     urls["assay exporter"] = f"http://{options.exporter}/metrics"
-    missing = {one.name: one.source for one in NEIGHBORS if one.name not in names}
+    missing = {neighbor.name: neighbor.source for neighbor in NEIGHBORS if neighbor.name not in names}
     with ExitStack() as running:
         processes = {}
-        for program, file in found:
+        for program, file in programs:
             argv, environment = _command(program, file, options, ports)
             log = _log(directory, program.name)
             processes[program.name] = running.enter_context(_process(argv, environment, log))
         stack = MonitoringStack(directory, urls, missing, processes)
-        for program, _ in found:
+        for program, _ in programs:
             _wait_until_ready(stack, urls[program.name] + program.ready, program.name)
         yield stack
 
@@ -88,16 +88,16 @@ def _programs(options: StackOptions) -> list[tuple[StackProgram, str]]:
         raise HostError(
             f"prometheus is not on the path; get it ({PROMETHEUS.source}), or name it with --prometheus"
         )
-    found = [(PROMETHEUS, first)]
+    programs = [(PROMETHEUS, first)]
     for program in NEIGHBORS:
         file = next(filter(None, map(shutil.which, program.files)), None)
         if file is not None:
-            found.append((program, file))
-    if configuration is not None and "alertmanager" not in {program.name for program, _ in found}:
+            programs.append((program, file))
+    if configuration is not None and "alertmanager" not in {program.name for program, _ in programs}:
         raise HostError(
             f"alertmanager is not on the path, so nobody would get an alert; {NEIGHBORS[0].source}"
         )
-    return found
+    return programs
 
 
 def _command(

@@ -28,15 +28,15 @@ class Steps:
     taken: dict[int, float] = field(default_factory=dict)
     newest: int | None = None
 
-    def take(self, step: int, at: float | None, seconds: float | None = None) -> None:
+    def take(self, step: int, taken_at: float | None, seconds: float | None = None) -> None:
         """Add a step: when it was taken, None if unknown, and how long it took."""
         if self.newest is not None and step < self.newest - RESTARTED:
             self.seconds.clear()
             self.taken.clear()
             self.newest = None
         self.newest = step if self.newest is None else max(step, self.newest)
-        if at is not None:
-            self.taken.setdefault(step, at)
+        if taken_at is not None:
+            self.taken.setdefault(step, taken_at)
         if seconds is not None:
             self.seconds[step] = seconds
         for known in (self.seconds, self.taken):

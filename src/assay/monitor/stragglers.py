@@ -102,13 +102,13 @@ def judge_ranks(times: Mapping[int, Mapping[int, float]]) -> RankVerdict:
     limits = np.array([window.limits() for window in windows])
     beyond = np.array([window.means for window in windows]) - limits
     best = beyond.argmax(axis=0)  # by rank: the window that shows most clearly what it lost
-    slow = [windows[best[at]].straggler(at, ranks[at]) for at in np.flatnonzero(beyond.max(axis=0) > 0)]
+    slow = [windows[best[row]].straggler(row, ranks[row]) for row in np.flatnonzero(beyond.max(axis=0) > 0)]
     least = limits.min(axis=0)
     judged = np.isfinite(least)
     return RankVerdict(
-        slow=tuple(sorted(slow, key=lambda one: -one.ratio)),
+        slow=tuple(sorted(slow, key=lambda straggler: -straggler.ratio)),
         named_from=math.exp(least[judged].max()) if judged.any() else None,
-        correlated={ranks[at]: float(windows[-1].memory[at]) for at in np.flatnonzero(~judged)},
+        correlated={ranks[row]: float(windows[-1].memory[row]) for row in np.flatnonzero(~judged)},
         steps=len(steps),
     )
 
@@ -131,8 +131,8 @@ def _relative_to_others(logs: Floats) -> Floats:
     place = np.argsort(np.argsort(logs, axis=-2), axis=-2)
     # without a rank, those above it are one place lower
     of_low, of_high = (
-        np.where(place <= at, ordered[..., at + 1, None, :], ordered[..., at, None, :])
-        for at in ((count - 2) // 2, (count - 1) // 2)
+        np.where(place <= middle, ordered[..., middle + 1, None, :], ordered[..., middle, None, :])
+        for middle in ((count - 2) // 2, (count - 1) // 2)
     )
     relative: Floats = logs - (of_low + of_high) / 2
     return relative
@@ -173,15 +173,15 @@ class Window:
         errors = np.maximum(self.errors, np.median(self.errors, axis=-1, keepdims=True))
         far = student.isf(alpha, np.maximum(worth - 1, 1))
         limits = np.maximum(math.log(ALIKE) + far * errors, math.log(LEAST_RATIO))
-        found: Floats = np.where(worth >= FEWEST_INDEPENDENT, limits, np.inf)
-        return found
+        judged_limits: Floats = np.where(worth >= FEWEST_INDEPENDENT, limits, np.inf)
+        return judged_limits
 
-    def straggler(self, at: int, rank: int) -> Straggler:
-        """The rank of the row `at`, which is slow."""
+    def straggler(self, row: int, rank: int) -> Straggler:
+        """The slow rank of this row."""
         from scipy.stats import t as student
 
-        mean, error = float(self.means[at]), float(self.errors[at])
-        half = float(student.isf(0.025, self.independent[at] - 1)) * error
+        mean, error = float(self.means[row]), float(self.errors[row])
+        half = float(student.isf(0.025, self.independent[row] - 1)) * error
         return Straggler(rank, math.exp(mean), math.exp(mean - half), math.exp(mean + half), self.steps)
 
 
@@ -214,24 +214,24 @@ def _memory(off: Floats) -> Floats:
     return corrected
 
 
-def stop(at: Mapping[int, Sequence[tuple[int, float]]], now: float) -> Stop | None:
+def stop(taken: Mapping[int, Sequence[tuple[int, float]]], now: float) -> Stop | None:
     """Whether the job has stopped.
 
-    at   rank → (step, when it was taken, seconds since 1970) in their order
-    now  seconds since 1970
+    taken  rank → (step, when it was taken, seconds since 1970) in their order
+    now    seconds since 1970
 
     None before 16 steps. Of simulated jobs of 1,000 steps whose pauses follow a Pareto law (exponent 2.5), at
     most 3 of 100 were said to have stopped.
     """
-    moments = sorted(when for own in at.values() for _, when in own)
-    last = {rank: own[-1][0] for rank, own in at.items() if own}
-    if not last or max(map(len, at.values())) < WARM_UP:
+    moments = sorted(when for own in taken.values() for _, when in own)
+    last = {rank: own[-1][0] for rank, own in taken.items() if own}
+    if not last or max(map(len, taken.values())) < WARM_UP:
         return None
-    longest_s = max((b[1] - a[1] for own in at.values() for a, b in pairwise(own)), default=0.0)
+    longest_s = max((b[1] - a[1] for own in taken.values() for a, b in pairwise(own)), default=0.0)
     silent_s = now - moments[-1]
     if silent_s <= max(SILENT_S, SILENT_GAPS * longest_s):
         return None
     newest = max(last.values())
     behind = tuple(sorted(rank for rank, step in last.items() if step < newest))
-    missing = tuple(sorted(set(at) - set(last)))
+    missing = tuple(sorted(set(taken) - set(last)))
     return Stop(silent_s, longest_s, newest, behind + missing)

@@ -44,21 +44,21 @@ class Watching:
         """The names of what is sampled; None before the first line."""
         return self.telemetry.header
 
-    def take(self, found: TelemetrySample | TelemetryEvent) -> None:
+    def take(self, entry: TelemetrySample | TelemetryEvent) -> None:
         """Add what the sampler said."""
-        if isinstance(found, TelemetryEvent):
-            self.events.append(found)
+        if isinstance(entry, TelemetryEvent):
+            self.events.append(entry)
             return
-        before = self.latest.get(found.gpu)
+        before = self.latest.get(entry.gpu)
         if before is not None:
-            self.speeds[found.gpu] = rates(before, found)
-        self._first.setdefault(found.gpu, found)
-        self.latest[found.gpu] = found
-        self._peak_memory_bytes = max(self._peak_memory_bytes, found.values.get("job_memory_bytes", 0.0))
-        use = found.values.get("utilization_percent")
-        if found.gpu is not None and use is not None:
-            total, count = self._busy_percent.get(found.gpu, [0.0, 0.0])
-            self._busy_percent[found.gpu] = [total + use, count + 1]
+            self.speeds[entry.gpu] = rates(before, entry)
+        self._first.setdefault(entry.gpu, entry)
+        self.latest[entry.gpu] = entry
+        self._peak_memory_bytes = max(self._peak_memory_bytes, entry.values.get("job_memory_bytes", 0.0))
+        use = entry.values.get("utilization_percent")
+        if entry.gpu is not None and use is not None:
+            total, count = self._busy_percent.get(entry.gpu, [0.0, 0.0])
+            self._busy_percent[entry.gpu] = [total + use, count + 1]
 
     def mean_speeds(self, gpu: int | None) -> dict[str, float]:
         """Counters of a GPU, or of the node (None), as change per second over the whole time."""
@@ -67,24 +67,24 @@ class Watching:
 
     def summary(self) -> dict[str, float]:
         """What is known of the whole time: mean cores, peak memory, and per GPU use and energy."""
-        found: dict[str, float] = {}
+        summary: dict[str, float] = {}
         node, first = self.latest.get(None), self._first.get(None)
         if node is None or first is None:
-            return found
-        found["watched_seconds"] = node.at_s - first.at_s
+            return summary
+        summary["watched_seconds"] = node.at_s - first.at_s
         mean = rates(first, node)
         if "job_cpu_seconds" in mean:
-            found["job_mean_cpu_cores"] = mean["job_cpu_seconds"]
+            summary["job_mean_cpu_cores"] = mean["job_cpu_seconds"]
         if self._peak_memory_bytes:
-            found["job_peak_memory_bytes"] = self._peak_memory_bytes
+            summary["job_peak_memory_bytes"] = self._peak_memory_bytes
         for gpu, (total, count) in sorted(self._busy_percent.items()):
-            found[f"gpu_{gpu}_mean_utilization_percent"] = total / count
+            summary[f"gpu_{gpu}_mean_utilization_percent"] = total / count
         for gpu in sorted(index for index in self.latest if index is not None):
             passed_s = self.latest[gpu].at_s - self._first[gpu].at_s
             power = rates(self._first[gpu], self.latest[gpu]).get("energy_joules")
             if power is not None:
-                found[f"gpu_{gpu}_energy_joules"] = power * passed_s
-        return found
+                summary[f"gpu_{gpu}_energy_joules"] = power * passed_s
+        return summary
 
 
 def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Watching]:
@@ -101,11 +101,11 @@ def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Wat
     watching = Watching(pid)
     end = None
     with _sampler(pid, period_s) as lines:
-        for found in watching.telemetry.read(lines):
+        for entry in watching.telemetry.read(lines):
             if end is None and for_s is not None:
                 end = time.monotonic() + for_s
-            watching.take(found)
-            if isinstance(found, TelemetrySample) and found.gpu is None:
+            watching.take(entry)
+            if isinstance(entry, TelemetrySample) and entry.gpu is None:
                 yield watching
             if end is not None and time.monotonic() >= end:
                 return

@@ -78,7 +78,7 @@ def watch(job: str, commands: Sequence[SamplerCommand], for_s: float | None = No
                 _note_end(watched, command, *left.pop(command))
             elif _take(watched, command, line):
                 yield watched
-    if not any(one.latest for one in watched.places.values()) and watched.failed:
+    if not any(watching.latest for watching in watched.places.values()) and watched.failed:
         place, why = next(iter(watched.failed.items()))
         raise HostError(f"{job}: nothing could be sampled; {place}: {why}")
 
@@ -92,20 +92,20 @@ def _take(watched: WatchedJob, command: SamplerCommand, line: str) -> bool:
             return False
         place = command.places[int(number)]
     watching, whole = watched.places[place], False
-    for found in watching.telemetry.read([line]):
-        watching.take(found)
-        whole |= isinstance(found, TelemetrySample) and found.gpu is None
+    for entry in watching.telemetry.read([line]):
+        watching.take(entry)
+        whole |= isinstance(entry, TelemetrySample) and entry.gpu is None
     return whole
 
 
 def _note_end(
-    watched: WatchedJob, command: SamplerCommand, process: subprocess.Popen[str], said: deque[str]
+    watched: WatchedJob, command: SamplerCommand, process: subprocess.Popen[str], stderr_lines: deque[str]
 ) -> None:
     code = process.wait()
-    words = " ".join(" ".join(said).split())
+    message = " ".join(" ".join(stderr_lines).split())
     for place in command.places:
         if not watched.places[place].latest:
-            watched.failed[place] = words or f"its sampler ended with exit code {code} and said nothing"
+            watched.failed[place] = message or f"its sampler ended with exit code {code} and said nothing"
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def _started(
     command: SamplerCommand, lines: queue.Queue[tuple[SamplerCommand, str]]
 ) -> Iterator[tuple[subprocess.Popen[str], deque[str]]]:
     """A process that receives the sampler through its input, and ends with this context."""
-    said: deque[str] = deque(maxlen=_WORDS)
+    stderr_lines: deque[str] = deque(maxlen=_WORDS)
     try:
         process = subprocess.Popen(
             command.argv,
@@ -135,7 +135,7 @@ def _started(
             if samples:
                 lines.put((command, line))
             else:
-                said.append("".join(c if c.isprintable() else " " for c in line)[:500])
+                stderr_lines.append("".join(c if c.isprintable() else " " for c in line)[:500])
         if samples:
             readers[0].join(_END_S)  # so that what it said is there when its end is noted
             lines.put((command, ""))
@@ -150,7 +150,7 @@ def _started(
         with suppress(OSError):  # it has ended, and its other streams say why
             process.stdin.write(modules() + "\n")
             process.stdin.flush()
-        yield process, said
+        yield process, stderr_lines
     finally:
         _end(process)
         for reader, stream in zip(readers, (process.stderr, process.stdout), strict=True):
@@ -193,8 +193,8 @@ def of_slurm(job: str, period_s: float, python: str = PYTHON) -> list[SamplerCom
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise InputError(f"{job!r} is no number of a job; `squeue --me` lists them")
     _check_period(period_s)
-    said = _asked("squeue", "--noheader", "--jobs", job, "--states", "all", "--format", "%A|%T|%N")
-    rows = [line.strip().split("|") for line in said.splitlines() if line.strip()]
+    output = _query("squeue", "--noheader", "--jobs", job, "--states", "all", "--format", "%A|%T|%N")
+    rows = [line.strip().split("|") for line in output.splitlines() if line.strip()]
     if not rows:
         raise InputError(f"job {job}: Slurm has no such job; `squeue --me` lists yours")
     if len(rows) > 1:
@@ -202,7 +202,7 @@ def of_slurm(job: str, period_s: float, python: str = PYTHON) -> list[SamplerCom
     number, state, nodes = rows[0]
     if state != "RUNNING":
         raise InputError(f"job {job} is {state.lower()}; it can be watched while it runs")
-    names = tuple(_asked("scontrol", "show", "hostnames", nodes).split())
+    names = tuple(_query("scontrol", "show", "hostnames", nodes).split())
     _check_places(job, len(names))
     argv = (
         "srun", f"--jobid={number}", "--overlap", f"--nodes={len(names)}", f"--ntasks={len(names)}",
@@ -252,20 +252,20 @@ def of_kubernetes(place: str, period_s: float, python: str = PYTHON) -> list[Sam
 def _pods(namespace: str, job: str) -> Mapping[str, str]:
     """The running pods of a job, with the container to look from."""
     for label in _JOB_SELECTORS:
-        said = _asked(
+        output = _query(
             "kubectl", "get", "pods", f"--namespace={namespace}", f"--selector={label}={job}", "-o", "json"
         )
         try:
-            items: Sequence[Any] = json.loads(said)["items"]
-            found = {
+            items: Sequence[Any] = json.loads(output)["items"]
+            pods = {
                 str(pod["metadata"]["name"]): str(pod["spec"]["containers"][0]["name"])
                 for pod in items
                 if pod["status"].get("phase") == "Running"
             }
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise HostError(f"kubectl: an answer that is no list of pods ({error!r})") from error
-        if found:
-            return dict(sorted(found.items()))
+        if pods:
+            return dict(sorted(pods.items()))
     return {}
 
 
@@ -283,7 +283,7 @@ def _check_places(job: str, count: int) -> None:
         raise InputError(f"{job} is in {count} places; between 1 and {MOST_PLACES} can be watched at once")
 
 
-def _asked(*argv: str) -> str:
+def _query(*argv: str) -> str:
     done = shell.run(argv, timeout_s=_ASK_S)
     if not done.ok:
         lines = done.stderr.strip().splitlines() or [done.words or f"exit code {done.exit_code}"]

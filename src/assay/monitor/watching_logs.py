@@ -42,7 +42,7 @@ class StepPattern:
                 "the number of the step stands"
             )
 
-    def add(self, line: str, steps: Steps, at: float | None) -> None:
+    def add(self, line: str, steps: Steps, arrived_at: float | None) -> None:
         """Add the steps of a line that came at a time of day, None if it was there before."""
         for match in self._pattern.matches(line):
             known = {name: number(text) for name, text in match.groups.items() if text is not None}
@@ -56,7 +56,7 @@ class StepPattern:
             if seconds is not None:
                 figures["step_time"] = seconds
             steps.figures |= figures
-            steps.take(int(step), at, seconds if seconds is None or seconds > 0 else None)
+            steps.take(int(step), arrived_at, seconds if seconds is None or seconds > 0 else None)
 
 
 @dataclass
@@ -80,7 +80,7 @@ class WatchedLog:
     _file: tuple[int, int] | None = None
     _events: EventScanner = field(default_factory=EventScanner)
 
-    def look(self, at: float) -> None:
+    def look(self, now: float) -> None:
         """Read what has been added. Raises InputError if the file can't be read."""
         if self._file is not None and not self.path.exists():
             return  # rotated away: its successor appears in a moment, and until then nothing is added
@@ -91,7 +91,7 @@ class WatchedLog:
                 # another file, or begun again: so may the numbers of its steps
                 self._read, self.steps, self._events = 0, Steps(), EventScanner()
             self._file = file_now
-            self.grown_s = max(0.0, at - about.st_mtime)
+            self.grown_s = max(0.0, now - about.st_mtime)
             if about.st_size == self._read:
                 return
             file.seek(self._read)
@@ -101,34 +101,34 @@ class WatchedLog:
                     break  # the rest of this line is still to come
                 end = end or len(block)  # a line too long to be a step
                 self._read += end
-                self._take(block[:end], None if first else at)
+                self._take(block[:end], None if first else now)
                 file.seek(self._read)
         if not self.pattern and self.format != MLPERF:
-            self._reread(None if first else at)
+            self._reread(None if first else now)
 
-    def _take(self, lines: bytes, at: float | None) -> None:
+    def _take(self, lines: bytes, arrived_at: float | None) -> None:
         if self.pattern is not None:
             self.format = BY_PATTERN
             for line in lines.decode(errors="replace").splitlines():
-                self.pattern.add(line[:LONGEST_LINE], self.steps, at)
+                self.pattern.add(line[:LONGEST_LINE], self.steps, arrived_at)
         elif self.format == MLPERF or TOKEN in lines:
             self.format = MLPERF
             for event in self._events.scan(lines):
                 self.steps.take_event(event)
 
-    def _reread(self, at: float | None) -> None:
+    def _reread(self, arrived_at: float | None) -> None:
         """The figures of a recognized program, whose readers read a log from its beginning."""
         if not self.format:
-            found = tools_of(self.path)
-            if len(found) != 1:
+            tools = tools_of(self.path)
+            if len(tools) != 1:
                 return
-            self.format = found[0].name
+            self.format = tools[0].name
         for figure in TOOLS[self.format].read(self.path).figures:
             self.steps.figures[figure.metric] = figure.value
             self.units[figure.metric] = figure.unit
             if (step := figure.at.get("step")) is not None and step > (self.steps.newest or -1):
                 self.steps.figures["step"] = step
-                self.steps.take(int(step), at)
+                self.steps.take(int(step), arrived_at)
 
 
 @dataclass
@@ -145,21 +145,21 @@ class WatchedLogs:
     stop: Stop | None = None
     ranks: RankVerdict = field(default_factory=RankVerdict)
 
-    def look(self, at: float) -> None:
+    def look(self, now: float) -> None:
         """Read what has been added, and judge. Raises InputError with every log that can't be read."""
         problems: list[Problem] = []
         for log in self.logs:
             try:
-                log.look(at)
+                log.look(now)
             except InputError as error:
                 problems += error.problems
         if problems:
             raise InputError(problems)
-        self.at = at
+        self.at = now
         taken: Mapping[int, Sequence[tuple[int, float]]] = {
             rank: sorted(log.steps.taken.items()) for rank, log in enumerate(self.logs) if log.steps.taken
         }
-        self.stop = stop(taken, at)
+        self.stop = stop(taken, now)
         self.ranks = judge_ranks(
             {rank: log.steps.seconds for rank, log in enumerate(self.logs) if log.steps.seconds}
         )

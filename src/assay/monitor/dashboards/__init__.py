@@ -12,8 +12,8 @@ SIDECAR_LABEL = ("grafana_dashboard", "1")  # by which Grafana's sidecar finds C
 def dashboards() -> dict[str, str]:
     """Name → JSON of each dashboard."""
     folder = files(__name__)
-    found = sorted(path.name for path in folder.iterdir() if path.name.endswith(".json"))
-    return {name.removesuffix(".json"): (folder / name).read_text(encoding="utf-8") for name in found}
+    names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".json"))
+    return {name.removesuffix(".json"): (folder / name).read_text(encoding="utf-8") for name in names}
 
 
 def config_map_objects(namespace: str = "") -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def config_maps(namespace: str) -> str:
 
     yaml, text = YAML(pure=True), io.StringIO()
     yaml.explicit_start = True
-    made = config_map_objects(namespace)
-    walk_tree(made)  # the JSON as a block
-    yaml.dump_all(made, text)
+    objects = config_map_objects(namespace)
+    walk_tree(objects)  # the JSON as a block
+    yaml.dump_all(objects, text)
     return text.getvalue()

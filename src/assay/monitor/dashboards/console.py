@@ -27,11 +27,11 @@ def console_dashboard(text: str) -> str:
     """
     dashboard = json.loads(text)
     variables = [
-        _variable(one)
-        for one in dashboard.get("templating", {}).get("list", ())
-        if one["type"] != "datasource"
+        _variable(variable)
+        for variable in dashboard.get("templating", {}).get("list", ())
+        if variable["type"] != "datasource"
     ]
-    made = {
+    converted = {
         "title": dashboard["title"],
         "tags": dashboard.get("tags", []),
         "refresh": dashboard.get("refresh", "30s"),
@@ -42,20 +42,22 @@ def console_dashboard(text: str) -> str:
         "rows": _rows(dashboard["panels"]),
         "uid": dashboard["uid"],
     }
-    return json.dumps(made, indent=1) + "\n"
+    return json.dumps(converted, indent=1) + "\n"
 
 
-def _variable(of: Mapping[str, Any]) -> dict[str, Any]:
-    if of["type"] not in VARIABLES:
-        raise ValueError(f"variable {of['name']}: the console knows no variables of type {of['type']}")
+def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
+    if variable["type"] not in VARIABLES:
+        raise ValueError(
+            f"variable {variable['name']}: the console knows no variables of type {variable['type']}"
+        )
     return {
-        "name": of["name"],
-        "type": of["type"],
-        "query": of["query"],
-        "includeAll": of.get("includeAll", False),
+        "name": variable["name"],
+        "type": variable["type"],
+        "query": variable["query"],
+        "includeAll": variable.get("includeAll", False),
         "multi": False,  # the console's lists choose one value or all
-        "allValue": of.get("allValue"),
-        "current": {"text": "All", "value": "$__all"} if of.get("includeAll") else {},
+        "allValue": variable.get("allValue"),
+        "current": {"text": "All", "value": "$__all"} if variable.get("includeAll") else {},
         "refresh": 2,
     }
 
@@ -68,26 +70,26 @@ def _rows(panels: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"title": "", "collapse": False, "showTitle": False, "panels": row} for row in rows.values()]
 
 
-def _panel(of: Mapping[str, Any], number: int) -> dict[str, Any]:
-    kind = _KINDS.get(of["type"], of["type"])
+def _panel(panel: Mapping[str, Any], number: int) -> dict[str, Any]:
+    kind = _KINDS.get(panel["type"], panel["type"])
     if kind not in PANELS:
-        raise ValueError(f"panel {of['title']!r}: the console draws no panels of type {of['type']}")
-    unit = of.get("fieldConfig", {}).get("defaults", {}).get("unit", "none")
+        raise ValueError(f"panel {panel['title']!r}: the console draws no panels of type {panel['type']}")
+    unit = panel.get("fieldConfig", {}).get("defaults", {}).get("unit", "none")
     scale = {"format": unit} if kind in ("singlestat", "gauge") else {"yaxes": [{"format": unit}, {}]}
     return {
         "id": number,
-        "title": of["title"],
+        "title": panel["title"],
         "type": kind,
-        "span": of["gridPos"]["w"] * 12 // _COLUMNS,
-        "targets": [_target(one) for one in of["targets"]],
+        "span": panel["gridPos"]["w"] * 12 // _COLUMNS,
+        "targets": [_target(target) for target in panel["targets"]],
         **scale,
     }
 
 
-def _target(of: Mapping[str, Any]) -> dict[str, str]:
+def _target(target: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "expr": of["expr"].replace("$__rate_interval", RATE_INTERVAL),
-        "legendFormat": of.get("legendFormat", ""),
+        "expr": target["expr"].replace("$__rate_interval", RATE_INTERVAL),
+        "legendFormat": target.get("legendFormat", ""),
         "format": "time_series",
-        "refId": of["refId"],
+        "refId": target["refId"],
     }

@@ -32,12 +32,12 @@ _SHOWN: Final = 200  # characters of an unexpected answer
 class PrometheusSeries:
     """The samples of one series, as they were scraped.
 
-    at     seconds since 1970, increasing, shape (n,)
-    value  shape (n,), finite
+    unix_s  seconds since 1970, increasing, shape (n,)
+    value   shape (n,), finite
     """
 
     labels: Mapping[str, str]
-    at: NDArray[np.float64]
+    unix_s: NDArray[np.float64]
     value: NDArray[np.float64]
 
 
@@ -72,26 +72,28 @@ class PrometheusClient:
         It asks for ranges of raw samples and not through query_range, which repeats a sample for up to five
         minutes and so hides what is missing. Samples that are NaN or infinite are left out.
         """
-        found: dict[str, tuple[Mapping[str, str], dict[float, float]]] = {}
+        series: dict[str, tuple[Mapping[str, str], dict[float, float]]] = {}
         begin = begin_at
         while begin < end_at:
             end = min(end_at, begin + WINDOW_S)
-            asked = {"query": f"{selector}[{math.ceil(end - begin) + 1}s]", "time": f"{end:.3f}"}
-            answer = self._ask("/api/v1/query", asked)
+            parameters = {"query": f"{selector}[{math.ceil(end - begin) + 1}s]", "time": f"{end:.3f}"}
+            answer = self._ask("/api/v1/query", parameters)
             if answer.get("resultType") != "matrix":
-                raise HostError(f"{self.url}: not an answer of Prometheus: {_shown(answer)}")
-            for one in answer["result"]:
-                labels = {str(name): str(value) for name, value in one["metric"].items()}
-                _, values = found.setdefault(json.dumps(labels, sort_keys=True), (labels, {}))
-                values |= {float(at): float(value) for at, value in one["values"]}
+                raise HostError(f"{self.url}: not an answer of Prometheus: {_printable(answer)}")
+            for result in answer["result"]:
+                labels = {str(name): str(value) for name, value in result["metric"].items()}
+                _, values = series.setdefault(json.dumps(labels, sort_keys=True), (labels, {}))
+                values |= {float(unix_s): float(value) for unix_s, value in result["values"]}
             begin = end
-        for about, samples in found.values():
+        for about, samples in series.values():
             kept = sorted(
-                one for one in samples.items() if begin_at <= one[0] <= end_at and math.isfinite(one[1])
+                sample
+                for sample in samples.items()
+                if begin_at <= sample[0] <= end_at and math.isfinite(sample[1])
             )
             if kept:
-                at, value = np.array(kept).T
-                yield PrometheusSeries(about, at, value)
+                unix_s, value = np.array(kept).T
+                yield PrometheusSeries(about, unix_s, value)
 
     def version(self) -> str:
         """The server's version, "" if it does not say; shows that the server answers and takes the token."""
@@ -125,32 +127,32 @@ class PrometheusClient:
             if answer["status"] == "success" and isinstance(answer["data"], dict):
                 self._check(answer["data"])
                 return answer["data"]
-            words = answer.get("error") or answer
+            message = answer.get("error") or answer
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            words = body.decode(errors="replace")
-        raise HostError(f"{self.url}: not an answer of Prometheus: {_shown(words)}")
+            message = body.decode(errors="replace")
+        raise HostError(f"{self.url}: not an answer of Prometheus: {_printable(message)}")
 
     def _check(self, data: Mapping[str, Any]) -> None:
         """Raises one of the errors above for a result of another form."""
         if data.get("resultType") == "matrix":
-            for one in data["result"]:
-                dict(one["metric"])
-                for at, value in one["values"]:
-                    float(at), float(value)
+            for series in data["result"]:
+                dict(series["metric"])
+                for unix_s, value in series["values"]:
+                    float(unix_s), float(value)
 
     def _refusal(self, error: urllib.error.HTTPError) -> str:
         """What an HTTP status means for the user."""
         try:
-            said = _shown(error.read(1 << 16).decode(errors="replace"))
+            message = _printable(error.read(1 << 16).decode(errors="replace"))
         except (OSError, http.client.HTTPException):
-            said = ""
+            message = ""
         if error.code in (301, 302, 303, 307, 308):
             to = urllib.parse.urlsplit(error.headers.get("Location", "")).netloc
             return f"{self.url}: redirects to {to or 'another page'}; give the address of the API itself"
         if error.code in (401, 403):
             what = "refuses the token" if self._token else "requires a token: see --token-file"
             return f"{self.url}: {what} (HTTP {error.code})"
-        return f"{self.url}: HTTP {error.code} {error.reason}: {said}"
+        return f"{self.url}: HTTP {error.code} {error.reason}: {message}"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -170,6 +172,6 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     return bytes(body)
 
 
-def _shown(words: object) -> str:
-    text = "".join(c if c.isprintable() else " " for c in str(words))
+def _printable(value: object) -> str:
+    text = "".join(c if c.isprintable() else " " for c in str(value))
     return " ".join(text.split())[:_SHOWN]

@@ -57,17 +57,17 @@ class FetchedTable:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The whole table, column by column."""
-        made: dict[str, NDArray[np.generic]] = {"node": np.concatenate(self.node)}
+        arrays: dict[str, NDArray[np.generic]] = {"node": np.concatenate(self.node)}
         if self.gpu:
-            made["gpu"] = np.concatenate(self.gpu)
-        made["unix_s"] = np.concatenate(self.unix_s)
+            arrays["gpu"] = np.concatenate(self.gpu)
+        arrays["unix_s"] = np.concatenate(self.unix_s)
         for name in self.names:
             parts = [
-                columns.get(name, np.full(len(at), np.nan))
-                for columns, at in zip(self.columns, self.unix_s, strict=True)
+                columns.get(name, np.full(len(times), np.nan))
+                for columns, times in zip(self.columns, self.unix_s, strict=True)
             ]
-            made[name] = np.concatenate(parts)
-        return made
+            arrays[name] = np.concatenate(parts)
+        return arrays
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,18 @@ def fetch(
     by_node: list[dict[str, list[PrometheusSeries]]] = [{} for _ in places]
     for sources, labels in ((NODE_SOURCES, HOST_LABELS), (POD_SOURCES, POD_LABELS)):
         for source in sources:
-            found = _found(client, source, labels, places, begin_at, end_at)
-            for number, series in found:
+            matches = _find_series(client, source, labels, places, begin_at, end_at)
+            for number, series in matches:
                 by_node[number].setdefault(source.column, []).append(series)
-            if not found:
+            if not matches:
                 _miss(missing, source)
     node, step_s = _node_table(by_node, bounds, left_out)
     gpu_series: list[dict[int, dict[str, PrometheusSeries]]] = [{} for _ in places]
     for source in GPU_SOURCES:
-        found = _gpus_found(client, source, places, begin_at, end_at)
-        for number, series in found:
+        matches = _find_gpu_series(client, source, places, begin_at, end_at)
+        for number, series in matches:
             _keep(gpu_series[number], source.column, series, left_out)
-        if not found:
+        if not matches:
             _miss(missing, source)
     gpu, gpus = _gpu_table(gpu_series, bounds, step_s)
     return FetchedTelemetry(node, gpu, step_s, gpus, missing, tuple(left_out[:MOST_NAMES]))
@@ -122,7 +122,7 @@ def _miss(missing: dict[str, str], source: MetricSource) -> None:
     missing[source.column] = f"{' or '.join(source.metric)} of {source.exporter}"
 
 
-def _found(
+def _find_series(
     client: PrometheusClient,
     source: MetricSource,
     labels: Sequence[str],
@@ -138,17 +138,17 @@ def _found(
     for metric in source.metric:
         for label in labels:
             matchers = ",".join(filter(None, (source.select, _matcher(label, names, exact=pods))))
-            found = [
+            matches = [
                 (number, _scaled(series, source.factor))
                 for series in client.samples(f"{metric}{{{matchers}}}", begin_at, end_at)
                 if (number := _place(series.labels.get(label, ""), names, exact=pods)) is not None
             ]
-            if found:
-                return found
+            if matches:
+                return matches
     return []
 
 
-def _gpus_found(
+def _find_gpu_series(
     client: PrometheusClient,
     source: MetricSource,
     places: Sequence[RunPlace],
@@ -156,16 +156,16 @@ def _gpus_found(
     end_at: float,
 ) -> list[tuple[int, PrometheusSeries]]:
     """By pod if GPUs are attributed to the job's pods, else all of the hosts' GPUs."""
-    return _found(client, source, POD_LABELS, places, begin_at, end_at) or _found(
+    return _find_series(client, source, POD_LABELS, places, begin_at, end_at) or _find_series(
         client, source, HOST_LABELS, places, begin_at, end_at
     )
 
 
 def _matcher(label: str, names: Iterable[frozenset[str]], *, exact: bool) -> str:
     """A PromQL matcher for these names; hosts also with a domain, and a port."""
-    words = sorted({re.escape(_short(name, exact)) for of_place in names for name in of_place})
+    escaped = sorted({re.escape(_short(name, exact)) for of_place in names for name in of_place})
     after = "" if exact else r"(\\..*)?(:[0-9]+)?"
-    pattern = "|".join(word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
+    pattern = "|".join(name.replace("\\", "\\\\").replace('"', '\\"') for name in escaped)
     return f'{label}=~"({pattern}){after}"'
 
 
@@ -179,9 +179,9 @@ def _is_address(name: str) -> bool:
 
 def _place(value: str, names: Sequence[frozenset[str]], *, exact: bool) -> int | None:
     """Which node a label's value names; None for another's, or if two nodes have this short name."""
-    wanted = value if exact else re.sub(r":\d+$", "", value)
+    place_name = value if exact else re.sub(r":\d+$", "", value)
     for number, of_place in enumerate(names):
-        if wanted in of_place:
+        if place_name in of_place:
             return number
     if exact:
         return None
@@ -189,8 +189,8 @@ def _place(value: str, names: Sequence[frozenset[str]], *, exact: bool) -> int |
         number
         for number, of_place in enumerate(names)
         if any(
-            _short(wanted, exact=False) == _short(name, exact=False)
-            and ("." not in wanted or "." not in name)
+            _short(place_name, exact=False) == _short(name, exact=False)
+            and ("." not in place_name or "." not in name)
             for name in of_place
         )
     ]
@@ -198,7 +198,7 @@ def _place(value: str, names: Sequence[frozenset[str]], *, exact: bool) -> int |
 
 
 def _scaled(series: PrometheusSeries, factor: float) -> PrometheusSeries:
-    return PrometheusSeries(series.labels, series.at, series.value * factor)
+    return PrometheusSeries(series.labels, series.unix_s, series.value * factor)
 
 
 def _node_table(
@@ -212,26 +212,26 @@ def _node_table(
         step = max(grid.SHORTEST_STEP_S, grid.interval_s(every))
         if not every:
             continue
-        at = grid.times(*bounds, step)
+        times = grid.times(*bounds, step)
         values = {}
         for column, series in columns.items():
-            values[column], others = grid.summed(_once(series, left_out), column, at, step)
+            values[column], others = grid.summed(_once(series, left_out), column, times, step)
             left_out += [f"{_named(labels)}: not there all the time" for labels in others]
         step_s[number] = step
-        _add(table, number, None, at, values)
+        _add(table, number, None, times, values)
     return table, step_s
 
 
 def _once(series: Sequence[PrometheusSeries], left_out: list[str]) -> list[PrometheusSeries]:
     """Two scrapes of one exporter, by several jobs or replicas, count once: the one with more samples."""
     kept: dict[tuple[tuple[str, str], ...], PrometheusSeries] = {}
-    for one in sorted(series, key=lambda found: -len(found.at)):
+    for candidate in sorted(series, key=lambda candidate: -len(candidate.unix_s)):
         about = ("job", "instance", "endpoint", "service", "prometheus", "prometheus_replica", "replica")
-        key = tuple(sorted((name, value) for name, value in one.labels.items() if name not in about))
+        key = tuple(sorted((name, value) for name, value in candidate.labels.items() if name not in about))
         if key in kept:
-            left_out.append(f"{_named(one.labels)}: repeats another")
+            left_out.append(f"{_named(candidate.labels)}: repeats another")
         else:
-            kept[key] = one
+            kept[key] = candidate
     return list(kept.values())
 
 
@@ -244,7 +244,7 @@ def _keep(
         left_out.append(f"{_named(series.labels)}: not a whole GPU")
         return
     known = gpus.setdefault(int(index), {}).get(column)
-    if known is not None and len(known.at) >= len(series.at):
+    if known is not None and len(known.unix_s) >= len(series.unix_s):
         left_out.append(f"{_named(series.labels)}: repeats another")
         return
     gpus[int(index)][column] = series
@@ -262,9 +262,9 @@ def _gpu_table(
             every = list(columns.values())
             step = max(grid.SHORTEST_STEP_S, grid.interval_s(every))
             step_s[number] = max(step, step_s.get(number, 0.0))
-            at = grid.times(*bounds, step)
-            values = {name: grid.on_grid(series, name, at, step) for name, series in columns.items()}
-            _add(table, number, index, at, values)
+            times = grid.times(*bounds, step)
+            values = {name: grid.on_grid(series, name, times, step) for name, series in columns.items()}
+            _add(table, number, index, times, values)
             labels = every[0].labels
             about = {"uuid": labels.get("UUID", ""), "name": labels.get("modelName", "")}
             gpus.setdefault(number, []).append(
@@ -277,7 +277,7 @@ def _add(
     table: FetchedTable,
     number: int,
     index: int | None,
-    at: NDArray[np.float64],
+    times: NDArray[np.float64],
     values: Mapping[str, NDArray[np.float64]],
 ) -> None:
     known = np.logical_or.reduce([np.isfinite(column) for column in values.values()])
@@ -287,7 +287,7 @@ def _add(
     table.node.append(np.full(count, number, np.int32))
     if index is not None:
         table.gpu.append(np.full(count, index, np.int32))
-    table.unix_s.append(at[known])
+    table.unix_s.append(times[known])
     table.columns.append({name: column[known] for name, column in values.items()})
 
 

@@ -17,7 +17,9 @@ SHORTEST_STEP_S: Final = 1.0
 
 def interval_s(series: Iterable[PrometheusSeries]) -> float:
     """The longest of the series' median intervals; 0 if none has two samples."""
-    return max((float(np.median(np.diff(one.at))) for one in series if len(one.at) > 1), default=0.0)
+    return max(
+        (float(np.median(np.diff(source.unix_s))) for source in series if len(source.unix_s) > 1), default=0.0
+    )
 
 
 def times(begin_at: float, end_at: float, step_s: float) -> NDArray[np.float64]:
@@ -26,25 +28,30 @@ def times(begin_at: float, end_at: float, step_s: float) -> NDArray[np.float64]:
 
 
 def on_grid(
-    one: PrometheusSeries, column: str, grid: NDArray[np.float64], step_s: float
+    series: PrometheusSeries, column: str, grid: NDArray[np.float64], step_s: float
 ) -> NDArray[np.float64]:
     """A series' values at these times; NaN where it has no samples nearby.
 
     Counters are interpolated between two samples that no reset separates; other values are the last sample.
     """
-    after = np.searchsorted(one.at, grid + 1e-6)
+    after = np.searchsorted(series.unix_s, grid + 1e-6)
     before = np.clip(after - 1, 0, None)
-    behind_s, last = grid - one.at[before], len(one.at) - 1
-    value = np.where((after > 0) & (behind_s <= LATE * step_s), one.value[before], np.nan)
+    behind_s, last = grid - series.unix_s[before], len(series.unix_s) - 1
+    value = np.where((after > 0) & (behind_s <= LATE * step_s), series.value[before], np.nan)
     if not column.endswith(COUNTER):
-        return np.where(one.at[before] >= grid[0], value, np.nan)  # what was before a run is not of the run
+        return np.where(
+            series.unix_s[before] >= grid[0], value, np.nan
+        )  # what was before a run is not of the run
     following = np.clip(after, 0, last)
-    gap_s = one.at[following] - one.at[before]
+    gap_s = series.unix_s[following] - series.unix_s[before]
     counts = (
-        (after > 0) & (after <= last) & (gap_s <= LATE * step_s) & (one.value[following] >= one.value[before])
+        (after > 0)
+        & (after <= last)
+        & (gap_s <= LATE * step_s)
+        & (series.value[following] >= series.value[before])
     )
     share = np.divide(behind_s, gap_s, out=np.zeros_like(grid), where=gap_s > 0)
-    between = one.value[before] + share * (one.value[following] - one.value[before])
+    between = series.value[before] + share * (series.value[following] - series.value[before])
     exact = behind_s <= 1e-3
     return np.where(counts, between, np.where(exact, value, np.nan))
 
@@ -57,10 +64,14 @@ def summed(
     A counter that is not there from the first to the last sample of the others would add its whole count at
     once when it appears; it is left out.
     """
-    begin, end = min(one.at[0] for one in series), max(one.at[-1] for one in series)
+    begin, end = min(source.unix_s[0] for source in series), max(source.unix_s[-1] for source in series)
     late_s = LATE * step_s
-    kept = [one for one in series if one.at[0] <= begin + late_s and one.at[-1] >= end - late_s]
-    parts = [on_grid(one, column, grid, step_s) for one in kept]
+    kept = [
+        source
+        for source in series
+        if source.unix_s[0] <= begin + late_s and source.unix_s[-1] >= end - late_s
+    ]
+    parts = [on_grid(source, column, grid, step_s) for source in kept]
     with np.errstate(over="ignore"):  # a server's numbers may be any: what is not finite is absent
         total = np.sum(parts, axis=0) if parts else np.full_like(grid, np.nan)
-    return total, [one.labels for one in series if not any(one is other for other in kept)]
+    return total, [source.labels for source in series if not any(source is other for other in kept)]

@@ -27,19 +27,19 @@ def scrontab_lines(
 
     Raises ValueError for a word that cron can't have.
     """
-    made = [
+    directives = [
         f"--job-name=assay-{name}",
         "--ntasks=1",
         f"--nice={NICE}",
         f"--time={max(1, period.seconds // 60)}",
         "--open-mode=append",
-        f"--chdir={_plain(str(directory))}",
-        f"--output={_plain(str(directory))}/assay-{name}.log",
+        f"--chdir={_checked_path(str(directory))}",
+        f"--output={_checked_path(str(directory))}/assay-{name}.log",
         *options,
     ]
-    line = "; ".join(shlex.join(words) for words in commands)
+    line = "; ".join(shlex.join(command) for command in commands)
     head = "# Add these lines with `scrontab -e`: `scrontab -` alone would replace all lines that you have.\n"
-    return head + "".join(f"#SCRON {option}\n" for option in made) + f"{period.cron()} {_cron(line)}\n"
+    return head + "".join(f"#SCRON {option}\n" for option in directives) + f"{period.cron()} {_cron(line)}\n"
 
 
 def _cron(line: str) -> str:
@@ -48,7 +48,7 @@ def _cron(line: str) -> str:
     return line
 
 
-def _plain(path: str) -> str:
+def _checked_path(path: str) -> str:
     if set(path) & set(" \t\n\r\0'\"\\%"):
         raise ValueError(f"{path!r}: Slurm reads no spaces, quotes or % here: move it elsewhere")
     return path

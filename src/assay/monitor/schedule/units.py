@@ -82,8 +82,8 @@ def timer(*, suite: str, system: str, period: SchedulePeriod) -> str:
     )
 
 
-def _line(words: Sequence[str]) -> str:
-    return " ".join(map(_word, words))
+def _line(arguments: Sequence[str]) -> str:
+    return " ".join(map(_word, arguments))
 
 
 def _word(word: str) -> str:
