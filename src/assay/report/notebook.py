@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +22,8 @@ from assay.report.tables import Table, TableBody, TableRow, comparison, gathered
 
 if TYPE_CHECKING:
     from assay.analyse.comparison.gate import GateVerdict
-    from assay.report.charts.chart import Chart
-    from assay.report.sentences.history import AnnotatedHistory
 
 _MINUTES = ".3f"
-_VARIABLE = re.compile(r"var\((--[a-z0-9-]+)\)")
-WIDTH = 640  # pixels of a chart, which has no page to fill
 
 
 def comparisons(
@@ -43,14 +36,14 @@ def comparisons(
     parts = []
     if found or open_questions:
         first = advised(found, open_questions=open_questions)
-        parts.append(_lead(f"{first.action}. {first.sentence}"))
+        parts.append(lead_html(f"{first.action}. {first.sentence}"))
     for of_pair in gathered(found, lambda c: (c.a, c.b)):
-        parts += [_lead(headline(questions(of_pair))), _table(comparison(of_pair))]
+        parts += [lead_html(headline(questions(of_pair))), table_html(comparison(of_pair))]
     parts.append(_doubts(doubt for doubt, _ in figures.distinct_doubts(found)))
     for d in splits:
         parts += [
-            _lead(split.sentence(d)),
-            *map(_table, split.tables([d])),
+            lead_html(split.sentence(d)),
+            *map(table_html, split.tables([d])),
             f"<p>{escape(d.likeness.claim)}</p>",
         ]
     parts += [f"<p>{escape(split.told(one))}</p>" for one in convergences]
@@ -59,16 +52,17 @@ def comparisons(
 
 def studies(found: Sequence[Study]) -> str:
     """Value, speed-up and efficiency over sizes, what follows from each curve, then the doubts."""
-    parts = [_table(scaling([study.curve for study in found]))]
+    parts = [table_html(scaling([study.curve for study in found]))]
     for study in found:
         items = (f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.words(study))
-        parts += [_lead(scaling_words.heading(study)), f"<ul>{''.join(items)}</ul>"]
+        parts += [lead_html(scaling_words.heading(study)), f"<ul>{''.join(items)}</ul>"]
     of_points = (doubt for study in found for point in study.curve.points for doubt in point.doubts)
     return "".join(parts) + _doubts((*of_points, *(doubt for study in found for doubt in study.doubts)))
 
 
-def _lead(words: str) -> str:
-    return f"<p><strong>{escape(words)}</strong></p>"
+def lead_html(sentence: str) -> str:
+    """The sentence that a result begins with."""
+    return f"<p><strong>{escape(sentence)}</strong></p>"
 
 
 def scores(found: Sequence[ScoredSet]) -> str:
@@ -76,7 +70,7 @@ def scores(found: Sequence[ScoredSet]) -> str:
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
     table = Table("Scores", columns, (TableBody("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
     doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
-    return f"{_table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
+    return f"{table_html(table)}<p>{NOT_VERIFIED}</p>{doubts}"
 
 
 def _score_row(scored: ScoredSet) -> TableRow:
@@ -88,7 +82,8 @@ def _score_row(scored: ScoredSet) -> TableRow:
     return TableRow((*words, *written, converged))
 
 
-def _table(table: Table) -> str:
+def table_html(table: Table) -> str:
+    """A table with its caption."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
     rows = []
     for body in table.bodies:
@@ -137,72 +132,20 @@ def gate(answer: str, judged: Sequence[GateVerdict], missing: Sequence[tuple[str
     table = Table("Compared with the baseline", columns, (TableBody("", tuple(rows)),), frozenset())
     lacking = "".join(f"<li>{escape(place)}: {escape(why)}</li>" for place, why in missing)
     doubts = _doubts(doubt for one in judged for doubt in one.comparison.doubts)
-    return f"{_lead(answer)}{_table(table)}<ul>{lacking}</ul>{doubts}"
-
-
-def history(found: AnnotatedHistory) -> str:
-    """Each session's value, and each step with what else changed there."""
-    from assay.report.sentences import history as words
-    from assay.units import human
-
-    told = found.history
-    rows = tuple(
-        TableRow(
-            (
-                one.session,
-                figures.NONE if not one.dated else words.when(one.at),
-                human(one.value, told.point.unit),
-            )
-        )
-        for one in told.entries
-    )
-    table = Table("Sessions", ("session", "when (UTC)", "value"), (TableBody("", rows),), frozenset())
-    steps = "".join(
-        f"<li>{escape(f'{words.size(step)} {words.at(told, step)}')}: {_changed(changes)}</li>"
-        for step, changes in zip(told.steps, found.changes, strict=True)
-    )
-    slow = "".join(f"<li>{escape(line)}</li>" for line in words.swept(found))
-    return f"{_lead(f'{words.place(told)}: {words.found(told)}')}<ul>{steps}{slow}</ul>{_table(table)}"
-
-
-def _changed(changes: Sequence[object]) -> str:
-    return escape("; ".join(map(str, changes)) or "nothing else is known to have changed")
+    return f"{lead_html(answer)}{table_html(table)}<ul>{lacking}</ul>{doubts}"
 
 
 def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows of the index, with the columns that people read."""
     body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in found)
-    return _table(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
+    return table_html(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
 
 
 def points(found: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Doubt]) -> str:
     """System, benchmark, place, metric and value with its interval; then the doubts."""
     columns = ("system", "benchmark", "on", "metric", "value")
     table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, found))),), frozenset())
-    return _table(table) + _doubts(doubts)
-
-
-def drawn(chart: Chart) -> dict[str, Any]:
-    """A chart in every form that a notebook may show."""
-    spec = {**json.loads(_VARIABLE.sub(_colour, json.dumps(chart.spec))), "width": WIDTH}
-    spec["config"] = {**spec.get("config", {}), "background": "white"}
-    version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
-    kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
-    html = f"<figure><figcaption>{escape(chart.caption)}</figcaption><p>{escape(chart.words)}</p></figure>"
-    return {kind: spec, "text/html": html, "text/plain": f"{chart.caption}: {chart.words}"}
-
-
-def _colour(variable: re.Match[str]) -> str:
-    return _colours()[variable[1]]
-
-
-@cache
-def _colours() -> dict[str, str]:
-    """The colors of the page in the light."""
-    from assay.report.page.document import page_text
-
-    light, _, _ = page_text("page.css").partition("}")
-    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", light))
+    return table_html(table) + _doubts(doubts)
 
 
 def _cell(value: Any) -> str:

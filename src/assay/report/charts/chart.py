@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
 from typing import Any
 
 from assay.report import figures
@@ -21,6 +25,8 @@ _MOST_TICKS = 9
 _NAME_LINE = 18  # characters of a side's name on one line
 CUT = " (interval cut)"  # in a caption, if an interval extends beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
+_VARIABLE = re.compile(r"var\((--[a-z0-9-]+)\)")
+NOTEBOOK_WIDTH = 640  # pixels; a notebook is no page that a chart could fill
 _FONT = "system-ui, sans-serif"
 _CONFIG: dict[str, Any] = {
     "background": "transparent",
@@ -66,9 +72,21 @@ class Chart:
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
         """What a notebook shows: the chart where it draws Vega-Lite, else its caption and words."""
-        from assay.report.notebook import drawn
+        colours = _light_colours()
+        spec = json.loads(_VARIABLE.sub(lambda variable: colours[variable[1]], json.dumps(self.spec)))
+        spec["width"] = NOTEBOOK_WIDTH
+        spec["config"] = {**spec.get("config", {}), "background": "white"}
+        version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
+        kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
+        html = f"<figure><figcaption>{escape(self.caption)}</figcaption><p>{escape(self.words)}</p></figure>"
+        return {kind: spec, "text/html": html, "text/plain": f"{self.caption}: {self.words}"}
 
-        return drawn(self)
+
+@cache
+def _light_colours() -> dict[str, str]:
+    """The page's CSS variables in its light theme."""
+    css = (files("assay.report.page") / "templates" / "page.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", css.partition("}")[0]))
 
 
 def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import escape
 
 from assay.analyse.history import History, SessionValue
 from assay.analyse.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.report import figures
-from assay.units import significant
+from assay.units import human, significant
 
 _MANY = 5  # histories; from this many on, the expected number of false steps is reported
 _WAYS = {True: "better", False: "worse", None: "neither better nor worse in itself"}
@@ -44,9 +45,30 @@ class AnnotatedHistory:
     unjudged: Mapping[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
-        from assay.report import notebook
+        """Each step with what else changed there, then each session's value, for a notebook."""
+        from assay.report.notebook import lead_html, table_html
+        from assay.report.tables import Table, TableBody, TableRow
 
-        return notebook.history(self)
+        history = self.history
+        values = tuple(
+            TableRow(
+                (
+                    entry.session,
+                    when(entry.at) if entry.dated else figures.NONE,
+                    human(entry.value, history.point.unit),
+                )
+            )
+            for entry in history.entries
+        )
+        columns = ("session", "when (UTC)", "value")
+        sessions = Table("Sessions", columns, (TableBody("", values),), frozenset())
+        steps = [
+            f"{size(step)} {at(history, step)}: "
+            f"{'; '.join(map(str, changes)) or 'nothing else is known to have changed'}"
+            for step, changes in zip(history.steps, self.changes, strict=True)
+        ]
+        items = "".join(f"<li>{escape(line)}</li>" for line in (*steps, *swept(self)))
+        return f"{lead_html(f'{place(history)}: {found(history)}')}<ul>{items}</ul>{table_html(sessions)}"
 
 
 def told(
