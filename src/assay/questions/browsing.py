@@ -60,7 +60,7 @@ def browse(
     Raises InputError if there are no runs, or for a limit or a column that does not exist.
     """
     from assay import store
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     columns = RUN_COLUMNS if trials else SET_COLUMNS
     chosen, by = only or store.Filter(), order or store.SortOrder()
@@ -107,7 +107,7 @@ def newest_sessions(
     Raises InputError if there are no runs.
     """
     from assay import store
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     directory = runs_directory(runs)
     ready(directory)
@@ -122,7 +122,7 @@ def filters(*, runs: str | PathLike[str] | None = None) -> Mapping[str, Sequence
     Raises InputError if there are no runs.
     """
     from assay import store
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     directory = runs_directory(runs)
     ready(directory)
@@ -135,7 +135,7 @@ def metric_names(*, runs: str | PathLike[str] | None = None) -> Sequence[str]:
     Raises InputError if there are no runs.
     """
     from assay import store
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     directory = runs_directory(runs)
     ready(directory)

@@ -87,7 +87,7 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
 
     Raises InputError if a name matches nothing.
     """
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     directory = runs_directory(runs)
     ready(directory)

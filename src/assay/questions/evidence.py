@@ -261,7 +261,7 @@ def run_sets(runs_dir: Path, references: Iterable[str | os.PathLike[str]]) -> li
             )
     if not named:
         return []
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     ready(runs_dir)
     return answered(runs_dir, lambda: [_run_set(runs_dir, reference) for reference in named])

@@ -44,7 +44,7 @@ def export(
     written.
     """
     from assay import store
-    from assay.run.answered import answered
+    from assay.run.index import answered
 
     form = format or _ENDINGS.get(Path(output).suffix.lower(), "csv")
     if form not in _ENDINGS.values():

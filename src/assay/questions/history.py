@@ -44,7 +44,7 @@ def history(
     from assay.analyse.history import histories
     from assay.read import metrics
     from assay.report.sentences.history import told
-    from assay.run.answered import answered
+    from assay.run.index import answered
     from assay.store import Filter, reporting
 
     directory = runs_directory(runs)

@@ -55,7 +55,7 @@ def list_(
     """
     if limit < 1:
         raise InputError(f"limit: found {limit}; expected 1 or more")
-    from assay.run.answered import answered
+    from assay.run.index import answered
     from assay.store import Filter
 
     directory = runs_directory(runs)

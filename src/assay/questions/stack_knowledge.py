@@ -104,7 +104,7 @@ def known(runs_dir: Path, progress: Callable[[int, int], None] | None = None) ->
 
     Raises InputError if there are neither runs nor imported bundles.
     """
-    from assay.run.answered import answered
+    from assay.run.index import answered
     from assay.stacks import knowledge, places
 
     if places.has_more_than_runs(runs_dir):

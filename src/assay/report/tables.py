@@ -9,7 +9,8 @@ from typing import TypeVar
 from assay.analyse.times import Times, mean_times
 from assay.records import Comparison, Point, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
-from assay.report.contents.contents import Contents, Summary
+from assay.report.contents.contents import Contents
+from assay.report.contents.summary import Summary
 from assay.report.figures import NONE
 from assay.report.sentences.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word, visible
 

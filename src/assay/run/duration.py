@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay import store
 from assay.records import Plan, Trial
-from assay.run.answered import answered
+from assay.run.index import answered
 from assay.units import rough_seconds
 from assay.workloads import WORKLOADS, Workload
 

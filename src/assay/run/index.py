@@ -1,17 +1,31 @@
-"""Brings the index up to date with the run directories that it is built from."""
+"""The index of run directories: brought up to date, and queried although it may turn out to be damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from assay import read
+from assay import store
 from assay.errors import InputError, Problem, UnreadableError
 from assay.inputs import unreadable
 from assay.records import Reading, Result
-from assay.run.answered import answered
 from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
 from assay.rundir import session as rundir
+
+T = TypeVar("T")
+_log = logging.getLogger("assay")
+
+
+def answered(root: Path, question: Callable[[], T]) -> T:
+    """The answer to a query of the index; a damaged index is rebuilt and queried again."""
+    try:
+        return question()
+    except store.DamagedIndexError as error:
+        _log.info("%s; rebuilding it from the run directories", error)
+        update_index(root, rebuild=True)
+    return question()
 
 
 def update_index(
@@ -34,7 +48,7 @@ def update_index(
 
 
 def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> tuple[Problem, ...]:
-    from assay import store
+    from assay import read  # imports the readers, which a list of runs does not need
 
     selected = None if rebuild or store.trouble(root) else sessions
     known = {} if rebuild else store.known(root, selected)

@@ -19,7 +19,7 @@ from assay.report.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.report.contents.contents import Summary
+from assay.report.contents.summary import Summary
 from assay.report.tables import gathered
 
 MOST_CURVES = 12

@@ -28,7 +28,6 @@ from assay.records import (
     DEFAULT_MARGIN,
     Comparison,
     Doubt,
-    Estimate,
     Expectation,
     Plan,
     Point,
@@ -38,6 +37,7 @@ from assay.records import (
     Scaling,
 )
 from assay.report import figures
+from assay.report.contents.summary import Summary, summaries_of
 from assay.report.sentences.sentences import Question, questions
 
 if TYPE_CHECKING:
@@ -77,17 +77,6 @@ class Recipe:
     git: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One side's runs at one point: geometric mean with its 95 % interval, and each run's value."""
-
-    side: str
-    point: Point
-    estimate: Estimate
-    values: tuple[float, ...]
-    runs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -230,7 +219,7 @@ def gather(
     pairs = [] if ranked else against(compared, next(iter(compared)))
     found = judge(pairs, metrics, margin=width, primary=primary)
     studies = sorted(_studies(held, metrics, flops, across), key=lambda one: rank[one.curve.benchmark])
-    summaries = [s for name, of_side in groups.items() for s in _summaries(name, of_side)]
+    summaries = [s for name, of_side in groups.items() for s in summaries_of(name, of_side)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
@@ -351,14 +340,6 @@ def _alone(
         for here in found.values():
             if here.samples and primary[here.point.benchmark] == here.point.metric:
                 yield here.point, doubts.of(doubts.Case((doubts.Side(name, here),), one_side(here)))
-
-
-def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
-    return [
-        Summary(side, g.point, one_side(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
-        for g in groups.values()
-        if g.samples
-    ]
 
 
 def failures(side: str, results: Iterable[Result]) -> list[Failure]:

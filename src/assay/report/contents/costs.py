@@ -9,7 +9,8 @@ from statistics import fmean
 from assay.analyse.spending import JOULES_PER_KWH, cost_of_a_result, energy_cost_of_a_result
 from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
-from assay.report.contents.contents import Contents, Summary
+from assay.report.contents.contents import Contents
+from assay.report.contents.summary import Summary
 from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, fixed, significant
 

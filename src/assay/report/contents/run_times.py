@@ -10,7 +10,7 @@ from statistics import median_low
 from assay.errors import InputError
 from assay.logs.run_timeline import RunTimeline, run_timeline
 from assay.records import Result
-from assay.report.contents.contents import Summary
+from assay.report.contents.summary import Summary
 from assay.telemetry.profile import TelemetryProfile, profile
 from assay.telemetry.stalls import Stall, explained, slow_windows
 

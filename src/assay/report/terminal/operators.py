@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from assay.records import Point
 from assay.report import figures
-from assay.report.contents.contents import Summary
+from assay.report.contents.summary import Summary
 from assay.report.figures import NONE
 from assay.report.tables import OPERATOR, Table, TableBody, TableRow, gathered
 
