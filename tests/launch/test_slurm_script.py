@@ -45,6 +45,10 @@ SCONTROL = (
     "JobId=7 JobName=assay-x UserId=root(0) Requeue=0 Restarts=0 ExitCode=0:53 JobState=FAILED "
     "Reason=ReqNodeNotAvail,_UnavailableNodes:snode2 Dependency=(null) NodeList=snode[1-2] Comment=a\n"
 )
+WAITS_FOR_NODES = (
+    "JobId=7 JobName=assay-x Restarts=0 ExitCode=0:0 JobState=PENDING Partition=batch NodeList= "
+    "Reason=Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved Comment=a\n"
+)
 UNKNOWN = "slurm_load_jobs error: Invalid job id specified\n"
 SILENT = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
 
@@ -99,6 +103,23 @@ class TestSlurmScript(BatchScriptContract):
             {"scontrol": (0, SCONTROL, "")},
             SlurmJob("FAILED", "ReqNodeNotAvail, UnavailableNodes:snode2", "snode[1-2]", "0:53"),
         ),
+        (
+            {
+                "scontrol": (0, WAITS_FOR_NODES, ""),
+                "sinfo": (0, "n1|idle|none\nn2|drained|bad dimm 44\nn3|down*|none\n", ""),
+            },
+            SlurmJob(
+                "PENDING",
+                "Nodes required for job are DOWN, DRAINED or reserved",
+                "",
+                "0:0",
+                unusable=("n2 drained (bad dimm 44)", "n3 down*"),
+            ),
+        ),
+        (
+            {"scontrol": (0, WAITS_FOR_NODES, "")},
+            SlurmJob("PENDING", "Nodes required for job are DOWN, DRAINED or reserved", "", "0:0"),
+        ),
         ({"squeue": (0, "PENDING||Resources\n", "")}, SlurmJob("PENDING", "Resources", "")),
         (
             {
@@ -131,6 +152,11 @@ class TestSlurmScript(BatchScriptContract):
         (SlurmJob("PENDING", "Resources", ""), JobState.PENDING, "pending: Resources"),
         (SlurmJob("PENDING", "PartitionTimeLimit", ""), JobState.PENDING, "reduce `timeout`"),
         (SlurmJob("PENDING", "", ""), JobState.PENDING, "no reason yet"),
+        (
+            SlurmJob("PENDING", "ReqNodeNotAvail", "", unusable=("n2 drained (bad dimm 44)",)),
+            JobState.PENDING,
+            "pending: ReqNodeNotAvail; n2 drained (bad dimm 44)",
+        ),
         (SlurmJob("CONFIGURING", "", "n1"), JobState.PENDING, "configuring"),
         (SlurmJob("RUNNING", "", "n[1-2]"), JobState.PENDING, "starting on n[1-2]"),
         (SlurmJob("PENDING", "BeginTime", "", restarts=1), JobState.LOST, "requeued"),
@@ -139,6 +165,11 @@ class TestSlurmScript(BatchScriptContract):
         (SlurmJob("TIMEOUT", "TimeLimit", "n1", "0:15"), JobState.TIMED_OUT, "raise the system's `startup`"),
         (SlurmJob("OUT_OF_MEMORY", "OutOfMemory", "n1", "0:125"), JobState.FAILED, "raise `mem`"),
         (SlurmJob("CANCELLED", "", "n1", "0:15"), JobState.STOPPED, "ended the job"),
+        (
+            SlurmJob("CANCELLED", "Resources", "", "0:0"),
+            JobState.STOPPED,
+            "ended the job while it waited (Resources): Slurm says CANCELLED",
+        ),
         (SlurmJob("FAILED", "NonZeroExitCode", "n1", "7:0"), JobState.FAILED, "exited 7 before the ranks"),
         (
             SlurmJob("FAILED", "NonZeroExitCode", "n1", "0:53"),

@@ -80,19 +80,14 @@ def _partition(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]
 def _nodes(slurm: Slurm, partition: str) -> Iterator[tuple[str, Scalar]]:
     """How many nodes are in each state, which are unusable and why, and their generic resources."""
     chosen = [f"--partition={partition}"] if partition else []
-    listing = slurm.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%G|%E")
-    rows = sorted({tuple(line.split("|", 3)) for line in listing.stdout.splitlines() if line.count("|") >= 3})
-    states = Counter(state.rstrip("*~#!%$@^-") for _, state, _, _ in rows)
+    listing = slurm.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%G")
+    rows = sorted({tuple(line.split("|", 2)) for line in listing.stdout.splitlines() if line.count("|") >= 2})
+    states = Counter(state.rstrip("*~#!%$@^-") for _, state, _ in rows)
     yield "nodes.count", len(rows)
     yield "nodes.free", states["idle"] + states["mixed"]
     yield "nodes.states", ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    unusable = [
-        f"{name} {state}" + ("" if reason in ("none", "None") else f" ({reason})")
-        for name, state, _, reason in rows
-        if re.search(r"down|drain|fail|unknown|\*", state)
-    ]
-    yield "nodes.unusable", "; ".join(unusable)
-    yield "nodes.gres", ", ".join(sorted({gres for _, _, gres, _ in rows if gres != "(null)"}))
+    yield "nodes.unusable", "; ".join(slurm.unusable_nodes(partition))
+    yield "nodes.gres", ", ".join(sorted({gres for _, _, gres in rows if gres != "(null)"}))
 
 
 def _accepted(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,6 +46,7 @@ PENDING_REMEDIES = {
 }
 _CAN_NOT_WRITE = "0:53"  # slurmd: the batch script's output file could not be opened
 _NO_NODES = ("(null)", "None assigned")
+_NODES_UNUSABLE = re.compile("DOWN|DRAINED|ReqNodeNotAvail")  # in the reason why a job waits
 _SUBMITTED = re.compile(r"(\d+)(?:;(\S+))?")
 
 
@@ -55,6 +57,7 @@ class SlurmJob(QueuedJob):
     nodes      as Slurm writes them, `snode[1-2]`
     exit_code  `code:signal` of the batch script
     restarts   how often it was restarted under its number
+    unusable   nodes that it may wait for, each with its state and the administrator's reason
     """
 
     called = "Slurm"
@@ -67,6 +70,7 @@ class SlurmJob(QueuedJob):
     suspending = frozenset({"SUSPENDED", "STOPPED"})
 
     restarts: int = 0
+    unusable: tuple[str, ...] = ()
 
     @property
     def restarted(self) -> bool:
@@ -111,6 +115,19 @@ class SlurmJob(QueuedJob):
         if self.state == "OUT_OF_MEMORY":
             return JobState.FAILED, "the job used more memory than Slurm allotted: raise `mem`"
         return None
+
+    def why_waits(self) -> str:
+        """What it waits for, with the nodes that can't be used if it waits for those."""
+        return "; ".join([super().why_waits(), *self.unusable])
+
+    def why_stopped(self) -> str:
+        """The cause if somebody else ended the job; a job that waited keeps the reason why."""
+        if self.nodes or not self.why:
+            return super().why_stopped()
+        return (
+            f"somebody else, not this run, ended the job while it waited ({self.why}): "
+            f"{self.called} says {self.state}"
+        )
 
     def why_not_started(self) -> str:
         """Why its batch script ended before any rank ran."""
@@ -208,13 +225,17 @@ class Slurm:
         if not lines:
             return None
         fields = dict(re.findall(r"(\w+)=(\S*)", lines[0]))
-        return _job(
+        job = _job(
             fields["JobState"],
             fields.get("Reason", "").replace("_", " "),
             fields.get("NodeList", ""),
             fields.get("ExitCode", ""),
             int(fields.get("Restarts", 0)),
         )
+        if job.waits and _NODES_UNUSABLE.search(job.why):
+            with suppress(QueueSilentError, ProgramMissingError):  # the reason alone is an answer
+                return replace(job, unusable=tuple(self.unusable_nodes(fields.get("Partition", ""))))
+        return job
 
     def _squeue(self, job_id: int) -> SlurmJob | None:
         lines = _output_lines(
@@ -232,6 +253,20 @@ class Slurm:
             return None
         state, nodes, reason, exit_code = lines[-1].split("|")
         return _job(state.split()[0], reason, nodes, exit_code)
+
+    def unusable_nodes(self, partition: str) -> list[str]:
+        """The nodes of a partition, "" for all, that take no jobs: state and the administrator's reason.
+
+        Raises QueueSilentError, ProgramMissingError.
+        """
+        chosen = [f"--partition={partition}"] if partition else []
+        listing = self.run("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%E")
+        rows = sorted({tuple(line.split("|", 2)) for line in _output_lines(listing) if line.count("|") >= 2})
+        return [
+            f"{name} {state}" + ("" if reason in ("none", "None") else f" ({reason})")
+            for name, state, reason in rows
+            if re.search(r"down|drain|fail|unknown|\*", state)
+        ]
 
     def failed_nodes(self, nodes: str) -> list[str]:
         """The nodes among these that are down or unresponsive, each with its state.
