@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from assay.errors import InputError
+from assay.errors import InputError, PluginError
+from assay.logs.tools import TOOLS
 from assay.readers import IMPORTED, Reader, staging
 from assay.readers.payload_log import few
 from assay.records import (
@@ -28,6 +29,7 @@ from assay.records import (
     to_plain,
 )
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
+from assay.registry import EntryPoint, trouble
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
 from assay.telemetry.energy import GpuEnergy, gpu_energy
@@ -58,7 +60,8 @@ _TABLES = tuple(f"{folder}/gpu.parquet" for folder in FOLDERS.values())
 def read_by(workload: str) -> str:
     """The reader of a workload's runs, with its version: changes when any of them may be read differently."""
     reader = _reader(workload)
-    return f"{workload}@{READ_VERSION}.{reader.version if reader else 0}"
+    version = f"{READ_VERSION}.{reader.version if reader else 0}"
+    return "+".join([f"{workload}@{version}", *_plugins(workload)])
 
 
 def is_current(reader: str) -> bool:
@@ -114,10 +117,7 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
     """The contents of this run's logs, read again."""
     reader = _reader(run.trial.workload)
     if reader is None:
-        return _unread(
-            f"this version of Assay has no workload {run.trial.workload!r} (the run is from "
-            f"{run.assay_version})"
-        )
+        return _unread(_why_unknown(run))
     try:
         params = reader.params(**run.trial.params)
     except ValidationError as error:
@@ -142,7 +142,10 @@ def metrics(run: Run) -> Mapping[str, Metric]:
     known = _known(run)
     if known is None:
         return {}
-    own = {metric.name: metric for metric in known[0].metrics(known[1])}
+    try:
+        own = {metric.name: metric for metric in known[0].metrics(known[1])}
+    except PluginError:  # as in `read`, which reports it
+        return {}
     work = own["throughput"].unit.removesuffix("/s") if "throughput" in own else ""
     per_work = replace(GPU_ENERGY, name=GPU_ENERGY_PER_WORK, unit=f"J/{work}", about=_PER_WORK)
     beside = (
@@ -167,8 +170,34 @@ def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _reader(workload: str) -> Reader | None:
-    known = WORKLOADS.get(workload)
-    return IMPORTED.get(workload) if known is None else known.reader
+    """None if neither Assay nor a plug-in that can be used has one."""
+    try:
+        known = WORKLOADS.get(workload)
+        return IMPORTED.get(workload) if known is None else known.reader
+    except PluginError:
+        return None
+
+
+def _why_unknown(run: Run) -> str:
+    for plugin in _added(run.trial.workload):
+        if why := trouble(plugin):
+            return why
+    unknown = f"this version of Assay has no workload {run.trial.workload!r}"
+    return f"{unknown} (the run is from {run.assay_version})"
+
+
+def _added(workload: str) -> list[EntryPoint]:
+    """The entry points that add its reader."""
+    return [plugin for table in (WORKLOADS, IMPORTED) if (plugin := table.plugin(workload)) is not None]
+
+
+def _plugins(workload: str) -> list[str]:
+    """The plug-ins that take part in reading a workload's runs, with their versions."""
+    reader = _reader(workload)
+    formats = TOOLS.usable_plugins() if reader is not None and reader.formats else ()
+    state = "" if reader else " can't be used"
+    plugins = (*_added(workload), *formats)
+    return [f"{plugin.name}={plugin.package}-{plugin.version}{state}" for plugin in plugins]
 
 
 def _known(run: Run) -> tuple[Reader, BaseModel] | None:
@@ -258,9 +287,8 @@ def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
     sampled = [path.stat().st_size if path.is_file() else None for path in paths]
     sampled = sampled if any(sampled) else []
     staged = [path.stat().st_size for name, path in attempt.logs().items() if name.startswith(staging.STREAM)]
-    return digest_of(
-        [READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *sampled, *staged]
-    )
+    beside = [*sampled, *staged, *_plugins(run.trial.workload)]
+    return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *beside])
 
 
 def _unread(why: str) -> Reading:

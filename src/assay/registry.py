@@ -164,16 +164,20 @@ class NamedEntries(Mapping[str, T], Generic[T]):
             return str(error)
         return ""
 
-    def _all(self) -> dict[str, T]:
-        usable = {name: self._part(imported(place)) for name, place in self.built_in.items()}
+    def usable_plugins(self) -> list[EntryPoint]:
+        """The entry points of this group that can be used; the others are reported once. Imports them."""
+        usable = []
         for entry in entry_points():
-            if entry.group != self.group:
-                continue
-            if why := self.trouble(entry):
-                _report(why)
-            else:
-                usable[entry.name] = self[entry.name]
+            if entry.group == self.group:
+                if why := self.trouble(entry):
+                    _report(why)
+                else:
+                    usable.append(entry)
         return usable
+
+    def _all(self) -> dict[str, T]:
+        own = {name: self._part(imported(place)) for name, place in self.built_in.items()}
+        return own | {entry.name: self[entry.name] for entry in self.usable_plugins()}
 
     def _usable(self, entries: list[EntryPoint]) -> Any:
         entry, *others = entries

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +15,17 @@ import pytest
 from assay import registry
 from assay.errors import InputError, PluginError
 from assay.registry import EntryPoint, NamedEntries
-from plugin_packages import STATED, install
+from plugin_packages import STATED, install, used
 
 Table = NamedEntries[str]
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Table]:
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Table]]:
     """A table of words that has one word of its own; packages are installed in tmp_path."""
-    for name in [*sys.modules]:
-        if name.startswith("words_"):
-            monkeypatch.delitem(sys.modules, name)
-    registry._report.cache_clear()
-    registry._why_not_imported.cache_clear()
     monkeypatch.setitem(registry.TABLES, "assay.words", "test_registry:nowhere")  # type: ignore[arg-type]
-
-    def make() -> Table:
-        registry._entry_points.cache_clear()
-        monkeypatch.syspath_prepend(tmp_path)
-        return registry.registry("assay.words", {"own": "string:digits"}, str)
-
-    return make
+    with used(tmp_path):
+        yield lambda: registry.registry("assay.words", {"own": "string:digits"}, str)
 
 
 def test_a_name_of_its_own_is_imported_on_first_use_and_needs_no_search(
@@ -228,3 +220,22 @@ def test_a_function_of_a_plugin_that_raises_is_named_and_where_and_expected_erro
     with pytest.raises(KeyboardInterrupt):
         plugin.guarded(fail, str)(KeyboardInterrupt)
     assert plugin.guarded(len)("abc") == 3
+
+
+IMPORT_ALL = """
+import pkgutil, sys
+from contextlib import suppress
+from importlib import import_module
+import assay
+for module in pkgutil.walk_packages(assay.__path__, "assay."):
+    if not module.name.endswith("__main__"):
+        with suppress(ImportError):
+            import_module(module.name)
+sys.exit("loud" in sys.modules)
+"""
+
+
+def test_no_module_of_assay_imports_a_plugin_while_it_is_imported_itself(tmp_path: Path) -> None:
+    install(tmp_path, "loud", {group: {"x": "loud:X"} for group in registry.TABLES}, {"loud.py": STATED})
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", IMPORT_ALL], env=env, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.readers.reader import Reader
+from assay.readers.reader import Reader, guarded_reader
 from assay.registry import NamedEntries, registry
 
 __all__ = ["IMPORTED", "Reader"]
@@ -20,5 +20,6 @@ IMPORTED: Final[NamedEntries[Reader]] = registry(
     },
     Reader,
     calls_itself=lambda reader: reader.name,
+    adapt=guarded_reader,
 )
 """Readers of what `assay import` accepts. The readers of what Assay runs belong to their workloads."""

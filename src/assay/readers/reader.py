@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from assay.records import Metric, Reading
+from assay.records import Metric, Reading, from_json, to_compact_json
+from assay.registry import EntryPoint
 
 
 class Params(BaseModel):
@@ -30,6 +31,7 @@ class Reader:
                contents of a log: errors go into `Reading.problems`
     version    of `read`; increase it when the same log would be read differently
     flops      FLOPs to train on (or process) one sample with these parameters; None if unknown
+    formats    whether `read` uses readers of formats by name, which may be of plug-ins
     """
 
     name: str
@@ -38,3 +40,25 @@ class Reader:
     read: Callable[[Mapping[str, Path], Any], Reading]
     version: int = 1
     flops: Callable[[Any], float | None] = lambda _params: None
+    formats: bool = False
+
+
+def guarded_reader(reader: Reader, plugin: EntryPoint) -> Reader:
+    """The reader of a plug-in: where it raises or returns no reading, a run has a problem that names it."""
+    if not issubclass(reader.params, BaseModel):
+        raise TypeError(f"its params are {reader.params!r}; expected a pydantic model")
+
+    def read(logs: Mapping[str, Path], params: Any) -> Reading:
+        reader.metrics(params)
+        reading = reader.read(logs, params)
+        if not isinstance(reading, Reading):
+            raise TypeError(f"it returns {reading!r}; expected a Reading")
+        from_json(Reading, to_compact_json(reading))  # raises ValueError for what is not one
+        return reading
+
+    return replace(
+        reader,
+        metrics=plugin.guarded(reader.metrics),
+        read=plugin.guarded(read, lambda failure: Reading(problems=(str(failure),))),
+        flops=plugin.guarded(reader.flops, lambda _failure: None),
+    )

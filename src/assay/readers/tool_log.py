@@ -90,4 +90,5 @@ TOOL_LOG = Reader(
     metrics=_metrics,
     read=_read,
     version=14,
+    formats=True,
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pydantic import BaseModel
 
-from assay.registry import NamedEntries, registry
+from assay.errors import AssayError
+from assay.readers.reader import guarded_reader
+from assay.registry import EntryPoint, NamedEntries, registry
 from assay.workloads.workload import Workload
 
 __all__ = ["PARAMS", "PLACES", "WORKLOADS", "Workload"]
@@ -21,7 +24,19 @@ PLACES: Final = {
     name.replace("_", "-"): f"assay.workloads.{module}:{name.upper()}"
     for module, name in ((one.partition(":")[0], one.rpartition(":")[2]) for one in _MODULES)
 }
+
+
+def _guarded(workload: Workload, plugin: EntryPoint) -> Workload:
+    """The workload of a plug-in: where reading a run fails, that run has a problem that names the plug-in."""
+    return replace(
+        workload,
+        reader=guarded_reader(workload.reader, plugin),
+        task=plugin.guarded(workload.task, passes=(AssayError, ValueError)),
+        timed_s=plugin.guarded(workload.timed_s, lambda _failure: None),
+    )
+
+
 WORKLOADS: Final[NamedEntries[Workload]] = registry(
-    "assay.workloads", PLACES, Workload, calls_itself=lambda workload: workload.name
+    "assay.workloads", PLACES, Workload, calls_itself=lambda workload: workload.name, adapt=_guarded
 )
 PARAMS: Final[NamedEntries[type[BaseModel]]] = WORKLOADS.part(lambda workload: workload.params)

@@ -113,6 +113,7 @@ COMMAND = Workload(
         metrics=lambda params: command.metrics_of(params.metrics),
         read=lambda logs, params: command.read(logs, params.metrics),
         version=7,
+        formats=True,
     ),
     about="run your own program: figures from patterns or from MLPerf log lines",
     task=_task,

@@ -23,9 +23,10 @@ def program_task(
 ) -> Task:
     """Run `program` with every parameter as the option of the same name.
 
-    program  module of assay_payloads, by its full name; it travels with the job, together with its imports
+    program  module of assay_payloads, or of a plug-in's package of programs, by its full name; it travels
+             with the job, together with what it imports of that package and of assay_payloads
     seed     passed as `--seed` if the program has one
-    data     further files to send with it, by their paths, `assay_payloads/…`
+    data     further files to send with it, by their paths, such as `assay_payloads/…`
     without  parameters that the program doesn't take
 
     A parameter that is None is not passed, so the program decides.

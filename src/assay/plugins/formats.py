@@ -1,0 +1,9 @@
+"""For the group `assay.formats`: how the logs of a program are recognized and read."""
+
+from __future__ import annotations
+
+from assay.logs.figures import LogFigure, LogFigures, document, lines, number, whole
+from assay.logs.tool import Tool
+from assay.records import Metric, Scalar
+
+__all__ = ["LogFigure", "LogFigures", "Metric", "Scalar", "Tool", "document", "lines", "number", "whole"]

@@ -1,0 +1,24 @@
+"""For the groups `assay.workloads` and `assay.readers`: what a suite can run, and how its runs are read."""
+
+from __future__ import annotations
+
+from assay.readers.payload_log import payload_reader
+from assay.readers.reader import Params, Reader
+from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TaskFile
+from assay.workloads.program import program_task
+from assay.workloads.workload import Workload
+
+__all__ = [
+    "Measurement",
+    "Metric",
+    "Params",
+    "Reader",
+    "Reading",
+    "Series",
+    "Shape",
+    "Task",
+    "TaskFile",
+    "Workload",
+    "payload_reader",
+    "program_task",
+]
