@@ -48,7 +48,7 @@ def examine(host: Host) -> Callable[..., dict[str, Check]]:
 
     def examined(**but: Scalar) -> dict[str, Check]:
         tools = host_check.Tools()
-        tools.said = host.said
+        tools.output_of = host.said
         tree = FileTree(str(host.root))
         facts = {**dict(node_hardware.networks(tree)), **host_check.check(tree, tools)}
         found = checks.examine({**PROBED, **facts, **but})
@@ -83,7 +83,7 @@ def test_a_host_that_was_not_looked_at_is_one_check_that_does_not_know() -> None
 def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     tools = host_check.Tools()
-    tools.said = lambda *_, **__: None
+    tools.output_of = lambda *_, **__: None
     facts = host_check.check(FileTree(str(tmp_path / "empty")), tools)
     found = {check.name: check.state for check in checks.examine(facts)}
     assert found.pop("fabric") == "ok"
@@ -472,10 +472,10 @@ def test_the_program_runs_alone_with_what_travels_with_it(tmp_path: Path) -> Non
 
 def test_a_tool_that_fails_is_named_and_one_that_is_absent_is_not() -> None:
     tools = host_check.Tools()
-    assert tools.said("sh", "-c", "echo yes; exit 1", fine=(0, 1)) == "yes\n"
-    assert tools.said("no-such-tool") is None
+    assert tools.output_of("sh", "-c", "echo yes; exit 1", fine=(0, 1)) == "yes\n"
+    assert tools.output_of("no-such-tool") is None
     assert tools.refused == []
-    assert tools.said("sh", "-c", "echo no manager >&2; exit 255") is None
+    assert tools.output_of("sh", "-c", "echo no manager >&2; exit 255") is None
     assert tools.refused == ["sh -c echo no manager >&2; exit 255: exit code 255: no manager"]
 
 

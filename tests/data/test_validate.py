@@ -74,10 +74,10 @@ def test_counts_are_those_of_the_network_itself(made: Path, validated: dict[str,
     import torch
     from PIL import Image
 
-    from assay_payloads.training.segmentation import Colours, pixel_scores
+    from assay_payloads.training.segmentation import Colors, pixel_scores
     from assay_payloads.training.validator import trained
 
-    colours = Colours(made / "a2d2" / "class_list.json", reduced=True)
+    colors = Colors(made / "a2d2" / "class_list.json", reduced=True)
     network = trained(made / "net.pt").network(20)
     expected = np.zeros((20, 20), dtype=np.int64)
     for number in range(COUNT):
@@ -89,7 +89,7 @@ def test_counts_are_those_of_the_network_itself(made: Path, validated: dict[str,
         )
         with torch.inference_mode():
             predicted = pixel_scores(network, image[None]).argmax(1).numpy()
-        true = colours.classes(label).flatten().numpy()
+        true = colors.classes(label).flatten().numpy()
         np.add.at(expected, (true[true < 20], predicted[true < 20]), 1)
     counted = np.array(validated["matrix"])
     assert abs(counted - expected).sum() <= 2 * COUNT  # floats of another batch size may tip a pixel

@@ -344,7 +344,7 @@ def test_rocms_usual_places_are_searched(
 ) -> None:
     monkeypatch.setenv("AMD_SMI_STAND_IN", amd_smi_stand_in.table(tmp_path))
     monkeypatch.setenv("ROCM_PATH", str(Path(library).parents[1]))
-    assert len(amd_gpus.AmdGpus.of().names) == 2
+    assert len(amd_gpus.AmdGpus.loaded().names) == 2
 
 
 def test_a_driver_that_hangs_while_it_is_opened_is_left() -> None:

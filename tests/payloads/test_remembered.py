@@ -22,13 +22,13 @@ from assay_payloads.probing.remembered import RememberedAnswers
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The interpreters that were started, in order."""
     started: list[str] = []
-    asked = interpreter.asked
+    ask = interpreter.ask
 
     def counted(python: str) -> Callable[[], tuple[dict[str, str], list[str]]]:
         started.append(python)
-        return asked(python)
+        return ask(python)
 
-    monkeypatch.setattr(interpreter, "asked", counted)
+    monkeypatch.setattr(interpreter, "ask", counted)
     return started
 
 
@@ -63,7 +63,7 @@ def twice(answers: RememberedAnswers, python: str) -> tuple[dict[str, Any], dict
     found = []
     for _ in range(2):
         answers.take_in()
-        found.append(dict(answers.asked(python)()))
+        found.append(dict(answers.ask(python)()))
     return found[0], found[1]
 
 
@@ -81,7 +81,7 @@ def test_the_same_interpreter_is_started_once(
 def test_who_forks_no_probes_asks_each_time(
     answers: RememberedAnswers, python: str, starts: list[str]
 ) -> None:
-    assert dict(answers.asked(python)()) == dict(answers.asked(python)())
+    assert dict(answers.ask(python)()) == dict(answers.ask(python)())
     assert starts == [python] * 2
 
 
@@ -92,7 +92,7 @@ def test_the_port_and_token_of_a_trial_change_nothing(
         for name in ("ASSAY_SEED", "ASSAY_TOKEN", "MASTER_PORT"):
             monkeypatch.setenv(name, number)
         answers.take_in()
-        dict(answers.asked(python)())
+        dict(answers.ask(python)())
     assert starts == [python]
 
 
@@ -169,7 +169,7 @@ def test_what_changed_in_between_is_seen(
     twice(answers, python)
     change(python, tmp_path / "folder", monkeypatch)
     answers.take_in()
-    dict(answers.asked(python)())
+    dict(answers.ask(python)())
     assert starts == [python] * 2
 
 
@@ -186,7 +186,7 @@ def test_a_job_s_own_directory_is_no_reason_to_ask_again(
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         answers.take_in()
-        dict(answers.asked(python)())
+        dict(answers.ask(python)())
     assert starts == [python]
 
 
@@ -208,4 +208,4 @@ def test_an_interpreter_that_is_gone_is_an_error_even_if_it_was_known(
     Path(python).unlink()
     answers.take_in()
     with pytest.raises(FileNotFoundError):
-        dict(answers.asked(python)())
+        dict(answers.ask(python)())

@@ -132,7 +132,7 @@ def test_gpus_are_read_as_the_real_binding_reads_them(
     use = pynvml.nvmlDeviceGetUtilizationRates(device)
     fields = pynvml.nvmlDeviceGetFieldValues(device, [83, 186, 74, (138, 0xFFFFFFFF), 142, 82])
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(device)
-    ours = gpus.Gpus.of(library)
+    ours = gpus.Gpus.loaded(library)
     assert ours is not None
     found = dict(zip(gpus.GPU_COLUMNS, ours.values(1), strict=True))
     assert found == {

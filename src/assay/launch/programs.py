@@ -35,7 +35,7 @@ def in_turn(*programs: Command) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
 def sections(text: str) -> dict[str, str]:
     """Program → what it printed, from a job that ran several programs."""
     parts = text.split(MARK)[1:]
-    return {name.strip(): said for name, _, said in (part.partition("\n") for part in parts)}
+    return {name.strip(): output for name, _, output in (part.partition("\n") for part in parts)}
 
 
 def output_facts(program: str, text: str) -> dict[str, Scalar]:

@@ -74,9 +74,9 @@ class Coco:
         for annotation in self.api.dataset.get("annotations", ()):
             where = f"{self.path}: annotation {annotation.get('id')}"
             if annotation.get("category_id") not in self._labels:
-                found = annotation.get("category_id")
+                category = annotation.get("category_id")
                 raise UnreadableSampleError(
-                    f"{where}: category_id {found} is not one of its {len(self.names)} categories"
+                    f"{where}: category_id {category} is not one of its {len(self.names)} categories"
                 )
             if annotation.get("image_id") not in self.api.imgs:
                 raise UnreadableSampleError(
@@ -91,7 +91,7 @@ class Coco:
         return flat
 
     def _check_classes(self) -> None:
-        seen = {found["category_id"] for image in self.ids for found in self.objects(image)}
+        seen = {box["category_id"] for image in self.ids for box in self.objects(image)}
         empty = [name for name, id_ in zip(self.names, self.categories, strict=True) if id_ not in seen]
         if empty:
             raise UnreadableSampleError(
@@ -120,21 +120,21 @@ class Coco:
         size = self.api.imgs[image]
         limits = torch.tensor([size["width"], size["height"]] * 2)
         objects = self.objects(image)
-        boxes = torch.tensor([found["bbox"] for found in objects], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box["bbox"] for box in objects], dtype=torch.float32).reshape(-1, 4)
         boxes[:, 2:] += boxes[:, :2]
         target = {
             "boxes": boxes.clamp(min=0).minimum(limits),
-            "labels": torch.tensor([self._labels[found["category_id"]] for found in objects]),
+            "labels": torch.tensor([self._labels[box["category_id"]] for box in objects]),
         }
         if masks:
-            target["masks"] = torch.stack([torch.from_numpy(self.api.annToMask(found)) for found in objects])
+            target["masks"] = torch.stack([torch.from_numpy(self.api.annToMask(box)) for box in objects])
         return target
 
-    def result(self, image: int, found: Target) -> Iterator[dict[str, Any]]:
+    def result(self, image: int, detections: Target) -> Iterator[dict[str, Any]]:
         """What a torchvision model found in an image, in COCO's result format."""
-        boxes = found["boxes"].cpu()
+        boxes = detections["boxes"].cpu()
         corners = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], dim=1).tolist()
-        labels, scores = found["labels"].tolist(), found["scores"].tolist()
+        labels, scores = detections["labels"].tolist(), detections["scores"].tolist()
         for index, (label, score, box) in enumerate(zip(labels, scores, corners, strict=True)):
             entry = {
                 "image_id": image,
@@ -142,8 +142,8 @@ class Coco:
                 "bbox": box,
                 "score": score,
             }
-            if "masks" in found:
-                mask = (found["masks"][index, 0] > 0.5).to(torch.uint8).cpu().numpy()
+            if "masks" in detections:
+                mask = (detections["masks"][index, 0] > 0.5).to(torch.uint8).cpu().numpy()
                 entry["segmentation"] = rle.encode(mask.copy(order="F"))
             yield entry
 
@@ -176,16 +176,16 @@ def load_weights(trunk: nn.Module, path: Path) -> None:
 
 
 def average_precision(
-    rank: Rank, coco: Coco, found: Sequence[dict[str, Any]], kinds: Sequence[str]
+    rank: Rank, coco: Coco, detections: Sequence[dict[str, Any]], kinds: Sequence[str]
 ) -> list[float]:
     """COCO's AP (IoU .50 to .95) of each kind, `bbox` or `segm`, from what every rank found in its images.
 
     Source: pycocotools, which defines it. The first rank computes it, and all ranks get the figures.
     """
-    gathered: list[Sequence[dict[str, Any]]] = [found]
+    gathered: list[Sequence[dict[str, Any]]] = [detections]
     if rank.size > 1:
         gathered = [[] for _ in range(rank.size)]
-        dist.gather_object(found, gathered if rank.rank == 0 else None)
+        dist.gather_object(detections, gathered if rank.rank == 0 else None)
     figures = [0.0] * len(kinds)
     results = [entry for part in gathered for entry in part]
     if rank.rank == 0:

@@ -192,7 +192,10 @@ class Feed:
         )
         for step in steps:
             self.waiting.begin()
-            micros = [MicroBatch(next(batches), *of) for of in zip(step.counted, step.indices, strict=True)]
+            micros = [
+                MicroBatch(next(batches), *indices)
+                for indices in zip(step.counted, step.indices, strict=True)
+            ]
             self.waiting.end()
             yield micros, step.samples
 

@@ -89,11 +89,11 @@ class FrameFiles:
         if shard not in self._shards:
             with shard.open("rb") if self.store is None else self.store.opened(shard.as_posix()) as file:
                 self._shards[shard] = _shard(file)
-        found = self._shards[shard]
+        known = self._shards[shard]
         try:
-            return found.members[entry]
+            return known.members[entry]
         except KeyError:
-            why = f"; the shard {found.wrong_end}" if found.wrong_end else ""
+            why = f"; the shard {known.wrong_end}" if known.wrong_end else ""
             raise FileNotFoundError(f"{shard} has no member {entry}{why}") from None
 
 
@@ -101,9 +101,9 @@ def _shard(file: IO[bytes]) -> _Shard:
     members = {}
     try:
         with tarfile.open(fileobj=file, mode="r:") as opened:
-            for one in opened:
-                if one.isreg():
-                    members[one.name] = one.offset_data, one.size
+            for member in opened:
+                if member.isreg():
+                    members[member.name] = member.offset_data, member.size
             return _Shard(members, wrong_end(file, opened.offset))
     except tarfile.TarError as error:  # what is whole before it is read all the same
         return _Shard(members, f"is not a whole tar file: {error}")

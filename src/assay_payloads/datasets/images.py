@@ -34,7 +34,7 @@ def transform(image_size: int, *, training: bool) -> Any:
     return v2.Compose([*ways, v2.PILToTensor()])
 
 
-def normalised(images: torch.Tensor) -> torch.Tensor:
+def normalized(images: torch.Tensor) -> torch.Tensor:
     """Pixels 0 to 255 normalized to mean 0 and standard deviation 1, on their device; others unchanged."""
     if images.dtype != torch.uint8:
         return images
@@ -117,14 +117,14 @@ def _opened(path: Path) -> int:
 
 def _contents(number: int, path: Path) -> list[StoredImage]:
     """The images of a shard, in order. Raises ValueError or TarError, which name the shard."""
-    found: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, int]] = {}
     labels: dict[str, int] = {}
     try:
         with tarfile.open(path, "r:") as shard:
             for member in shard:
                 key, _, kind = member.name.rpartition(".")
                 if kind in ("jpg", "jpeg", "png", "webp"):
-                    found[key] = member.offset_data, member.size
+                    places[key] = member.offset_data, member.size
                 elif kind == "cls":
                     text = shard.extractfile(member)
                     labels[key] = int(text.read()) if text is not None else -1
@@ -134,7 +134,7 @@ def _contents(number: int, path: Path) -> list[StoredImage]:
         raise ValueError(f"{path} can't be read: {error}") from error
     if end:
         raise ValueError(f"{path} can't be read: {end}")
-    if found.keys() != labels.keys() or not found:
-        lone = sorted(found.keys() ^ labels.keys())
-        raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; unpaired: {lone[:5]}")
-    return [StoredImage(number, key, *place, labels[key]) for key, place in found.items()]
+    if places.keys() != labels.keys() or not places:
+        lone = sorted(places.keys() ^ labels.keys())
+        raise ValueError(f"{path}: {len(places)} images, {len(labels)} classes; unpaired: {lone[:5]}")
+    return [StoredImage(number, key, *place, labels[key]) for key, place in places.items()]

@@ -114,10 +114,10 @@ class Cases:
 def load(path: Path, mmap_mode: Literal["r"] | None = None) -> Array:
     """The contents of an .npy file. Raises UnreadableSampleError, which names it."""
     try:
-        found: Array = np.load(path, mmap_mode=mmap_mode)
+        array: Array = np.load(path, mmap_mode=mmap_mode)
     except (OSError, ValueError, EOFError) as error:
         raise UnreadableSampleError(f"{path} can't be read as .npy: {error}") from error
-    return found
+    return array
 
 
 class Patches(Cases):

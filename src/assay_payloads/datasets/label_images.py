@@ -1,6 +1,6 @@
-"""How many pixels of a label image have which colour: PNGs of 8 bits per channel, RGB, RGBA, or grey.
+"""How many pixels of a label image have which color: PNGs of 8 bits per channel, RGB, RGBA, or grey.
 
-A label has few colours in long runs along a row. Runs are found first, so that only their ends are summed
+A label has few colors in long runs along a row. Runs are found first, so that only their ends are summed
 up, a hundredth of the pixels.
 """
 
@@ -17,7 +17,7 @@ from assay_payloads.datasets.stored_png import CHANNELS, HEADER_BYTES, ImageSize
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS = 1 << 27  # 134 million: a file of a few KB may claim to be billions
 MOST_BYTES = 1 << 29
-KINDS = {0: "L", 2: "RGB", 6: "RGBA"}  # PNG's colour types that are counted, as pyspng and Pillow name them
+KINDS = {0: "L", 2: "RGB", 6: "RGBA"}  # PNG's color types that are counted, as pyspng and Pillow name them
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 OTHERS = {3: "a palette", 4: "grey with alpha"}
 
@@ -33,37 +33,37 @@ def header_of(head: bytes) -> tuple[int, int, int, int, int]:
     """
     if len(head) < HEADER_BYTES or not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
         raise LabelImageError("is not a PNG" if head else "is empty")
-    width, height, bits, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head[16:29])
-    return width, height, bits, colour, interlaced
+    width, height, bits, color, _, _, interlaced = struct.unpack(">IIBBBBB", head[16:29])
+    return width, height, bits, color, interlaced
 
 
 def size_of(head: bytes) -> ImageSize:
     """The size of a label, from its first 33 bytes. Raises LabelImageError if its pixels can't be counted."""
-    width, height, bits, colour, _ = header_of(head)
+    width, height, bits, color, _ = header_of(head)
     if not 0 < width * height <= MOST_PIXELS:
         raise LabelImageError(f"claims {width} × {height} pixels; expected 1 to {MOST_PIXELS}")
-    if colour not in KINDS:
-        kind = OTHERS.get(colour, f"color type {colour}")
+    if color not in KINDS:
+        kind = OTHERS.get(color, f"color type {color}")
         raise LabelImageError(f"has {kind}; expected RGB or grey values")
     if bits != 8:
         raise LabelImageError(f"has {bits} bits per channel; expected 8")
-    return ImageSize(width, height, KINDS[colour])
+    return ImageSize(width, height, KINDS[color])
 
 
 def counts(data: bytes) -> tuple[ImageSize, dict[int, int]]:
-    """The size, and colour → pixels: 0xRRGGBB, or the grey value. Raises LabelImageError if it is damaged."""
+    """The size, and color → pixels: 0xRRGGBB, or the grey value. Raises LabelImageError if it is damaged."""
     size = size_of(data[:HEADER_BYTES])
     pixels = _decoded(data, size)
     if len(pixels) != size.width * size.height:
         raise LabelImageError(f"has {len(pixels)} pixels instead of {size.width} × {size.height}")
     ends = np.append(_ends(pixels), len(pixels) - 1)
     lengths = np.diff(ends, prepend=-1)
-    colours, which = np.unique(_numbers(pixels[ends]), return_inverse=True)
-    found: dict[int, int] = {}
-    for colour, count in zip(colours, np.bincount(which, weights=lengths)):  # noqa: B905 - 3.8
-        rgb = _rgb(int(colour), size.kind)
-        found[rgb] = found.get(rgb, 0) + int(count)  # colours that differ only by alpha are one
-    return size, found
+    colors, which = np.unique(_numbers(pixels[ends]), return_inverse=True)
+    counted: dict[int, int] = {}
+    for color, count in zip(colors, np.bincount(which, weights=lengths)):  # noqa: B905 - 3.8
+        rgb = _rgb(int(color), size.kind)
+        counted[rgb] = counted.get(rgb, 0) + int(count)  # colors that differ only by alpha are one
+    return size, counted
 
 
 def keep_freed_memory() -> None:
@@ -101,12 +101,12 @@ def _ends(pixels: np.ndarray) -> np.ndarray:
     # Three bytes are no integer. Words of eight are compared with what is three bytes further on, then the
     # bytes of the words that differ, then those after the last word.
     whole = pixels.ravel()
-    words = whole[: whole.size // 8 * 8].view("<u8")
-    full = max(len(words) - 1, 0)
-    at = np.flatnonzero(words[:full] != whole[3 : 3 + 8 * full].view("<u8"))
-    which = np.flatnonzero((words[at] ^ (words[at] >> 24 | words[at + 1] << 40)).view("u1"))
+    chunks = whole[: whole.size // 8 * 8].view("<u8")
+    full = max(len(chunks) - 1, 0)
+    differs = np.flatnonzero(chunks[:full] != whole[3 : 3 + 8 * full].view("<u8"))
+    which = np.flatnonzero((chunks[differs] ^ (chunks[differs] >> 24 | chunks[differs + 1] << 40)).view("u1"))
     rest = np.flatnonzero(whole[8 * full : -3] != whole[8 * full + 3 :])
-    changed = np.append(8 * at[which // 8] + which % 8, 8 * full + rest) // 3
+    changed = np.append(8 * differs[which // 8] + which % 8, 8 * full + rest) // 3
     return changed[np.diff(changed, prepend=-1) != 0]
 
 

@@ -76,10 +76,10 @@ def made(root: str, layout: str, query: str, frames: Iterable[ChosenFrame]) -> M
 
 def digest(frames: Iterable[ChosenFrame]) -> str:
     """SHA-256 of the frames' lines."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for frame in frames:
-        found.update(frame.line().encode() + b"\n")
-    return found.hexdigest()
+        sha256.update(frame.line().encode() + b"\n")
+    return sha256.hexdigest()
 
 
 def text(manifest: Manifest) -> str:
@@ -104,22 +104,22 @@ def parsed(path: Path) -> Manifest:
     with path.open("rb") as file:
         stated = about(file.readline(LONGEST_LINE))
         chosen = tuple(frames(iter(lambda: file.readline(LONGEST_LINE), b"")))
-    found = digest(chosen)
-    check_whole(stated, len(chosen), found)
+    frames_digest = digest(chosen)
+    check_whole(stated, len(chosen), frames_digest)
     lines: dict[str, int] = {}
     for number, frame in enumerate(chosen, 2):
         if (first := lines.setdefault(frame.label, number)) != number:
             raise ManifestError(number, f"{frame.label!r} is in line {first}, too; a frame counts once")
-    return Manifest(stated["root"], stated["layout"], stated["query"], found, chosen)
+    return Manifest(stated["root"], stated["layout"], stated["query"], frames_digest, chosen)
 
 
-def check_whole(stated: dict[str, Any], count: int, found: str) -> None:
+def check_whole(stated: dict[str, Any], count: int, frames_digest: str) -> None:
     """Raises ManifestError unless this many frames with this digest are what the first line states."""
-    if count != stated["frames"] or found != stated["digest"]:
+    if count != stated["frames"] or frames_digest != stated["digest"]:
         raise ManifestError(
             0,
             f"states {stated['frames']} frames with digest {stated['digest'][:12]}…, but has {count} "
-            f"with {found[:12]}…: it was cut or changed; make it again with `assay data query`",
+            f"with {frames_digest[:12]}…: it was cut or changed; make it again with `assay data query`",
         )
 
 
@@ -178,19 +178,19 @@ def changed(root: Path, frames: Sequence[ChosenFrame], layout: str = "a2d2") -> 
 
     def difference(name: str, size: int | None) -> str:
         try:
-            found = (root / name).stat().st_size
+            size_now = (root / name).stat().st_size
         except OSError as error:
             return f"{root / name}: {error.strerror or error}"
-        return "" if size in (None, found) else f"{root / name} has {found} bytes instead of {size}"
+        return "" if size in (None, size_now) else f"{root / name} has {size_now} bytes instead of {size}"
 
     files = {frame.label: frame.label_bytes for frame in frames}
     files.update((frame.image, frame.image_bytes) for frame in frames)
-    wanted: dict[str, int | None] = {}
+    size_by_file: dict[str, int | None] = {}
     for name, size in files.items():
         file = file_of(layout, name)
-        wanted[file] = size if file == name else None
+        size_by_file[file] = size if file == name else None
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        return [why for why in threads.map(lambda file: difference(*file), wanted.items()) if why]
+        return [why for why in threads.map(lambda file: difference(*file), size_by_file.items()) if why]
 
 
 def file_of(layout: str, name: str) -> str:
@@ -202,8 +202,8 @@ def file_of(layout: str, name: str) -> str:
     'scene/label/camera/a.tar#1.png'
     """
     end = WITH_ENTRIES.get(layout)
-    file, found, _ = name.partition(f"{end}{ENTRY}")
-    return f"{file}{end}" if end and found else name
+    file, separator, _ = name.partition(f"{end}{ENTRY}")
+    return f"{file}{end}" if end and separator else name
 
 
 def inside(name: str) -> bool:

@@ -116,8 +116,8 @@ def opened(path: Path) -> dict[str, Any]:
 
 def masked_words(batch: Batch) -> Tensor:
     """IDs of the masked words, batch × masked; NO_WORD if none: position 0 is never masked."""
-    words: Tensor = batch["masked_lm_ids"].masked_fill(batch["masked_lm_positions"] == 0, NO_WORD)
-    return words
+    word_ids: Tensor = batch["masked_lm_ids"].masked_fill(batch["masked_lm_positions"] == 0, NO_WORD)
+    return word_ids
 
 
 def collate(samples: Sequence[Batch]) -> Batch:

@@ -36,8 +36,8 @@ class TextLines:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file() or not path.stat().st_size:
-            found = "empty" if path.is_file() else "missing"
-            raise UnreadableSampleError(f"{path} is {found}; expected text, one sentence per line")
+            state = "empty" if path.is_file() else "missing"
+            raise UnreadableSampleError(f"{path} is {state}; expected text, one sentence per line")
         self.path = path
         self.bytes = np.memmap(path, np.uint8, "r")
         ends = np.flatnonzero(self.bytes == ord("\n"))
@@ -87,13 +87,13 @@ class Vocabulary:
         pieces = lines[line].split()
         if not pieces:
             raise UnreadableSampleError(f"{lines.path}:{line + 1} is empty; expected a sentence")
-        found = [self.numbers.get(piece, UNKNOWN) for piece in pieces]
-        if strict and UNKNOWN in found:
-            piece = pieces[found.index(UNKNOWN)]
+        piece_numbers = [self.numbers.get(piece, UNKNOWN) for piece in pieces]
+        if strict and UNKNOWN in piece_numbers:
+            piece = pieces[piece_numbers.index(UNKNOWN)]
             raise UnreadableSampleError(
                 f"{lines.path}:{line + 1}: piece {piece!r} is not in {self.path.name}"
             )
-        return [BEGIN, *found, STOP]
+        return [BEGIN, *piece_numbers, STOP]
 
     def words(self, numbers: Sequence[int]) -> list[str]:
         """Words of a translation, up to its stop token: pieces joined, other special tokens omitted."""
@@ -104,13 +104,13 @@ class Vocabulary:
 
 def translations(source: Path, target: Path) -> tuple[TextLines, TextLines]:
     """Both files, which must have the same number of lines."""
-    found = TextLines(source), TextLines(target)
-    if len(found[0]) != len(found[1]):
+    pair = TextLines(source), TextLines(target)
+    if len(pair[0]) != len(pair[1]):
         raise UnreadableSampleError(
-            f"{source} has {len(found[0])} lines, but {target.name} has {len(found[1])}; line n of one must "
+            f"{source} has {len(pair[0])} lines, but {target.name} has {len(pair[1])}; line n of one must "
             "translate line n of the other"
         )
-    return found
+    return pair
 
 
 class TrainingPairs(Dataset[Pair]):

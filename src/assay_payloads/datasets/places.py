@@ -181,10 +181,10 @@ class Bucket:
     def files(self) -> Iterator[tuple[str, StoredFile]]:
         """See DataPlace."""
         with self._errors(""):
-            found = _s3().find(self._root, detail=True)
-            if not found:  # s3fs takes a refusal or a missing bucket for an empty one
+            listed = _s3().find(self._root, detail=True)
+            if not listed:  # s3fs takes a refusal or a missing bucket for an empty one
                 _s3().call_s3("list_objects_v2", Bucket=self._root.partition("/")[0], MaxKeys=1)
-        for name, about in found.items():
+        for name, about in listed.items():
             if not name.endswith("/"):
                 yield name[len(self._root) + 1 :], _stored(about)
 
@@ -253,8 +253,8 @@ def s3_errors(where: str) -> Iterator[None]:
 
 def _code(error: BaseException) -> str:
     """The store's code of an error, which holds no credential; else what kind it is."""
-    for one in (error, error.__cause__, error.__context__):
-        response = getattr(one, "response", None)
+    for cause in (error, error.__cause__, error.__context__):
+        response = getattr(cause, "response", None)
         code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
         if code:
             return str(code)
@@ -288,7 +288,10 @@ _LOCK = threading.Lock()
 
 
 def _s3() -> Any:
-    made_with = os.getpid(), frozenset(one for one in os.environ.items() if one[0].startswith("AWS_"))
+    made_with = (
+        os.getpid(),
+        frozenset(variable for variable in os.environ.items() if variable[0].startswith("AWS_")),
+    )
     with _LOCK:
         if _CONNECTION.made_with != made_with:
             try:

@@ -73,22 +73,22 @@ def stage_shards(
             f"{manifest.root}: labels of layout {manifest.layout} are entries of other files, not files that "
             "fit into shards; stage it without --shards"
         )
-    found = found_at_source(manifest, str(target), source)
-    shards = list(shards_of(manifest, found, shard_bytes))
-    size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=str(target), resized=found.resized)
+    sources = found_at_source(manifest, str(target), source)
+    shards = list(shards_of(manifest, sources, shard_bytes))
+    size = sum(state.size for state in sources.states.values())
+    done = Staging(len(sources.states), size, directory=str(target), resized=sources.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
-            for name in found.beside:
-                copied(found.place, name, target / name, found.states[name])
+            for name in sources.beside:
+                copied(sources.place, name, target / name, sources.states[name])
                 done.copied_files, done.copied_bytes = (
                     done.copied_files + 1,
-                    done.copied_bytes + found.states[name].size,
+                    done.copied_bytes + sources.states[name].size,
                 )
-            lines = _Lines(manifest, found, target, done, tell)
+            lines = _Lines(manifest, sources, target, done, tell)
             with ThreadPoolExecutor(threads) as pool:
-                index = list(pool.map(lines.of, shards))
+                index = list(pool.map(lines.index_line, shards))
             for path in target.glob("shard-*.tar"):
                 if path.name not in {shard.name for shard in shards}:
                     path.unlink()  # of another size or manifest
@@ -102,12 +102,12 @@ def stage_shards(
     return done
 
 
-def shards_of(manifest: Manifest, found: Sources, shard_bytes: int) -> Iterator[Shard]:
+def shards_of(manifest: Manifest, sources: Sources, shard_bytes: int) -> Iterator[Shard]:
     """The frames of each shard, in the manifest's order."""
     first, used, count = 0, END_BYTES, 0
     for number, frame in enumerate(manifest.frames):
         needs = sum(
-            TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK for _, size in _members(number, frame, found)
+            TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK for _, size in _members(number, frame, sources)
         )
         if number > first and used + needs > shard_bytes:
             yield Shard(f"shard-{count:06}.tar", range(first, number))
@@ -120,13 +120,18 @@ class _Lines:
     """Makes one shard after another, in several threads, and gives its line of the index."""
 
     def __init__(
-        self, manifest: Manifest, found: Sources, target: Path, done: Staging, tell: Callable[[Staging], None]
+        self,
+        manifest: Manifest,
+        sources: Sources,
+        target: Path,
+        done: Staging,
+        tell: Callable[[Staging], None],
     ) -> None:
-        self.manifest, self.found, self.target, self.done, self.tell = manifest, found, target, done, tell
+        self.manifest, self.sources, self.target, self.done, self.tell = manifest, sources, target, done, tell
         self.lock = Lock()
         self.known = dict(_known(target / JOURNAL))
 
-    def of(self, shard: Shard) -> list[object]:
+    def index_line(self, shard: Shard) -> list[object]:
         """The shard's name, bytes, samples, and SHA-256, once it is there."""
         path, contents = self.target / shard.name, self._contents(shard)
         known = self.known.get(shard.name)
@@ -142,7 +147,7 @@ class _Lines:
         with self.lock, (self.target / JOURNAL).open("a", encoding="utf-8") as journal:
             journal.write(line + "\n")
             self.done.copied_files += len(names)
-            self.done.copied_bytes += sum(self.found.states[name].size for name in names)
+            self.done.copied_bytes += sum(self.sources.states[name].size for name in names)
             self.tell(replace(self.done))
         return [shard.name, size, len(shard.frames), digest]
 
@@ -151,7 +156,7 @@ class _Lines:
         whole = hashlib.sha256()
         for number in shard.frames:
             frame = self.manifest.frames[number]
-            states = [self.found.states[name] for name in (frame.label, frame.image)]
+            states = [self.sources.states[name] for name in (frame.label, frame.image)]
             whole.update(json.dumps([number, frame.label, frame.image, states]).encode())
         return whole.hexdigest()
 
@@ -183,7 +188,7 @@ class _Lines:
     def _blocks(self, shard: Shard) -> Iterator[bytes]:
         for number in shard.frames:
             for (name, size), original in zip(  # noqa: B905 - 3.9
-                _members(number, self.manifest.frames[number], self.found), self._originals(number)
+                _members(number, self.manifest.frames[number], self.sources), self._originals(number)
             ):
                 yield _header(name, size)
                 count = 0
@@ -197,17 +202,17 @@ class _Lines:
 
     def _originals(self, number: int) -> Iterator[Iterator[bytes]]:
         """The content of each member of a sample, in the order of `_members`."""
-        frame, states = self.manifest.frames[number], self.found.states
-        yield blocks_of(self.found.place, frame.image, states[frame.image])
+        frame, states = self.manifest.frames[number], self.sources.states
+        yield blocks_of(self.sources.place, frame.image, states[frame.image])
         yield iter([_about(frame)])
-        yield blocks_of(self.found.place, frame.label, states[frame.label])
+        yield blocks_of(self.sources.place, frame.label, states[frame.label])
 
 
-def _members(number: int, frame: ChosenFrame, found: Sources) -> Sequence[tuple[str, int]]:
+def _members(number: int, frame: ChosenFrame, sources: Sources) -> Sequence[tuple[str, int]]:
     """Names and bytes of a sample's members."""
     key = f"{number:09}"
     kinds = [_kind(frame.image, "camera"), "json", _kind(frame.label, "label")]
-    sizes = [found.states[frame.image].size, len(_about(frame)), found.states[frame.label].size]
+    sizes = [sources.states[frame.image].size, len(_about(frame)), sources.states[frame.label].size]
     return [(f"{key}.{kind}", size) for kind, size in zip(kinds, sizes)]  # noqa: B905 - 3.9
 
 

@@ -92,7 +92,7 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
         target = target if is_remote(target) else str(Path(target).resolve())
     if address == target:
         raise MissingError(f"{target} is the data set's own place; name another")
-    beside, may_lack = (of.get(manifest.layout, ()) for of in (REQUIRED, OPTIONAL))
+    beside, may_lack = (files_by_layout.get(manifest.layout, ()) for files_by_layout in (REQUIRED, OPTIONAL))
     names = [*beside, *may_lack]
     names += [
         file_of(manifest.layout, name) for frame in manifest.frames for name in (frame.label, frame.image)
@@ -106,16 +106,20 @@ def found_at_source(manifest: Manifest, target: str, source: str | None) -> Sour
             states = list(pool.map(partial(_state, root), names))
     except PlaceError as error:
         raise StagingError(str(error)) from None
-    found = {name: state for name, state in zip(names, states) if state is not None}  # noqa: B905 - 3.9
-    missing = [name for name in names if name not in found and name not in may_lack]
+    states_by_name = {name: state for name, state in zip(names, states) if state is not None}  # noqa: B905 - 3.9
+    missing = [name for name in names if name not in states_by_name and name not in may_lack]
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         what = "is it the data set that the manifest is of?"
         raise MissingError(f"{root.address} has no {missing[0]}{more}; {what}")
     stated = {frame.label: frame.label_bytes for frame in manifest.frames}
     stated |= {frame.image: frame.image_bytes for frame in manifest.frames}
-    resized = sum(name in found and found[name].size != size for name, size in stated.items())
-    return Sources(root, found, tuple(name for name in (*beside, *may_lack) if name in found), resized)
+    resized = sum(
+        name in states_by_name and states_by_name[name].size != size for name, size in stated.items()
+    )
+    return Sources(
+        root, states_by_name, tuple(name for name in (*beside, *may_lack) if name in states_by_name), resized
+    )
 
 
 def _state(root: DataPlace, name: str) -> StoredFile | None:
@@ -154,9 +158,9 @@ def copied(source: DataPlace, name: str, target: Path, state: StoredFile) -> str
     unfinished = part_of(target)
     try:
         with unfinished.open("wb") as write:
-            given = hashlib.sha256()
+            written = hashlib.sha256()
             for block in blocks_of(source, name, state):
-                given.update(block)
+                written.update(block)
                 write.write(block)
             write.flush()
             os.fsync(write.fileno())
@@ -166,7 +170,7 @@ def copied(source: DataPlace, name: str, target: Path, state: StoredFile) -> str
             while block := read.read(BLOCK_BYTES):
                 kept.update(block)
                 count += len(block)
-        if kept.digest() != given.digest():
+        if kept.digest() != written.digest():
             raise StagingError(f"{target}: what was read back differs from what was written: check this disk")
         if count != state.size or source.status(name) != state:
             what = "changed while it was copied; run the same command again"
@@ -175,7 +179,7 @@ def copied(source: DataPlace, name: str, target: Path, state: StoredFile) -> str
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
-    return given.hexdigest()
+    return written.hexdigest()
 
 
 def blocks_of(source: DataPlace, name: str, state: StoredFile) -> Iterator[bytes]:
@@ -188,11 +192,11 @@ def blocks_of(source: DataPlace, name: str, state: StoredFile) -> Iterator[bytes
             yield block
 
 
-def check_room(target: Path, wanted: int) -> None:
+def check_room(target: Path, needed: int) -> None:
     """Raise StagingError unless the disk of a directory has room for these bytes."""
     free = shutil.disk_usage(target).free
-    if wanted > free:
-        raise StagingError(f"{target}: No space left for {wanted:,} bytes: {free:,} are free; {RESUME}")
+    if needed > free:
+        raise StagingError(f"{target}: No space left for {needed:,} bytes: {free:,} are free; {RESUME}")
 
 
 def failed(target: Path, error: OSError) -> StagingError:

@@ -66,8 +66,8 @@ def stage(
     Raises MissingError that names every file that is missing, StagingError with the first that can't be
     copied. Several at the same time in one directory wait for one another.
     """
-    found = found_at_source(manifest, str(target), source)
-    return _stage(manifest, target, found, threads, through, tell)
+    sources = found_at_source(manifest, str(target), source)
+    return _stage(manifest, target, sources, threads, through, tell)
 
 
 def stage_in_cache(
@@ -87,32 +87,32 @@ def stage_in_cache(
     Raises as `stage` does, and StagingError, before anything is copied, if the set doesn't fit.
     """
     name = staging_cache.set_name(manifest)
-    found = found_at_source(manifest, str(cache / name), source)
-    size = disk_bytes(manifest, found.states)
-    wanted = CachedSet(name, size, found.place.address, manifest.query, len(manifest.frames))
+    sources = found_at_source(manifest, str(cache / name), source)
+    size = disk_bytes(manifest, sources.states)
+    cached_set = CachedSet(name, size, sources.place.address, manifest.query, len(manifest.frames))
     try:
         with staging_cache.held(cache, name):
-            evicted = staging_cache.reserve(cache, wanted, space)
-            done = _stage(manifest, cache / name, found, threads, through, tell)
+            evicted = staging_cache.reserve(cache, cached_set, space)
+            done = _stage(manifest, cache / name, sources, threads, through, tell)
     except NoRoomError as error:
         raise StagingError(str(error)) from None
     except OSError as error:
         raise StagingError(f"{error.filename or cache}: {error.strerror or error}") from None
-    return replace(done, evicted=tuple(one.name for one in evicted))
+    return replace(done, evicted=tuple(gone.name for gone in evicted))
 
 
 def _stage(
     manifest: Manifest,
     target: Path,
-    found: Sources,
+    sources: Sources,
     threads: int,
     through: bool,
     tell: Callable[[Staging], None],
 ) -> Staging:
     begin = time.monotonic()
-    states = found.states
+    states = sources.states
     size = sum(state.size for state in states.values())
-    done = Staging(len(states), size, directory=str(target), resized=found.resized)
+    done = Staging(len(states), size, directory=str(target), resized=sources.resized)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with alone(target):
@@ -120,14 +120,14 @@ def _stage(
             names: Iterable[str] = states
             if through:
                 _drop_changed(target, states)
-                names = found.beside
+                names = sources.beside
             with _journal(target / JOURNAL, states) as (known, journal):
                 absent = StoredFile(0, 0)
-                check_room(target, sum(states[one].size - known.get(one, absent).size for one in names))
-                copy = _Copy(found.place, target, states, known, journal, done, tell)  # one for all threads
-                with ThreadPoolExecutor(max(threads, found.place.at_once)) as pool:
+                check_room(target, sum(states[name].size - known.get(name, absent).size for name in names))
+                copy = _Copy(sources.place, target, states, known, journal, done, tell)  # one for all threads
+                with ThreadPoolExecutor(max(threads, sources.place.at_once)) as pool:
                     list(pool.map(copy, names))  # raises what the first of them raised; the rest then end
-            root = found.place.address if through else str(target.resolve())
+            root = sources.place.address if through else str(target.resolve())
             chosen = made(root, manifest.layout, manifest.query, manifest.frames)
             write_whole(target / CHOSEN, text(chosen))
     except PlaceError as error:

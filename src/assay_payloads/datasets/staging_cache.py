@@ -71,19 +71,19 @@ def sets(cache: Path) -> list[CachedSet]:
     if not (cache / RECORDS).is_dir():
         return []
     with _locked(cache / LOCK, fcntl.LOCK_EX):
-        return [replace(one, in_use=_in_use(cache, one.name)) for one in _recorded(cache)]
+        return [replace(recorded, in_use=_in_use(cache, recorded.name)) for recorded in _recorded(cache)]
 
 
 def _recorded(cache: Path) -> list[CachedSet]:
-    found = []
+    cached_sets = []
     for path in (cache / RECORDS).glob("*.json"):
         with suppress(FileNotFoundError):  # evicted meanwhile
             stated = json.loads(path.read_text(encoding="utf-8"))
-            found.append(CachedSet(**stated, used_at=path.stat().st_mtime))
-    return sorted(found, key=lambda one: (one.used_at, one.name))
+            cached_sets.append(CachedSet(**stated, used_at=path.stat().st_mtime))
+    return sorted(cached_sets, key=lambda cached_set: (cached_set.used_at, cached_set.name))
 
 
-def reserve(cache: Path, wanted: CachedSet, space: int | None) -> list[CachedSet]:
+def reserve(cache: Path, new_set: CachedSet, space: int | None) -> list[CachedSet]:
     """Reserve a set's bytes, and note that it is used now; returns the sets that were evicted for it.
 
     space  bytes of all sets together; None: no limit
@@ -95,9 +95,9 @@ def reserve(cache: Path, wanted: CachedSet, space: int | None) -> list[CachedSet
     with _locked(cache / LOCK, fcntl.LOCK_EX):
         _finish_evictions(cache)
         if space is not None:
-            evicted = _make_room(cache, wanted, space)
-        stated = {name: value for name, value in asdict(wanted).items() if name not in ("used_at", "in_use")}
-        unfinished = cache / RECORDS / f"{wanted.name}.part"
+            evicted = _make_room(cache, new_set, space)
+        stated = {name: value for name, value in asdict(new_set).items() if name not in ("used_at", "in_use")}
+        unfinished = cache / RECORDS / f"{new_set.name}.part"
         unfinished.write_text(json.dumps(stated), encoding="utf-8")
         unfinished.replace(unfinished.with_suffix(".json"))
     return evicted
@@ -116,25 +116,25 @@ def _finish_evictions(cache: Path) -> None:
         shutil.rmtree(leaving)
 
 
-def _make_room(cache: Path, wanted: CachedSet, space: int) -> list[CachedSet]:
-    others = [one for one in _recorded(cache) if one.name != wanted.name]
-    needs = f"the frames take {wanted.bytes:,} bytes on the disk"
-    if wanted.bytes > space:
+def _make_room(cache: Path, new_set: CachedSet, space: int) -> list[CachedSet]:
+    others = [other for other in _recorded(cache) if other.name != new_set.name]
+    needs = f"the frames take {new_set.bytes:,} bytes on the disk"
+    if new_set.bytes > space:
         raise NoRoomError(f"{needs}, but the space is {space:,} bytes")
-    left = space - wanted.bytes - sum(one.bytes for one in others)
+    left = space - new_set.bytes - sum(other.bytes for other in others)
     evicted = []
-    for one in others:
+    for other in others:
         if left >= 0:
             break
-        if _evicted(cache, one.name):
-            evicted.append(one)
-            left += one.bytes
+        if _evicted(cache, other.name):
+            evicted.append(other)
+            left += other.bytes
     if left < 0:
-        used = [one for one in others if one not in evicted]
+        used = [other for other in others if other not in evicted]
         raise NoRoomError(
             f"{needs}, and {-left:,} of them have no room: of {space:,} bytes in {cache}, "
-            f"{sum(one.bytes for one in used):,} are of sets in use: "
-            f"{', '.join(one.name for one in used)}; wait for their readers, or allow more space"
+            f"{sum(other.bytes for other in used):,} are of sets in use: "
+            f"{', '.join(other.name for other in used)}; wait for their readers, or allow more space"
         )
     return evicted
 

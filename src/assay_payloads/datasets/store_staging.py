@@ -44,15 +44,15 @@ def stage_to_store(
     Raises as `staging.stage` does.
     """
     begin = time.monotonic()
-    found = found_at_source(manifest, target, source)
-    size = sum(state.size for state in found.states.values())
-    done = Staging(len(found.states), size, directory=target, resized=found.resized)
+    sources = found_at_source(manifest, target, source)
+    size = sum(state.size for state in sources.states.values())
+    done = Staging(len(sources.states), size, directory=target, resized=sources.resized)
     try:
         store = place(target)
-        copy = _Copy(found, store, dict(store.files()), _journal(store), done, tell)
+        copy = _Copy(sources, store, dict(store.files()), _journal(store), done, tell)
         with ThreadPoolExecutor(max(threads, store.at_once)) as pool:
             try:
-                list(pool.map(copy, found.states))
+                list(pool.map(copy, sources.states))
             finally:
                 copy.save()
         chosen = made(store.address, manifest.layout, manifest.query, manifest.frames)
@@ -71,7 +71,7 @@ def stage_to_store(
 class _Copy:
     """Copies one file after another, in several threads."""
 
-    found: Sources
+    sources: Sources
     store: DataPlace
     there: Mapping[str, StoredFile]
     journal: dict[str, tuple[int, int, str]]
@@ -85,14 +85,14 @@ class _Copy:
         """Copy a file unless it is there. Raises StagingError, PlaceError, OSError; then copies no other."""
         if self.failed.is_set():
             return
-        state, known = self.found.states[name], self.journal.get(name)
+        state, known = self.sources.states[name], self.journal.get(name)
         present = known is not None and known[:2] == state and name in self.there
         try:
             if present and self.there[name].size == state.size:
                 with self.lock:
                     self.done.present_files += 1
                 return
-            digest = _sent(self.found.place, self.store, name, state)
+            digest = _sent(self.sources.place, self.store, name, state)
         except BaseException:
             self.failed.set()
             raise
@@ -108,28 +108,30 @@ class _Copy:
     def save(self) -> None:
         """Keep the journal in the store."""
         with self.lock:
-            lines = [f"{json.dumps([name, *of], ensure_ascii=False)}\n" for name, of in self.journal.items()]
+            lines = [
+                f"{json.dumps([name, *entry], ensure_ascii=False)}\n" for name, entry in self.journal.items()
+            ]
             self.saved_at = time.monotonic()
         _put(self.store, JOURNAL, "".join(lines).encode())
 
 
 def _sent(source: DataPlace, store: DataPlace, name: str, state: StoredFile) -> str:
     """Copy a file, read it back from the store and compare; the SHA-256."""
-    given, count = hashlib.sha256(), 0
+    sent, count = hashlib.sha256(), 0
     with _local(source, name, state) as path:
         store.put(name, path)
         with path.open("rb") as read:
             while block := read.read(1 << 20):
-                given.update(block)
+                sent.update(block)
                 count += len(block)
     kept = hashlib.sha256()
     for block in blocks_of(store, name, state):
         kept.update(block)
     if count != state.size or source.status(name) != state:
         raise StagingError(f"{source.address}/{name} changed while it was copied; run the same command again")
-    if kept.digest() != given.digest():
+    if kept.digest() != sent.digest():
         raise StagingError(f"{store.address}/{name}: what was read back differs from what was written")
-    return given.hexdigest()
+    return sent.hexdigest()
 
 
 @contextmanager
@@ -147,7 +149,7 @@ def _local(source: DataPlace, name: str, state: StoredFile) -> Iterator[Path]:
 
 def _journal(store: DataPlace) -> dict[str, tuple[int, int, str]]:
     """What former stagings copied: name → bytes, time of change at the source, SHA-256."""
-    found = {}
+    copied_files = {}
     try:
         lines = store.read(JOURNAL).decode("utf-8", "replace").splitlines()
     except AbsentError:
@@ -157,8 +159,8 @@ def _journal(store: DataPlace) -> dict[str, tuple[int, int, str]]:
             name, size, changed_ns, digest = json.loads(line)
         except (ValueError, TypeError):
             continue
-        found[str(name)] = size, changed_ns, digest
-    return found
+        copied_files[str(name)] = size, changed_ns, digest
+    return copied_files
 
 
 def _put(store: DataPlace, name: str, data: bytes) -> None:

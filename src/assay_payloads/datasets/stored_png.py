@@ -65,16 +65,16 @@ def stored_png(data: bytes, size: ImageSize) -> bytes:
 
 def _compressed(data: bytes) -> Iterator[bytes]:
     """The content of the IDAT chunks. Raises ValueError if one is cut or its checksum differs."""
-    at = HEADER_BYTES
-    while at + 12 <= len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        content = data[at + 8 : at + 8 + length]
+    offset = HEADER_BYTES
+    while offset + 12 <= len(data):
+        length, kind = struct.unpack(">I4s", data[offset : offset + 8])
+        content = data[offset + 8 : offset + 8 + length]
         if kind == b"IEND":
             return
         if kind == b"IDAT":
-            (check,) = struct.unpack(">I", data[at + 8 + length : at + 12 + length].ljust(4, b"\0"))
+            (check,) = struct.unpack(">I", data[offset + 8 + length : offset + 12 + length].ljust(4, b"\0"))
             if len(content) != length or isal_zlib.crc32(content, isal_zlib.crc32(kind)) != check:
                 raise ValueError("a chunk of pixels is cut, or its checksum differs")
             yield content
-        at += 12 + length
+        offset += 12 + length
     raise ValueError("it is cut before its end")

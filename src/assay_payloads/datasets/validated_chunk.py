@@ -1,4 +1,4 @@
-"""What a network made of a chunk of labelled frames: integer counts of pixels, as one line of JSON.
+"""What a network made of a chunk of labeled frames: integer counts of pixels, as one line of JSON.
 
 The same line is a worker's result, a durable file, and a line of a job's log. Counts of chunks add up to the
 same whole in any order.
@@ -68,33 +68,33 @@ def parsed(value: Any, classes: int) -> ValidatedChunk:
     """
     try:
         frames = [ValidatedFrame(*frame) for frame in value["frames"]]
-        found = ValidatedChunk(value["key"], value["chunk"], value["confusion"], frames, value["unreadable"])
-        _check(found, classes)
+        chunk = ValidatedChunk(value["key"], value["chunk"], value["confusion"], frames, value["unreadable"])
+        _check(chunk, classes)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ChunkError(f"is not a chunk of a validation ({error})") from None
-    return found
+    return chunk
 
 
-def _check(found: ValidatedChunk, classes: int) -> None:
+def _check(chunk: ValidatedChunk, classes: int) -> None:
     """Raises ValueError if a number is none, or the frames don't add up to the confusion matrix."""
-    plain = [number for cell in found.confusion for number in cell]
-    plain += [number for frame in found.frames for row in frame.classes for number in row]
-    plain += [number for frame in found.frames for number in (frame.index, frame.unknown)]
-    if not isinstance(found.key, str) or any(type(number) is not int or number < 0 for number in plain):
+    plain = [number for cell in chunk.confusion for number in cell]
+    plain += [number for frame in chunk.frames for row in frame.classes for number in row]
+    plain += [number for frame in chunk.frames for number in (frame.index, frame.unknown)]
+    if not isinstance(chunk.key, str) or any(type(number) is not int or number < 0 for number in plain):
         raise ValueError("found something else than counts")
     sums = [[0, 0, 0] for _ in range(classes)]
-    for true, predicted, pixels in found.confusion:
+    for true, predicted, pixels in chunk.confusion:
         if true >= classes or predicted >= classes:
             raise ValueError(f"found class {max(true, predicted)} of {classes}")
         sums[true][0] += pixels if true == predicted else 0
         sums[true][1] += pixels
         sums[predicted][2] += pixels
-    for frame in found.frames:
+    for frame in chunk.frames:
         if not 0 <= frame.entropy < MOST_BITS:
             raise ValueError(f"found an entropy of {frame.entropy}")
         for name, right, true, predicted in frame.classes:
             sums[name] = [sums[name][0] - right, sums[name][1] - true, sums[name][2] - predicted]
     if any(any(row) for row in sums):
         raise ValueError("its frames don't add up to its matrix")
-    if not all(type(index) is int and isinstance(why, str) for index, why in found.unreadable):
+    if not all(type(index) is int and isinstance(why, str) for index, why in chunk.unreadable):
         raise ValueError("found an unreadable frame without its reason")

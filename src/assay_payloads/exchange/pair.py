@@ -43,8 +43,8 @@ class PairEnd:
     other_address  the other end's, as this end reaches it
     """
 
-    def __init__(self, rank: Rank, words: FailureWords) -> None:
-        self.rank, self.words = rank, words
+    def __init__(self, rank: Rank, failure_words: FailureWords) -> None:
+        self.rank, self.failure_words = rank, failure_words
         self.number = 0 if rank.rank == 0 else 1
         self.other = f"rank {rank.size // 2 if self.number == 0 else 0}"
         self._rest = b""
@@ -121,7 +121,9 @@ class PairEnd:
             ready.register(program.output, selectors.EVENT_READ)
             while not listens(chosen):
                 if ready.select(LOOK_EVERY_S) and not program.pass_on():
-                    self.fail(program.why_not(self.words) or f"{program.name} ended before it listened")
+                    self.fail(
+                        program.why_not(self.failure_words) or f"{program.name} ended before it listened"
+                    )
                 if time.monotonic() > until:
                     self.fail(f"{program.name} does not listen on port {chosen} after {LISTEN_S:g} s")
         self.tell(port=chosen)
@@ -162,21 +164,21 @@ class PairEnd:
                         f"{program.name} is still running {END_S:g} s after the program on the other end "
                         "ended"
                     )
-        if why := program.why_not(self.words):
+        if why := program.why_not(self.failure_words):
             self.fail(why)
         self.tell(ended=True)
         if other_ended_at is None:
             self.hear(2 * END_S)  # a program that does not end is reported by its own end, after END_S
 
 
-def joined(words: FailureWords) -> PairEnd:
+def joined(failure_words: FailureWords) -> PairEnd:
     """The pair of which this rank is an end; other ranks exit here, with exit code 0."""
     rank = Rank()
     rank.log("world_size", rank.size)
     if rank.rank not in (0, rank.size // 2):
         rank.log("payload", event=END)
         sys.exit(0)
-    return PairEnd(rank, words)
+    return PairEnd(rank, failure_words)
 
 
 def listens(port: int) -> bool:
@@ -192,7 +194,7 @@ def listens(port: int) -> bool:
 
 def free_port() -> int:
     """A TCP port that is free at the moment."""
-    with socket.socket() as found:
-        found.bind(("", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
         return port

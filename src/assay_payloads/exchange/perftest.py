@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from assay_payloads.exchange.pair import REFUSED, PairEnd, joined
 from assay_payloads.measuring.rank import END
-from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, show, told
+from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, printed_by, show
 
 SYSFS = Path("/sys/class/infiniband")
 DIRECTIONS = ("0-to-1", "1-to-0", "both")
@@ -80,35 +80,35 @@ class Port(NamedTuple):
 
 def ports(sysfs: Path = SYSFS) -> list[Port]:
     """All ports of this node."""
-    found = []
+    all_ports = []
     for place in sorted(sysfs.glob("*/ports/*")):
         state, link_layer, rate = ((place / name).read_text() for name in ("state", "link_layer", "rate"))
         name = f"{place.parent.parent.name}:{place.name}"
-        found.append(Port(name, state.partition(":")[2].strip(), link_layer.strip(), rate.strip()))
-    return found
+        all_ports.append(Port(name, state.partition(":")[2].strip(), link_layer.strip(), rate.strip()))
+    return all_ports
 
 
 def paired(
-    of_0: Sequence[Port], of_1: Sequence[Port], asked: Sequence[str]
+    of_0: Sequence[Port], of_1: Sequence[Port], requested: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Ports that can be measured, each with its properties; and the others, each with the reason.
 
     of_0, of_1  of worker 0 and of worker 1
-    asked       names of devices or ports; empty: all
+    requested       names of devices or ports; empty: all
     """
     by_name = [{port.name: port for port in ports_of} for ports_of in (of_0, of_1)]
     names = sorted({*by_name[0], *by_name[1]})
     usable, left_out = {}, {}
     for name in names:
-        ends = [found.get(name) for found in by_name]
-        obstacle = None if not asked or {name, name.partition(":")[0]} & {*asked} else "not asked for"
+        ends = [ports_of_worker.get(name) for ports_of_worker in by_name]
+        obstacle = None if not requested or {name, name.partition(":")[0]} & {*requested} else "not asked for"
         obstacle = obstacle or _obstacle(ends)
         if obstacle:
             left_out[name] = obstacle
         else:
             usable[name] = " and ".join(dict.fromkeys(f"{p.link_layer}, {p.rate}" for p in ends if p))
     known = {*names, *(name.partition(":")[0] for name in names)}
-    left_out |= {name: "neither worker has it" for name in asked if name not in known}
+    left_out |= {name: "neither worker has it" for name in requested if name not in known}
     return usable, left_out
 
 
@@ -123,34 +123,34 @@ def _obstacle(ends: Sequence[Port | None]) -> str:
     return "" if layers[0] == layers[1] else f"{layers[0]} on worker 0 and {layers[1]} on worker 1"
 
 
-def agreed_ports(pair: PairEnd, asked: Sequence[str]) -> list[str]:
+def agreed_ports(pair: PairEnd, requested: Sequence[str]) -> list[str]:
     """Names of the ports that both ends measure. If there are none, both fail with the reason."""
     mine = ports()
     theirs = [Port(*fields) for fields in pair.exchange(mine)]
     both = (mine, theirs) if pair.number == 0 else (theirs, mine)
-    for worker, found in enumerate(both):
-        if not found:
+    for worker, ports_of_worker in enumerate(both):
+        if not ports_of_worker:
             pair.rank.fail(
                 f"worker {worker} has no RDMA device: {SYSFS} is empty; choose a node with one, or load "
                 "its driver (`lspci` shows the card, `modprobe mlx5_ib` loads one of the drivers)"
             )
-    usable, left_out = paired(*both, asked)
-    told_left_out = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+    usable, left_out = paired(*both, requested)
+    reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
     if not usable:
-        pair.rank.fail(f"no port can be measured: {told_left_out}; run `ibstatus` on the nodes for details")
+        pair.rank.fail(f"no port can be measured: {reasons}; run `ibstatus` on the nodes for details")
     for name, what in usable.items():
         pair.rank.log(f"port.{name}", what)
-    pair.rank.log("ports_left_out", told_left_out or "none")
+    pair.rank.log("ports_left_out", reasons or "none")
     return [*usable]
 
 
 def same_version(pair: PairEnd, program: str) -> None:
     """Fail on both ends if they don't have the same version of perftest."""
     try:
-        said = re.search(r"Version\s*:\s*(\S+)", told(program, "--version"))
+        match = re.search(r"Version\s*:\s*(\S+)", printed_by(program, "--version"))
     except OSError as error:
         pair.fail(f"{program} can't be started: {error.strerror}: {NOT_THERE}")
-    mine = said[1] if said else "unknown"
+    mine = match[1] if match else "unknown"
     theirs = pair.exchange(mine)
     if mine != theirs:
         pair.rank.fail(
@@ -172,8 +172,8 @@ def measure(pair: PairEnd, options: argparse.Namespace, port: str, direction: st
     if pair.number != client:
         pair.serve(lambda tcp_port: [*common, "-p", str(tcp_port)], options.port, labels)
         return
-    asked = ["--out_json", f"--out_json_file={JSON_FILE}"] if has_json else []
-    pair.connect(lambda address, tcp_port: [*common, "-p", str(tcp_port), *asked, address], labels)
+    output_options = ["--out_json", f"--out_json_file={JSON_FILE}"] if has_json else []
+    pair.connect(lambda address, tcp_port: [*common, "-p", str(tcp_port), *output_options, address], labels)
     report = Path(JSON_FILE)
     if report.exists():
         show(pair.rank, "json", labels, report.read_text(errors="replace"))
@@ -183,12 +183,12 @@ def measure(pair: PairEnd, options: argparse.Namespace, port: str, direction: st
 def arguments(options: argparse.Namespace) -> list[str]:
     """Arguments common to both ends of a test."""
     argv = ["-a"] if options.message_bytes is None else ["-s", str(options.message_bytes)]
-    given: Mapping[str, object] = {
+    values_by_option: Mapping[str, object] = {
         "-n": options.iterations,
         "-x": options.gid_index,
         "-q": options.queue_pairs,
     }
-    for option, value in given.items():
+    for option, value in values_by_option.items():
         argv += [option, str(value)] if value is not None else []
     argv += [f"--use_cuda={options.cuda_device}"] if options.cuda_device is not None else []
     return argv + (["-R"] if options.rdma_cm else [])
@@ -213,7 +213,7 @@ def main() -> None:
     pair = joined(FailureWords(REMEDIES))
     usable = agreed_ports(pair, options.devices)
     same_version(pair, options.program)
-    has_json = "--out_json" in told(options.program, "--help")
+    has_json = "--out_json" in printed_by(options.program, "--help")
     for port in usable:
         for direction in options.directions:
             measure(pair, options, port, direction, has_json=has_json)

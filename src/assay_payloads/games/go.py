@@ -77,12 +77,12 @@ class Go:
         grid[1:-1, 1:-1] = torch.arange(self.points, device=device).view(size, size)
         sides = (grid[:-2, 1:-1], grid[2:, 1:-1], grid[1:-1, :-2], grid[1:-1, 2:])
         # points × 4: the neighbors of each point; `points` means beyond the edge
-        self.neighbours = torch.stack([side.flatten() for side in sides], 1)
+        self.neighbors = torch.stack([side.flatten() for side in sides], 1)
 
     def _around(self, values: Tensor, beyond: int) -> Tensor:
         """The values of each point's neighbors: n × points → n × points × 4."""
         edge = values.new_full((len(values), 1), beyond)
-        return torch.cat([values, edge], 1)[:, self.neighbours]
+        return torch.cat([values, edge], 1)[:, self.neighbors]
 
     def liberties(self, boards: Boards) -> Tensor:
         """Liberties of the chain on each point, n × points, int16; 0 if there is no stone."""
@@ -112,37 +112,37 @@ class Go:
     def play(self, boards: Boards, moves: Tensor) -> Boards:
         """The games after one legal move each (n, int64); the given games are unchanged."""
         passed = moves == self.points
-        at = torch.where(passed, 0, moves)
+        point = torch.where(passed, 0, moves)
         row = torch.arange(len(moves), device=moves.device)
         turn = boards.turn
         stones, chains = boards.stones[:, 0].clone(), boards.chains.clone()
-        stones[row, at] = torch.where(passed, stones[row, at], turn)
-        beside, side_chains, exists = self._beside(stones, chains, at)
+        stones[row, point] = torch.where(passed, stones[row, point], turn)
+        beside, side_chains, exists = self._beside(stones, chains, point)
         own = exists & (beside == turn.unsqueeze(1)) & ~passed.unsqueeze(1)
         same = (chains.unsqueeze(1) == side_chains.unsqueeze(2)) & (stones == turn.unsqueeze(1)).unsqueeze(1)
         joined = (same & own.unsqueeze(2)).any(1)
-        chains = torch.where(joined, at.to(chains.dtype).unsqueeze(1), chains)
-        chains[row, at] = torch.where(passed, chains[row, at], at.to(chains.dtype))
+        chains = torch.where(joined, point.to(chains.dtype).unsqueeze(1), chains)
+        chains[row, point] = torch.where(passed, chains[row, point], point.to(chains.dtype))
         after = Boards(boards.stones, chains, boards.ko, turn, boards.passes, boards.moves)
         after.stones = torch.cat([stones.unsqueeze(1), boards.stones[:, :-1]], 1)
         taken = (stones == -turn.unsqueeze(1)) & (self.liberties(after) == 0) & ~passed.unsqueeze(1)
         after.stones[:, 0] = torch.where(taken, 0, stones)
-        after.ko = self._ko(after, at, taken, ~joined.any(1))
+        after.ko = self._ko(after, point, taken, ~joined.any(1))
         after.turn, after.moves = -turn, boards.moves + 1
         after.passes = torch.where(passed, boards.passes + 1, 0).to(torch.int8)
         return after
 
-    def _beside(self, stones: Tensor, chains: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _beside(self, stones: Tensor, chains: Tensor, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Stones and chains on the neighbors of one point per board, n × 4, and which neighbors exist."""
-        neighbours = self.neighbours[at]
-        exists = neighbours < self.points
-        inside = torch.where(exists, neighbours, 0)
+        neighbors = self.neighbors[point]
+        exists = neighbors < self.points
+        inside = torch.where(exists, neighbors, 0)
         return stones.gather(1, inside), chains.gather(1, inside), exists
 
-    def _ko(self, after: Boards, at: Tensor, taken: Tensor, alone: Tensor) -> Tensor:
+    def _ko(self, after: Boards, point: Tensor, taken: Tensor, alone: Tensor) -> Tensor:
         """Where the opponent may not recapture: a stone captured one stone and has only that liberty."""
-        row = torch.arange(len(at), device=at.device)
-        is_ko = (taken.sum(1) == 1) & alone & (self.liberties(after)[row, at] == 1)
+        row = torch.arange(len(point), device=point.device)
+        is_ko = (taken.sum(1) == 1) & alone & (self.liberties(after)[row, point] == 1)
         return torch.where(is_ko, taken.to(torch.int8).argmax(1), self.points).to(torch.int16)
 
     def over(self, boards: Boards) -> Tensor:
@@ -153,14 +153,14 @@ class Go:
         """Black's points minus White's and komi, n, float: stones and points that reach only one color."""
         stones = boards.stones[:, 0]
         reach = [stones == BLACK, stones == WHITE]
-        for colour, start in enumerate(reach):
+        for color, start in enumerate(reach):
             reached = start
             while True:
                 more = reached | (self._around(reached, 0).any(-1) & (stones == 0))
                 if torch.equal(more, reached):
                     break
                 reached = more
-            reach[colour] = reached
+            reach[color] = reached
         black, white = reach
         return (black & ~white).sum(1).float() - (white & ~black).sum(1).float() - self.komi
 

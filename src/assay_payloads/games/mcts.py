@@ -38,9 +38,9 @@ class TreeSearch:
             tree.mix(noise)
         for node in range(1, self.simulations + 1):
             parent, move = tree.descend()
-            found = self.go.play(tree.boards_at(parent), move)
+            after = self.go.play(tree.boards_at(parent), move)
             tree.link(parent, move, node)
-            tree.back_up(node, tree.add(node, found, *self.evaluate(found)))
+            tree.back_up(node, tree.add(node, after, *self.evaluate(after)))
         return tree.count[:, 0]
 
 
@@ -108,11 +108,11 @@ class SearchTree:
 
     def back_up(self, node: int, result: Tensor) -> None:
         """Count a result, from the view of the mover at `node`, at every move on the path to the roots."""
-        at = torch.full_like(self.row, node)
-        while (at > 0).any():
+        position = torch.full_like(self.row, node)
+        while (position > 0).any():
             result = -result
-            counted = at > 0
-            parent, move = self.parent[self.row, at], self.move[self.row, at]
+            counted = position > 0
+            parent, move = self.parent[self.row, position], self.move[self.row, position]
             self.count[self.row, parent, move] += counted
             self.total[self.row, parent, move] += result * counted
-            at = torch.where(counted, parent, at)
+            position = torch.where(counted, parent, position)

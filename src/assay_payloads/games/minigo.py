@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from assay_payloads.games.go import HISTORY, Boards, Go
 from assay_payloads.games.mcts import TreeSearch
-from assay_payloads.games.selfplay import GameFiles, Games, play, told
+from assay_payloads.games.selfplay import GameFiles, Games, error_text, play
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.checkpoint import NAME
@@ -155,15 +155,15 @@ class MiniGo(TrainingBenchmark):
     def _load_opponent(self) -> None:
         path = self.options.opponent
         try:
-            found = torch.load(path, weights_only=True, map_location="cpu")
-            self.opponent.load_state_dict(found["model"])
+            checkpoint = torch.load(path, weights_only=True, map_location="cpu")
+            self.opponent.load_state_dict(checkpoint["model"])
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
             self.rank.fail(
                 f"--opponent {path} is not a checkpoint of a network with this --board-size, --blocks, "
-                f"--filters, and --hidden: {told(error)}"
+                f"--filters, and --hidden: {error_text(error)}"
             )
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """SGD with momentum; the decay is the paper's c."""
         return torch.optim.SGD(model.parameters(), lr=1.0, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
 

@@ -54,7 +54,7 @@ def play(
              only on the seed and its number, so that more ranks play the same games
     explore  mix noise into the search; without it, games differ only in their openings
     """
-    go, device = players[0].go, players[0].go.neighbours.device
+    go, device = players[0].go, players[0].go.neighbors.device
     boards, numbers = Boards.empty(len(games), go.size, device), torch.tensor(games)
     positions = []
     for played in range(go.most_moves):
@@ -140,9 +140,9 @@ class GameFiles:
                     f"{path} is from another training, which writes to the same directory"
                 )
             if games.stones.shape[1:] != (HISTORY, points):
-                found = games.stones.shape[-1]
+                points_there = games.stones.shape[-1]
                 raise UnreadableSampleError(
-                    f"{path} is for boards with {found} points, but --board-size requires {points}"
+                    f"{path} is for boards with {points_there} points, but --board-size requires {points}"
                 )
             parts.append(games)
             rank += 1
@@ -151,12 +151,12 @@ class GameFiles:
     @staticmethod
     def _read(path: Path) -> tuple[str, int, Games]:
         try:
-            found = torch.load(path, weights_only=True)
-            return found.pop("training"), found.pop("ranks"), Games(**found)
+            stored = torch.load(path, weights_only=True)
+            return stored.pop("training"), stored.pop("ranks"), Games(**stored)
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
-            raise UnreadableSampleError(f"{path} can't be read: {told(error)}") from error
+            raise UnreadableSampleError(f"{path} can't be read: {error_text(error)}") from error
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Type and first line: torch's file errors continue with advice on how to trust them."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

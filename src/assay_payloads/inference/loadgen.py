@@ -30,7 +30,7 @@ import numpy as np
 
 from assay_payloads.inference.loadgen_accuracy import accuracy, answered
 from assay_payloads.inference.loadgen_backends import TYPES, batch_sizes, predictors
-from assay_payloads.inference.loadgen_data import labelled
+from assay_payloads.inference.loadgen_data import labeled
 from assay_payloads.inference.loadgen_detectors import logged
 from assay_payloads.inference.loadgen_models import MODELS
 from assay_payloads.inference.loadgen_samples import Arrays
@@ -68,7 +68,7 @@ class Bench:
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         self.rank, self.options, self.model = rank, options, MODELS[options.model]
         self.size: int = options.size or self.model.size
-        self.data = None if options.data is None else labelled(options.data, self.size)
+        self.data = None if options.data is None else labeled(options.data, self.size)
         self.categories = () if self.data is None else self.data.categories
         if self.data is not None and self.data.answer_kind != self.model.says:
             raise ValueError(
@@ -105,7 +105,8 @@ class Bench:
         self.library.load(some)
         with RunAbort(f"warming up batches of up to {largest} samples on {self.rank.device}"):
             batches = [
-                self.library.batch([at % len(some) for at in range(size)]) for size in batch_sizes(largest)
+                self.library.batch([index % len(some) for index in range(size)])
+                for size in batch_sizes(largest)
             ]
             distinct = list(dict.fromkeys(self.predict))
             for predict in distinct:
@@ -152,20 +153,20 @@ class Bench:
         settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = seeds
         return settings
 
-    def set_aside(self, found: dict[str, Any], qps: float, duration_s: float) -> bool:
+    def set_aside(self, results: dict[str, Any], qps: float, duration_s: float) -> bool:
         """Keep the logs of a search step, print its outcome, and return whether it was VALID."""
         self.steps += 1
         folder = Path(f"search-{self.steps:02}")
         folder.mkdir()
         for name in LOGS:
             Path(f"mlperf_log_{name}").rename(folder / f"mlperf_log_{name}")
-        valid: bool = found["result_validity"] == "VALID"
-        unmet = ", ".join(key for key in CONDITIONS if found.get(key) is False)
-        went = "VALID" if valid else f"{found['result_validity']} ({unmet or 'no reason is stated'})"
+        valid: bool = results["result_validity"] == "VALID"
+        unmet = ", ".join(key for key in CONDITIONS if results.get(key) is False)
+        went = "VALID" if valid else f"{results['result_validity']} ({unmet or 'no reason is stated'})"
         self.rank.log(f"search_{self.steps:02}", f"{qps:.6g} queries/s for {duration_s:g} s: {went}")
         rates = {"target_qps": qps}
-        if valid and "result_completed_samples_per_sec" in found:
-            rates["throughput"] = found["result_completed_samples_per_sec"]
+        if valid and "result_completed_samples_per_sec" in results:
+            rates["throughput"] = results["result_completed_samples_per_sec"]
         self.rank.log("tracked_stats", rates, step=self.steps)
         return valid
 
@@ -178,13 +179,13 @@ def _seconds(predict: Predict, batch: Arrays) -> float:
 
 def stated(detail: Path) -> dict[str, Any]:
     """Results and effective settings of a detail log, by LoadGen's keys."""
-    found: dict[str, Any] = {}
+    stated_values: dict[str, Any] = {}
     for line in detail.read_text(errors="replace").splitlines():
         _, token, text = line.partition(":::MLLOG ")
         entry: dict[str, Any] = json.loads(text) if token else {"key": ""}
         if entry["key"].startswith(STATED) and not isinstance(entry["value"], list | dict):
-            found[entry["key"]] = entry["value"]
-    return found
+            stated_values[entry["key"]] = entry["value"]
+    return stated_values
 
 
 @cache
@@ -219,12 +220,12 @@ def whole_offline(bench: Bench, pilot: Pilot) -> dict[str, Any]:
     """Offline at an expected rate that makes it long enough: the rate sets the samples of the one query."""
     rate, duration_s = pilot.rate, bench.options.min_duration_s
     for left in reversed(range(MOST_TRIES)):
-        found = bench.run(pilot, rate, duration_s, "PerformanceOnly")
-        if found["result_min_duration_met"] or not left:
+        results = bench.run(pilot, rate, duration_s, "PerformanceOnly")
+        if results["result_min_duration_met"] or not left:
             break
-        bench.set_aside(found, rate, duration_s)
-        rate = 1.1 * max(rate, found["result_samples_per_second"])
-    return found
+        bench.set_aside(results, rate, duration_s)
+        rate = 1.1 * max(rate, results["result_samples_per_second"])
+    return results
 
 
 def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
@@ -232,8 +233,8 @@ def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
     options = bench.options
 
     def holds(qps: float) -> bool:
-        found = bench.run(pilot, qps, options.search_s, "PerformanceOnly")
-        return bench.set_aside(found, qps, options.search_s)
+        results = bench.run(pilot, qps, options.search_s, "PerformanceOnly")
+        return bench.set_aside(results, qps, options.search_s)
 
     advice = (
         f"latency bound {bound_s(options):g} s, one sample alone takes {pilot.alone_s:.4g} s: raise the bound"
@@ -245,12 +246,12 @@ def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
     if rate is None:
         bench.rank.fail(f"none of {MOST_STEPS} rates was VALID (see search-*); {advice}")
     for left in reversed(range(MOST_TRIES)):
-        found = bench.run(pilot, rate, options.min_duration_s, "PerformanceOnly")
-        if found["result_validity"] == "VALID" or not left:
+        results = bench.run(pilot, rate, options.min_duration_s, "PerformanceOnly")
+        if results["result_validity"] == "VALID" or not left:
             break
-        bench.set_aside(found, rate, options.min_duration_s)
+        bench.set_aside(results, rate, options.min_duration_s)
         rate /= 1 + share
-    return found
+    return results
 
 
 def state(bench: Bench) -> None:
@@ -345,8 +346,8 @@ def main() -> None:
     except (OSError, ValueError, RuntimeError, ImportError) as error:  # from data, weights, backend
         rank.fail(str(error))
     state(bench)
-    found = measure(bench, bench.warm_up())
-    for key, value in found.items():
+    results = measure(bench, bench.warm_up())
+    for key, value in results.items():
         rank.log(key, value)
     if options.mode == "accuracy" and bench.data is not None:
         try:

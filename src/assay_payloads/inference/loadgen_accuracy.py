@@ -15,7 +15,7 @@ import argparse
 import json
 from pathlib import Path
 
-from assay_payloads.inference.loadgen_data import labelled
+from assay_payloads.inference.loadgen_data import labeled
 from assay_payloads.inference.loadgen_samples import Data
 
 Answers = list[tuple[int, bytes]]
@@ -61,7 +61,7 @@ def main() -> None:
     try:
         answers = answered(options.log)
         tokens = len(answers[0][1]) // LOGITS_BYTES  # they determine how a text was cut; no image is read
-        print(accuracy(answers, labelled(options.data, tokens)))
+        print(accuracy(answers, labeled(options.data, tokens)))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

@@ -94,15 +94,15 @@ class OnnxBackend:
             )
         self._answers = answers
         self._inputs = [
-            (one.name, np.float16 if "float16" in one.type else None) for one in self._session.get_inputs()
+            (node.name, np.float16 if "float16" in node.type else None) for node in self._session.get_inputs()
         ]
 
     def __call__(self, inputs: Arrays) -> Sequence[np.ndarray]:
-        given: Mapping[str, np.ndarray] = {
+        inputs_by_name: Mapping[str, np.ndarray] = {
             name: array if kind is None else array.astype(kind)
             for (name, kind), array in zip(self._inputs, inputs, strict=True)
         }
-        return self._answers(torch.from_numpy(self._session.run(None, given)[0]))
+        return self._answers(torch.from_numpy(self._session.run(None, inputs_by_name)[0]))
 
 
 def predictors(
@@ -115,23 +115,25 @@ def predictors(
     Raises OSError, ValueError and RuntimeError if the weights don't match or a provider is missing.
     """
     count = torch.cuda.device_count() if device.type == "cuda" else 1
-    gpus = [torch.device("cuda", at) for at in range(min(count, options.instances))]
+    gpus = [torch.device("cuda", index) for index in range(min(count, options.instances))]
     devices = gpus if device.type == "cuda" else [device]
     torch.set_num_threads(max(1, torch.get_num_threads() // options.instances))
     torch.manual_seed(options.seed)
     network = model.build(size, labels).eval()
     if options.weights is not None:
         _load(network, options.weights)
-    made = _onnx if options.backend == "onnxruntime" else _torch
-    backends = made(network, model, size, options, devices)
-    return [backends[at % len(backends)] for at in range(options.instances)]
+    make_backends = _onnx if options.backend == "onnxruntime" else _torch
+    backends = make_backends(network, model, size, options, devices)
+    return [backends[index % len(backends)] for index in range(options.instances)]
 
 
 def _load(network: nn.Module, weights: Path) -> None:
     """Weights with the names of the model's library; trainings store them as `model`, among other things."""
     try:
         kept = torch.load(weights, map_location="cpu", weights_only=True)
-        named = {name: one for name, one in kept.get("model", kept).items() if not name.startswith(GONE)}
+        named = {
+            name: weight for name, weight in kept.get("model", kept).items() if not name.startswith(GONE)
+        }
         getattr(network, "model", network).load_state_dict(named)
     except (pickle.UnpicklingError, EOFError) as error:
         raise ValueError(f"{weights}: found no weights; torch.save the model's state_dict") from error
@@ -175,13 +177,14 @@ def export(network: nn.Module, model: Model, size: int, kind: torch.dtype) -> No
     """Write the network as ONNX, for batches of any size; takes some seconds."""
     import onnxscript  # noqa: F401  (torch's exporter needs it and says so too late)
 
-    sample = [torch.from_numpy(one) for one in model.synthetic(np.random.default_rng(0), size)]
-    pair = [torch.stack([one, one]) for one in sample]  # the exporter would turn a single one into a constant
+    sample = [torch.from_numpy(array) for array in model.synthetic(np.random.default_rng(0), size)]
+    # two samples: the exporter would turn a single one into a constant
+    pair = [torch.stack([tensor, tensor]) for tensor in sample]
     with warnings.catch_warnings(), torch.inference_mode(), contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")  # warnings about torch's own exporter
         torch.onnx.export(
             network,
-            tuple(one.to(kind) if one.is_floating_point() else one for one in pair),
+            tuple(tensor.to(kind) if tensor.is_floating_point() else tensor for tensor in pair),
             EXPORTED,
             input_names=list(model.inputs),
             output_names=["outputs"],

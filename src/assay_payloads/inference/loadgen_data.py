@@ -17,7 +17,7 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's 
 SHORT_SIDE = 256 / 224  # short side before the center crop, relative to the crop
 
 
-def labelled(path: Path, size: int) -> Data:
+def labeled(path: Path, size: int) -> Data:
     """The data set at `path`: a directory of image folders, one per class in name order (like
     torchvision's ImageFolder), an .npz file of `images` and their `labels`, a directory with COCO's
     annotations, or one with SQuAD's questions.
@@ -86,5 +86,5 @@ def _arrays(path: Path) -> Data:
 
 def share_right(labels: np.ndarray, answers: Sequence[bytes]) -> float:
     """Share of answers that match the label's class, at most 1: top-1 accuracy."""
-    given = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
-    return float((given[:, 0] == labels).mean())
+    classes = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
+    return float((classes[:, 0] == labels).mean())

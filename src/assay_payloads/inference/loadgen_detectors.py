@@ -63,8 +63,8 @@ class Detector(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Candidates, batch × K × 6: x1, y1, x2, y2 in pixels, score, label."""
         maps = list(self.model.backbone((images - self.mean) / self.deviation).values())
-        found = self.model.head(maps)
-        return self.candidates(found["cls_logits"].float(), found["bbox_regression"].float())
+        outputs = self.model.head(maps)
+        return self.candidates(outputs["cls_logits"].float(), outputs["bbox_regression"].float())
 
     def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
         """The best of all default boxes and labels.
@@ -95,10 +95,10 @@ class SsdDetector(Detector):
 
     def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
         scores = logits.softmax(-1)[..., 1:].transpose(1, 2)  # batch × classes × A
-        best, at = scores.topk(min(self.model.topk_candidates, scores.shape[-1]))
+        best, places = scores.topk(min(self.model.topk_candidates, scores.shape[-1]))
         anchors = self.anchors.corners.expand(codes.shape)
-        corners = _taken(self._corners(codes, anchors), at.flatten(1))
-        labels = torch.arange(1, logits.shape[-1], device=at.device)[None, :, None].expand(at.shape)
+        corners = _taken(self._corners(codes, anchors), places.flatten(1))
+        labels = torch.arange(1, logits.shape[-1], device=places.device)[None, :, None].expand(places.shape)
         columns = (best.flatten(1)[..., None], labels.flatten(1)[..., None].to(best.dtype))
         return torch.cat([corners, *columns], dim=2)
 
@@ -120,11 +120,11 @@ class RetinaNetDetector(Detector):
         classes, most = logits.shape[-1], self.model.topk_candidates
         boxes = logits.amax(-1).topk(min(most, logits.shape[1])).indices
         pairs = _taken(logits, boxes).flatten(1)
-        best, at = pairs.topk(min(most, pairs.shape[1]))
-        boxes = boxes.gather(1, at.div(classes, rounding_mode="floor"))
+        best, places = pairs.topk(min(most, pairs.shape[1]))
+        boxes = boxes.gather(1, places.div(classes, rounding_mode="floor"))
         corners = self._corners(_taken(codes, boxes), _taken(anchors, boxes))
         return torch.cat(
-            [corners, best.sigmoid()[..., None], (at % classes)[..., None].to(best.dtype)], dim=2
+            [corners, best.sigmoid()[..., None], (places % classes)[..., None].to(best.dtype)], dim=2
         )
 
 
@@ -144,9 +144,9 @@ def logged(boxes: np.ndarray, index: int, numbered: Sequence[int]) -> np.ndarray
     return rows
 
 
-def _taken(rows: Tensor, at: Tensor) -> Tensor:
+def _taken(rows: Tensor, numbers: Tensor) -> Tensor:
     """Rows (batch × A × n) selected by their numbers (batch × k): batch × k × n."""
-    return rows.gather(1, at[..., None].expand(-1, -1, rows.shape[-1]))
+    return rows.gather(1, numbers[..., None].expand(-1, -1, rows.shape[-1]))
 
 
 def _map_sides(model: Any, size: int) -> list[tuple[int, int]]:

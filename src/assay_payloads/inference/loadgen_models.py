@@ -75,7 +75,7 @@ def _image(rng: np.random.Generator, size: int) -> Arrays:
     return (rng.standard_normal((3, size, size), dtype=np.float32),)
 
 
-def _colours(rng: np.random.Generator, size: int) -> Arrays:
+def _colors(rng: np.random.Generator, size: int) -> Arrays:
     return (rng.random((3, size, size), dtype=np.float32),)  # detection normalizes on its own
 
 
@@ -157,11 +157,9 @@ _IMAGES, _TEXT = ("images",), ("input_ids", "attention_mask", "token_type_ids")
 MODELS = {
     "resnet50": Model(_classifier("resnet50"), _classes, _IMAGES, 224, 0.015, 1024, _image),
     "mobilenet": Model(_classifier("mobilenet_v2"), _classes, _IMAGES, 224, 0.010, 1024, _image),
-    "ssd-mobilenet": Model(_ssd_mobilenet, Detector.boxes, _IMAGES, 320, 0.010, 256, _colours, 91),
-    "ssd-resnet34": Model(
-        _ssd_resnet34, Detector.boxes, _IMAGES, 300, 0.100, 64, _colours, 80, numbered=True
-    ),
-    "retinanet": Model(_retinanet, Detector.boxes, _IMAGES, 800, 0.100, 64, _colours, 264),
+    "ssd-mobilenet": Model(_ssd_mobilenet, Detector.boxes, _IMAGES, 320, 0.010, 256, _colors, 91),
+    "ssd-resnet34": Model(_ssd_resnet34, Detector.boxes, _IMAGES, 300, 0.100, 64, _colors, 80, numbered=True),
+    "retinanet": Model(_retinanet, Detector.boxes, _IMAGES, 800, 0.100, 64, _colors, 264),
     "bert-large": Model(_reader(24, 1024, 16), _logits, _TEXT, 384, 0.130, 10833, _tokens),
     "bert-tiny": Model(_reader(2, 128, 2), _logits, _TEXT, 128, 0.130, 10833, _tokens),
 }

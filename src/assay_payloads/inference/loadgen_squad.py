@@ -49,31 +49,31 @@ class Text:
         Characters around the pieces in their words are removed if the letters of words and pieces match up:
         "1066" from "(1066)." Otherwise, as with a word of several pieces, the answer is all of its words.
         """
-        words = " ".join(self.words[self.word_of[first] : self.word_of[last] + 1])
+        passage = " ".join(self.words[self.word_of[first] : self.word_of[last] + 1])
         begin = bisect_left(self.word_of, self.word_of[first])
         end = bisect_right(self.word_of, self.word_of[last])
         pieces = " ".join(self.pieces[begin:end])
         answer = " ".join(self.pieces[first : last + 1]).replace(" ##", "").replace("##", "")
-        letters = [at for at, letter in enumerate(words) if letter != " "]
-        at = pieces.find(answer)
-        if at < 0 or len(letters) != len(pieces.replace(" ", "")):
-            return words
-        before = len(pieces[:at].replace(" ", ""))
-        return words[letters[before] : letters[before + len(answer.replace(" ", "")) - 1] + 1]
+        letters = [index for index, letter in enumerate(passage) if letter != " "]
+        begin_in_pieces = pieces.find(answer)
+        if begin_in_pieces < 0 or len(letters) != len(pieces.replace(" ", "")):
+            return passage
+        before = len(pieces[:begin_in_pieces].replace(" ", ""))
+        return passage[letters[before] : letters[before + len(answer.replace(" ", "")) - 1] + 1]
 
 
 @dataclass(frozen=True)
 class Windows:
     """A question with each part of its text that fits: one sample per part, the first with number `start`.
 
-    asked    IDs of the question's pieces
-    parts    pieces of the text, by number
-    nearest  the part in which each piece has the most context, by number: only there can it start an
-             answer
+    question_ids  IDs of the question's pieces
+    parts         pieces of the text, by number
+    nearest       the part in which each piece has the most context, by number: only there can it start an
+                  answer
     """
 
     question: SquadQuestion
-    asked: Sequence[int]
+    question_ids: Sequence[int]
     text: Text
     parts: Sequence[range]
     nearest: np.ndarray
@@ -81,18 +81,18 @@ class Windows:
 
     def span(self, logits: Sequence[np.ndarray]) -> tuple[int, int] | None:
         """The answer's first and last piece, from each part's logits, tokens × 2; None if there is none."""
-        best, found = -np.inf, None
-        for number, (part, given) in enumerate(zip(self.parts, logits, strict=True)):
-            offset = part.start - len(self.asked) - 2
-            likely = np.argsort(-given, axis=0, kind="stable")[:BEST]
+        best, best_span = -np.inf, None
+        for number, (part, part_logits) in enumerate(zip(self.parts, logits, strict=True)):
+            offset = part.start - len(self.question_ids) - 2
+            likely = np.argsort(-part_logits, axis=0, kind="stable")[:BEST]
             first, last = likely[:, 0, None] + offset, likely[None, :, 1] + offset
-            scores = given[likely[:, 0], 0][:, None] + given[likely[:, 1], 1]
+            scores = part_logits[likely[:, 0], 0][:, None] + part_logits[likely[:, 1], 1]
             fits = np.isin(first, np.flatnonzero(self.nearest == number)) & (last < part.stop)
             scores[~(fits & (first <= last) & (last < first + LONGEST))] = -np.inf
             row, column = np.unravel_index(scores.argmax(), scores.shape)
             if scores[row, column] > best:
-                best, found = scores[row, column], (int(first[row, 0]), int(last[0, column]))
-        return found
+                best, best_span = scores[row, column], (int(first[row, 0]), int(last[0, column]))
+        return best_span
 
 
 class Samples:
@@ -125,31 +125,31 @@ class Samples:
         return len(self._of_sample)
 
     def _text(self, text: str) -> Text:
-        words = [word for word in _BETWEEN_WORDS.split(text) if word]
-        cut = self._cut.encode(words, is_pretokenized=True, add_special_tokens=False)
-        return Text(words, cut.tokens, cut.ids, [word for word in cut.word_ids if word is not None])
+        tokens = [word for word in _BETWEEN_WORDS.split(text) if word]
+        cut = self._cut.encode(tokens, is_pretokenized=True, add_special_tokens=False)
+        return Text(tokens, cut.tokens, cut.ids, [word for word in cut.word_ids if word is not None])
 
     def _beside(self, question: SquadQuestion, text: Text) -> Windows:
-        asked = self._cut.encode(question.asked, add_special_tokens=False).ids[:MOST_ASKED]
-        room = self._length - len(asked) - 3  # [CLS], and [SEP] twice
+        question_ids = self._cut.encode(question.wording, add_special_tokens=False).ids[:MOST_ASKED]
+        room = self._length - len(question_ids) - 3  # [CLS], and [SEP] twice
         if room < 1:
             raise ValueError(
                 f"samples of {self._length} tokens have no room for a text next to a question of "
-                f"{len(asked)}; MLPerf's have 384"
+                f"{len(question_ids)}; MLPerf's have 384"
             )
         parts = windows_of(len(text.ids), room)
-        return Windows(question, asked, text, parts, nearest_of(parts, len(text.ids)), len(self))
+        return Windows(question, question_ids, text, parts, nearest_of(parts, len(text.ids)), len(self))
 
     def read(self, index: int) -> Arrays:
         """A sample's ids, mask and types: `[CLS] question [SEP] text [SEP]`, padded with zeros."""
         windows = self._of_sample[index]
         part = windows.parts[index - windows.start]
-        asked = [self._begin, *windows.asked, self._end]
+        question_ids = [self._begin, *windows.question_ids, self._end]
         text = [*windows.text.ids[part.start : part.stop], self._end]
         ids, mask, types = np.zeros((3, self._length), dtype=np.int64)
-        ids[: len(asked) + len(text)] = asked + text
-        mask[: len(asked) + len(text)] = 1
-        types[len(asked) : len(asked) + len(text)] = 1
+        ids[: len(question_ids) + len(text)] = question_ids + text
+        mask[: len(question_ids) + len(text)] = 1
+        types[len(question_ids) : len(question_ids) + len(text)] = 1
         return ids, mask, types
 
     def score(self, answers: Sequence[bytes]) -> float:
@@ -158,12 +158,12 @@ class Samples:
         Raises ValueError if an answer is not tokens × 2 finite logits.
         """
         logits = [self._logits(number, answer) for number, answer in enumerate(answers)]
-        found = []
-        for one in self.windows:
-            span = one.span(logits[one.start : one.start + len(one.parts)])
-            answer = one.text.cut(*span) if span else NO_ANSWER
-            found.append(f1(answer, one.question.answers))
-        return float(np.mean(found))
+        scores = []
+        for windows in self.windows:
+            span = windows.span(logits[windows.start : windows.start + len(windows.parts)])
+            answer = windows.text.cut(*span) if span else NO_ANSWER
+            scores.append(f1(answer, windows.question.answers))
+        return float(np.mean(scores))
 
     def _logits(self, number: int, answer: bytes) -> np.ndarray:
         logits = np.frombuffer(answer, np.float32).astype(np.float64)
@@ -218,11 +218,11 @@ def nearest_of(parts: Sequence[range], pieces: int) -> np.ndarray:
     >>> nearest_of([range(0, 4), range(2, 6)], 6).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    at = np.arange(pieces)
+    piece = np.arange(pieces)
     around = [
         np.where(
-            (part.start <= at) & (at < part.stop),
-            np.minimum(at - part.start, part.stop - 1 - at) + 0.01 * len(part),
+            (part.start <= piece) & (piece < part.stop),
+            np.minimum(piece - part.start, part.stop - 1 - piece) + 0.01 * len(part),
             -1.0,
         )
         for part in parts

@@ -101,8 +101,8 @@ class SystemUnderTest:
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._counting = threading.Lock()
         self.batches = self.samples = 0
-        for one in predict if queued else ():
-            threading.Thread(target=self._serve, args=(one,), daemon=True).start()
+        for predictor in predict if queued else ():
+            threading.Thread(target=self._serve, args=(predictor,), daemon=True).start()
 
     def issue(self, samples: Sequence[Any]) -> None:
         """LoadGen's callback: a query of one sample, of several, or (Offline) of all, in whole batches."""
@@ -137,8 +137,8 @@ class SystemUnderTest:
             self.samples += len(samples)
         with RunAbort(f"a batch of {len(samples)} samples"):
             indices = [sample.index for sample in samples]
-            given = zip(predict(self._library.batch(indices)), indices, strict=True)
-            answers = [np.ascontiguousarray(self._kept(answer, index)) for answer, index in given]
+            answered = zip(predict(self._library.batch(indices)), indices, strict=True)
+            answers = [np.ascontiguousarray(self._kept(answer, index)) for answer, index in answered]
             lg.QuerySamplesComplete(  # copies the answers while `answers` keeps them alive
                 [
                     lg.QuerySampleResponse(sample.id, answer.ctypes.data, answer.nbytes)

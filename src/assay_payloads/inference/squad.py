@@ -25,7 +25,7 @@ _JSON = {list: "a list", str: "a text", int: "a number"}
 class SquadQuestion:
     """A question and its correct answers."""
 
-    asked: str
+    wording: str
     answers: tuple[str, ...]
 
 
@@ -46,31 +46,33 @@ def paragraphs(path: Path) -> list[Paragraph]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # from the encoding, or from JSON
         raise ValueError(f"{path}: can't be read as JSON: {error}") from error
-    found = list(_paragraphs(document, str(path)))
-    if not any(paragraph.questions for paragraph in found):
+    all_paragraphs = list(_paragraphs(document, str(path)))
+    if not any(paragraph.questions for paragraph in all_paragraphs):
         raise ValueError(f"{path}: has no questions; expected SQuAD v1.1's, whose dev-v1.1.json has 10,570")
-    return found
+    return all_paragraphs
 
 
 def _paragraphs(document: Any, where: str) -> Iterator[Paragraph]:
     for article, place in _each(document, "data", where):
-        for entry, at in _each(article, "paragraphs", place):
-            yield _paragraph(entry, at)
+        for entry, entry_place in _each(article, "paragraphs", place):
+            yield _paragraph(entry, entry_place)
 
 
 def _paragraph(entry: Any, where: str) -> Paragraph:
     text = _member(entry, "context", str, where)
-    asked = [(_member(one, "question", str, at), one, at) for one, at in _each(entry, "qas", where)]
-    return Paragraph(text, tuple(SquadQuestion(said, _answers(one, text, at)) for said, one, at in asked))
+    entries = [(_member(qa, "question", str, place), qa, place) for qa, place in _each(entry, "qas", where)]
+    return Paragraph(
+        text, tuple(SquadQuestion(question, _answers(qa, text, place)) for question, qa, place in entries)
+    )
 
 
 def _answers(question: Any, text: str, where: str) -> tuple[str, ...]:
     answers = []
-    for entry, at in _each(question, "answers", where):
-        answer, start = _member(entry, "text", str, at), _member(entry, "answer_start", int, at)
+    for entry, place in _each(question, "answers", where):
+        answer, start = _member(entry, "text", str, place), _member(entry, "answer_start", int, place)
         if start < 0 or not text.startswith(answer, start):
             there = text[max(0, start) :][: len(answer)]
-            raise ValueError(f"{at}: its text is {answer!r}, but the context has {there!r} at {start}")
+            raise ValueError(f"{place}: its text is {answer!r}, but the context has {there!r} at {start}")
         answers.append(answer)
     if not answers:
         raise ValueError(f"{where}: has no answer; expected SQuAD v1.1, where every question has one")
@@ -79,8 +81,8 @@ def _answers(question: Any, text: str, where: str) -> tuple[str, ...]:
 
 def _each(entry: Any, key: str, where: str) -> list[tuple[Any, str]]:
     """The entries of a member that is a list, each with its location."""
-    found = _member(entry, key, list, where)
-    return [(one, f"{where}: {key}[{at}]") for at, one in enumerate(found)]
+    entries = _member(entry, key, list, where)
+    return [(member, f"{where}: {key}[{index}]") for index, member in enumerate(entries)]
 
 
 def _member(entry: Any, key: str, kind: type, where: str) -> Any:
@@ -88,8 +90,8 @@ def _member(entry: Any, key: str, kind: type, where: str) -> Any:
     member = entry.get(key) if isinstance(entry, dict) else None
     if isinstance(member, kind):
         return member
-    found = f"the keys {', '.join(entry) or 'none'}" if isinstance(entry, dict) else type(entry).__name__
-    raise ValueError(f"{where}: expected `{key}`, {_JSON[kind]}, as in SQuAD v1.1; found {found}")
+    got = f"the keys {', '.join(entry) or 'none'}" if isinstance(entry, dict) else type(entry).__name__
+    raise ValueError(f"{where}: expected `{key}`, {_JSON[kind]}, as in SQuAD v1.1; found {got}")
 
 
 def words(answer: str) -> list[str]:
@@ -109,10 +111,10 @@ def f1(answer: str, right: Sequence[str]) -> float:
     >>> f1("in the year 1066", ["1066", "year 1066"])
     0.8
     """
-    given = Counter(words(answer))
-    found = []
-    for one in right:
-        expected = Counter(words(one))
-        common = (given & expected).total()
-        found.append(2 * common / (given.total() + expected.total()) if common else 0.0)
-    return max(found)
+    answer_words = Counter(words(answer))
+    scores = []
+    for correct in right:
+        expected = Counter(words(correct))
+        common = (answer_words & expected).total()
+        scores.append(2 * common / (answer_words.total() + expected.total()) if common else 0.0)
+    return max(scores)

@@ -148,13 +148,13 @@ def swapping(tree: FileTree) -> dict[str, int]:
 def virtual_memory_counts(tree: FileTree, *names: str) -> dict[str, int]:
     """These counts of /proc/vmstat, without those that this kernel lacks."""
     lines = rf"^({'|'.join(names)}) (\d+)$"
-    found = re.findall(lines, tree.text("/proc/vmstat") or "", re.MULTILINE)
-    return {name: int(count) for name, count in found}
+    matches = re.findall(lines, tree.text("/proc/vmstat") or "", re.MULTILINE)
+    return {name: int(count) for name, count in matches}
 
 
 def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     """How often and how long the packages of these CPUs were throttled because of heat, in total."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     left = set(cpus)
     while left:
         cpu = f"{CPUS}/cpu{min(left)}"
@@ -162,8 +162,8 @@ def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:
         for name, count, scale in (("heat_events", "count", 1), ("heat_s", "total_time_ms", 1e-3)):
             number = tree.number(f"{cpu}/thermal_throttle/package_throttle_{count}")
             if number is not None:
-                found[name] = found.get(name, 0) + number * scale
-    return found
+                totals[name] = totals.get(name, 0) + number * scale
+    return totals
 
 
 def listed(text: str) -> set[int]:

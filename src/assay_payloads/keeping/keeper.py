@@ -115,9 +115,9 @@ def not_ours() -> int:
 def taken_variables(directory: Path) -> dict[str, str]:
     """Variables that are in no other file; this file is removed before anything of the job runs."""
     path = directory / "variables.json"
-    found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+    variables: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
     path.unlink(missing_ok=True)
-    return found
+    return variables
 
 
 def keep(spec: Spec, directory: Path, node: int, work: Path) -> dict[str, Any]:
@@ -206,15 +206,15 @@ def outcome(
 
 def digests(streams: Path) -> dict[str, Any]:
     """Bytes, lines, and SHA-256 of each stream, so that a copy can be verified."""
-    found = {}
+    by_stream = {}
     for path in sorted(streams.glob("*.log")):
         digest, size, lines = hashlib.sha256(), 0, 0
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
                 size, lines = size + len(block), lines + block.count(b"\n")
-        found[path.stem] = {"bytes": size, "lines": lines, "sha256": digest.hexdigest()}
-    return found
+        by_stream[path.stem] = {"bytes": size, "lines": lines, "sha256": digest.hexdigest()}
+    return by_stream
 
 
 def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
@@ -432,7 +432,7 @@ def detached() -> int:
     return pipe
 
 
-def asked() -> argparse.Namespace:
+def command_line() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Keeps one node's share of a job.")
     parser.add_argument("directory", type=Path, nargs="?")
@@ -443,7 +443,7 @@ def asked() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    args = asked()
+    args = command_line()
     signal.signal(
         signal.SIGCHLD, signal.SIG_DFL
     )  # if it is ignored, as some daemons leave it, exits go unseen

@@ -69,8 +69,8 @@ class Meeting:
 
     def close(self) -> None:
         """Release the port and all connections."""
-        for one in (*self._arrived.values(), *filter(None, [self._listener])):
-            one.close()
+        for connection in (*self._arrived.values(), *filter(None, [self._listener])):
+            connection.close()
 
     def _await_name(self) -> None:
         """Wait until the address of rank 0 can be resolved here.
@@ -120,7 +120,7 @@ class Meeting:
         if len(word) == 2 and word[0] == self.token and 0 < number < self.nodes:
             self._arrived[number] = connection
             return
-        self._arrived = {node: one for node, one in self._arrived.items() if one is not connection}
+        self._arrived = {node: other for node, other in self._arrived.items() if other is not connection}
         readable.unregister(connection)
         connection.close()
 
@@ -166,9 +166,9 @@ class Meeting:
 
     def _await_word(self, there: socket.socket) -> dict[str, str] | None:
         """Node 0's answer; None if the connection ended without one."""
-        give_up, said = self._waited_s() + self.limit_s + ANSWER_SLACK_S, b""
+        give_up, answer = self._waited_s() + self.limit_s + ANSWER_SLACK_S, b""
         there.settimeout(LOOK_EVERY_S)
-        while not said.endswith(b"\n"):
+        while not answer.endswith(b"\n"):
             try:
                 with self.pauses.noting(LOOK_EVERY_S):
                     data = there.recv(HELLO_BYTES)
@@ -181,8 +181,8 @@ class Meeting:
                 continue
             if not data:
                 return None
-            said += data
-        word: dict[str, str] = json.loads(said)
+            answer += data
+        word: dict[str, str] = json.loads(answer)
         return word
 
     def _pause(self, pause_s: float, waits_for: str) -> None:
@@ -205,10 +205,10 @@ class Meeting:
     def _call(self, nodes: Collection[int]) -> str:
         """The ranks of these nodes: `rank 1 of 2`, `ranks 4 to 7, 12 to 15 of 16`."""
         spans = [(node * self.ranks, (node + 1) * self.ranks - 1) for node in sorted(nodes)]
-        words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans[:4])
+        listed = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans[:4])
         more = f" and {len(spans) - 4} more nodes" if len(spans) > 4 else ""
         plural = "s" if self.ranks > 1 or len(spans) > 1 else ""
-        return f"rank{plural} {words}{more} of {self.nodes * self.ranks}"
+        return f"rank{plural} {listed}{more} of {self.nodes * self.ranks}"
 
 
 class EndRequest(Exception):  # noqa: N818  (not an error)

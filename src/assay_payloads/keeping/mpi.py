@@ -44,11 +44,11 @@ def launch(command: list[str]) -> NoReturn:
 
 def serve(directory: Path, port: int, relay: list[str]) -> int:
     """Serve ssh until mpirun has left, and relay the ranks meanwhile; returns the relay's exit code."""
-    asked: list[int] = []
+    signals: list[int] = []
     running: list[subprocess.Popen[bytes]] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        asked.append(number)
+        signals.append(number)
         for process in running:
             process.send_signal(number)
 
@@ -60,22 +60,22 @@ def serve(directory: Path, port: int, relay: list[str]) -> int:
         return NOT_FOUND
     expected = ranks_here(relay)
     while len(come := arrived(directory)) < len(expected):
-        if asked or sshd.poll() is not None:
+        if signals or sshd.poll() is not None:
             print(
-                "assay: sshd ended before mpirun connected" if not asked else "assay: cancelled", flush=True
+                "assay: sshd ended before mpirun connected" if not signals else "assay: cancelled", flush=True
             )
             sshd.kill()
-            return CANCELLED if asked else 1
+            return CANCELLED if signals else 1
         time.sleep(LOOK_EVERY_S)
     if come != expected:
         print(f"assay: mpirun started ranks {come} here; expected {expected}", flush=True)
         return 1
     program = str(Path(__file__).with_name("relay.py"))
     running.append(subprocess.Popen([sys.executable, "-I", "-S", program, *relay]))
-    if asked:  # just before it was started
-        running[0].send_signal(asked[0])
+    if signals:  # just before it was started
+        running[0].send_signal(signals[0])
     code = running[0].wait()
-    while children(sshd.pid) and not asked:  # stand-ins report to mpirun how their ranks ended
+    while children(sshd.pid) and not signals:  # stand-ins report to mpirun how their ranks ended
         time.sleep(LOOK_EVERY_S)
     sshd.kill()
     return code if code >= 0 else 128 - code
@@ -91,8 +91,8 @@ def ranks_here(relay: list[str]) -> list[int]:
 
 def arrived(directory: Path) -> list[int]:
     """The ranks whose stand-ins have arrived."""
-    told = (json.loads(path.read_bytes()) for path in (directory / "arrivals").glob("*.json"))
-    return sorted(int(env["OMPI_COMM_WORLD_RANK"]) for env in told)
+    arrivals = (json.loads(path.read_bytes()) for path in (directory / "arrivals").glob("*.json"))
+    return sorted(int(env["OMPI_COMM_WORLD_RANK"]) for env in arrivals)
 
 
 def start_sshd(port: int) -> subprocess.Popen[bytes] | None:
@@ -132,14 +132,14 @@ def arrive(directory: Path) -> int:
     """Record mpirun's variables, and wait for the rank's end; returns its exit code."""
     arrivals = directory / "arrivals"
     arrivals.mkdir(exist_ok=True)
-    told = {name: value for name, value in os.environ.items() if name.startswith(TOLD)}
-    beside = arrivals / f"{told['OMPI_COMM_WORLD_LOCAL_RANK']}.part"
-    beside.write_text(json.dumps(told))
+    variables = {name: value for name, value in os.environ.items() if name.startswith(TOLD)}
+    beside = arrivals / f"{variables['OMPI_COMM_WORLD_LOCAL_RANK']}.part"
+    beside.write_text(json.dumps(variables))
     beside.replace(beside.with_suffix(".json"))
     signal.signal(signal.SIGTERM, lambda *_: end_keeper(directory))
     while (ended := kept(directory, "ended.json")) is None:
         time.sleep(LOOK_EVERY_S)
-    rank = int(told["OMPI_COMM_WORLD_RANK"])
+    rank = int(variables["OMPI_COMM_WORLD_RANK"])
     end = next((end for end in ended["exits"] if end["rank"] == rank), None)
     if end is None:
         return 1
@@ -164,26 +164,26 @@ def kept(directory: Path, name: str) -> dict[str, Any] | None:
 
 def children(pid: int) -> list[int]:
     """Processes whose parent is this one."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = entry.read_text().rpartition(")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(parent) == pid and state != "Z":
-            found.append(int(entry.parent.name))
-    return found
+            pids.append(int(entry.parent.name))
+    return pids
 
 
-def asked() -> argparse.Namespace:
+def command_line() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Runs what mpirun needs in a pod.")
     roles = parser.add_subparsers(dest="role", required=True)
     for role, operands in (("launch", ()), ("serve", ("directory", "port"))):
-        one = roles.add_parser(role)
+        role_parser = roles.add_parser(role)
         for operand in operands:
-            one.add_argument(operand, type=Path if operand == "directory" else int)
-        one.add_argument("command", nargs="+")
+            role_parser.add_argument(operand, type=Path if operand == "directory" else int)
+        role_parser.add_argument("command", nargs="+")
     roles.add_parser("arrive").add_argument("directory", type=Path)
     return parser.parse_args()
 
@@ -196,4 +196,4 @@ def main(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(asked()))
+    sys.exit(main(command_line()))

@@ -38,8 +38,8 @@ def run_before(
         return None
     if state == "cancelled":
         return state, "cancelled before the ranks started"
-    said = last_line(log) if state == "failed" else ""
-    return "failed", f"{called}: {said or cause}"
+    last = last_line(log) if state == "failed" else ""
+    return "failed", f"{called}: {last or cause}"
 
 
 def hold(path: Path) -> None:

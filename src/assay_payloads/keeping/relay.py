@@ -139,8 +139,8 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
         # flushed: nobody reads beyond the last frame
         print(f"{UNKEPT}{total} bytes in {files}; a log carries {FILES_LIMIT_BYTES}", flush=True)
         return
-    if words := no_files(work, spec.get("outputs", ())):
-        print(f"{UNKEPT}{words}", flush=True)
+    if problem := no_files(work, spec.get("outputs", ())):
+        print(f"{UNKEPT}{problem}", flush=True)
     for name in changed:
         yield name, work / name
 
@@ -153,7 +153,7 @@ def stamps(
     Links are followed only if they stay inside.
     """
     inside = directory.resolve()
-    found = {}
+    current = {}
     for pattern in patterns:
         for path in directory.glob(pattern):
             try:
@@ -161,34 +161,34 @@ def stamps(
             except FileNotFoundError:  # a broken link
                 continue
             if stat.S_ISREG(facts.st_mode) and inside in path.resolve().parents:
-                found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-    return {name: stamp for name, stamp in sorted(found.items()) if (before or {}).get(name) != stamp}
+                current[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    return {name: stamp for name, stamp in sorted(current.items()) if (before or {}).get(name) != stamp}
 
 
 def no_files(directory: Path, patterns: Sequence[str]) -> str:
     """Outputs below a directory that can't be kept as a file, with what to do."""
-    found = []
+    problems = []
     for name in patterns:
         path = directory / name
         if set(name) & set("*?[") or not path.exists():  # a glob may match nothing
             continue
         mode = path.stat().st_mode
-        kind = next((words for is_kind, words in NO_FILES if is_kind(mode)), "")
+        kind = next((description for is_kind, description in NO_FILES if is_kind(mode)), "")
         if not kind and directory.resolve() not in path.resolve().parents:
             kind = "a link that leads out of the working directory"
         if kind:
-            found.append(f"{name} is {kind}, but outputs must be regular files")
-    return "; ".join(found)
+            problems.append(f"{name} is {kind}, but outputs must be regular files")
+    return "; ".join(problems)
 
 
 def keep(directory: Path, node_from: str | None) -> tuple[subprocess.Popen[bytes], int]:
     """Start the keeper next to this file; returns its process, and which node this is."""
-    asked = ["--node-from", node_from] if node_from else []
+    node_options = ["--node-from", node_from] if node_from else []
     program = str(Path(__file__).with_name("keeper.py"))
     signal.pthread_sigmask(
         signal.SIG_BLOCK, ENDING
     )  # otherwise one that arrives before the keeper runs is lost
-    keeper = subprocess.Popen([sys.executable, "-I", "-S", program, str(directory), *asked])
+    keeper = subprocess.Popen([sys.executable, "-I", "-S", program, str(directory), *node_options])
     for number in ENDING:  # a pod's end is requested from its first process: this one
         signal.signal(number, lambda received, _frame: keeper.send_signal(received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
@@ -262,7 +262,7 @@ def main(args: argparse.Namespace) -> int:
     return code if code >= 0 else 128 - code
 
 
-def asked() -> argparse.Namespace:
+def command_line() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Prints the output of a kept job, framed.")
     parser.add_argument("directory", type=Path)
@@ -275,4 +275,4 @@ def asked() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main(asked()))
+    sys.exit(main(command_line()))

@@ -159,10 +159,10 @@ def end(directory: Path) -> Answer:
         give_up_at = time.monotonic() + spec["grace_s"] + SLACK_S
         while keeper_runs(owner) and time.monotonic() < give_up_at:
             time.sleep(0.01)
-    found = look(directory)
-    if found["ended"] is None:
-        found["left"] = kill_all(spec["token"], directory.suffix[1:])
-    return found
+    state = look(directory)
+    if state["ended"] is None:
+        state["left"] = kill_all(spec["token"], directory.suffix[1:])
+    return state
 
 
 def follow(directory: Path, taken: str) -> Answer:
@@ -186,8 +186,8 @@ def files(directory: Path, *patterns: str) -> Answer:
     if spec is None:
         return {"error": f"nothing is left of the job in {directory}"}
     work = Path(spec["cwd"])
-    if words := relay.no_files(work, patterns):
-        return {"error": f"outputs: {words}"}
+    if problem := relay.no_files(work, patterns):
+        return {"error": f"outputs: {problem}"}
     before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
     changed = {n: s for n, s in relay.stamps(work, patterns).items() if before.get(n) != s}
     total = sum(size for _, size, _ in changed.values())
@@ -213,13 +213,13 @@ def kept(directory: Path) -> Answer:
 
     One that is being unpacked, or never was completely, has the same name between a dot and a process ID.
     """
-    found = {}
+    shares = {}
     for share in directory.glob("*.*") if directory.is_dir() else ():
         if share.is_dir():
             claim = own_directory(share, read_json(share / "spec.json") or {})
             runs = keeper_runs(read_json(claim / "claim.json") or {})
-            found[share.name] = [runs, max(path.stat().st_mtime for path in (share, claim) if path.exists())]
-    return found
+            shares[share.name] = [runs, max(path.stat().st_mtime for path in (share, claim) if path.exists())]
+    return shares
 
 
 def clock(_directory: Path) -> Answer:
@@ -237,20 +237,20 @@ def try_out(directory: Path, python: str) -> Answer:
 
     Answers with what each printed, and with what can be written where jobs will be.
     """
-    asked = json.loads(sys.stdin.buffer.read())
+    request = json.loads(sys.stdin.buffer.read())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    said = {}
+    output_by_program = {}
     with tempfile.TemporaryDirectory(dir=directory) as place:
-        for name, source in asked["files"].items():
+        for name, source in request["files"].items():
             path = Path(place, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source)
-        for name, *arguments in asked["programs"]:
+        for name, *arguments in request["programs"]:
             argv = [python, "-m", name, *arguments]
-            env = {**os.environ, **asked["env"]}
+            env = {**os.environ, **request["env"]}
             done = subprocess.run(argv, env=env, cwd=place, capture_output=True, text=True, check=False)
-            said[name] = f"{done.stdout}\n{done.stderr}"
-    return {"said": said, "free_bytes": shutil.disk_usage(directory).free}
+            output_by_program[name] = f"{done.stdout}\n{done.stderr}"
+    return {"said": output_by_program, "free_bytes": shutil.disk_usage(directory).free}
 
 
 CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock, try_out)}
@@ -263,18 +263,18 @@ def own_directory(directory: Path, spec: dict[str, Any]) -> Path:
 
 def kill_all(token: str, node: str) -> list[int]:
     """Kill every process of the share until none is left; returns those that remain, if any."""
-    wanted = {f"ASSAY_TOKEN={token}".encode(), f"ASSAY_NODE={node}".encode()}
+    variables = {f"ASSAY_TOKEN={token}".encode(), f"ASSAY_NODE={node}".encode()}
     give_up_at = time.monotonic() + SLACK_S
     while True:
-        found = []
+        remaining = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
-                    if wanted.issubset((entry / "environ").read_bytes().split(b"\0")):
-                        found.append(int(entry.name))
-                        os.kill(found[-1], signal.SIGKILL)
-        if not found or time.monotonic() > give_up_at:
-            return found
+                    if variables.issubset((entry / "environ").read_bytes().split(b"\0")):
+                        remaining.append(int(entry.name))
+                        os.kill(remaining[-1], signal.SIGKILL)
+        if not remaining or time.monotonic() > give_up_at:
+            return remaining
         time.sleep(0.01)
 
 

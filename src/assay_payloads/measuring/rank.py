@@ -38,8 +38,8 @@ def place(environment: Mapping[str, str]) -> tuple[int, int, int]:
     try:
         rank, size, local_rank = (int(environment[name]) for name in names)
     except (KeyError, ValueError) as error:
-        found = ", ".join(f"{name}={environment.get(name, '(not set)')}" for name in names)
-        raise ValueError(f"these three must be whole numbers: {found}") from error
+        values = ", ".join(f"{name}={environment.get(name, '(not set)')}" for name in names)
+        raise ValueError(f"these three must be whole numbers: {values}") from error
     return rank, size, local_rank
 
 

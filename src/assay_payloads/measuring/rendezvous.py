@@ -30,16 +30,16 @@ class Rendezvous:
             self._others = accepted(rank, rank.size - 1)
         else:
             self._others = [connected(rank)]
-        for one in self._others:
-            one.settimeout(None)
+        for connection in self._others:
+            connection.settimeout(None)
 
     def together(self, wait_s: float) -> None:
         """Return when every rank has called this; a rank that ended, or takes longer, ends this one."""
         if self.rank.rank == 0:
-            for one in self._others:
-                self._hear(one, READY, wait_s)
-            for one in self._others:
-                self._tell(one, GO)
+            for connection in self._others:
+                self._hear(connection, READY, wait_s)
+            for connection in self._others:
+                self._tell(connection, GO)
         else:
             self._tell(self._others[0], READY)
             self._hear(self._others[0], GO, wait_s)
@@ -71,32 +71,32 @@ def accepted(rank: Rank, count: int) -> list[socket.socket]:
         server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
     except OSError as error:
         rank.fail(f"can't listen on MASTER_PORT={port}: {error.strerror}")
-    found: list[socket.socket] = []
+    connections: list[socket.socket] = []
     with server:
-        while len(found) < count:
+        while len(connections) < count:
             server.settimeout(max(until - time.monotonic(), LOOK_EVERY_S))
             try:
                 new = server.accept()[0]
             except socket.timeout:  # noqa: UP041  (another class before Python 3.10)
-                who = "the other end" if count == 1 else f"{count - len(found)} of {count} ranks"
+                who = "the other end" if count == 1 else f"{count - len(connections)} of {count} ranks"
                 rank.fail(f"{who} did not connect to {socket.gethostname()}:{port} within {MEET_S:g} s")
             if is_of_this_job(new):
-                found.append(new)
+                connections.append(new)
             else:
                 new.close()
-    return found
+    return connections
 
 
-def is_of_this_job(found: socket.socket) -> bool:
+def is_of_this_job(connection: socket.socket) -> bool:
     """Whether the peer knows the job's token."""
-    found.settimeout(TOKEN_S)
-    token, said = own_token(), b""
+    connection.settimeout(TOKEN_S)
+    token, received = own_token(), b""
     try:
-        while len(said) < len(token) and (came := found.recv(len(token) - len(said))):
-            said += came
+        while len(received) < len(token) and (came := connection.recv(len(token) - len(received))):
+            received += came
     except OSError:
         return False
-    return said == token
+    return received == token
 
 
 def connected(rank: Rank) -> socket.socket:
@@ -105,14 +105,14 @@ def connected(rank: Rank) -> socket.socket:
     until = time.monotonic() + MEET_S
     while True:
         try:
-            found = socket.create_connection(place, timeout=max(until - time.monotonic(), LOOK_EVERY_S))
+            connection = socket.create_connection(place, timeout=max(until - time.monotonic(), LOOK_EVERY_S))
         except OSError as error:
             if time.monotonic() > until:
                 rank.fail(f"can't reach rank 0 at {place[0]}:{place[1]} within {MEET_S:g} s: {error}")
             time.sleep(RETRY_EVERY_S)
         else:
-            found.sendall(own_token())
-            return found
+            connection.sendall(own_token())
+            return connection
 
 
 def own_token() -> bytes:

@@ -102,7 +102,7 @@ def backlog_growth(due_s: Sequence[float], latency_s: Sequence[float | None]) ->
     for low, high in pairwise(cuts):
         due, took = zip(*answered[low:high], strict=True)
         points.append((median(due), median(took)))
-    pairs = [(later[0] - one[0], later[1] - one[1]) for one, later in combinations(points, 2)]
+    pairs = [(later[0] - earlier[0], later[1] - earlier[1]) for earlier, later in combinations(points, 2)]
     slopes = [rise / apart for apart, rise in pairs if apart > 0]
     rising = sum((rise > 0) - (rise < 0) for _, rise in pairs)
     spread = math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18)
@@ -144,12 +144,12 @@ class LatencyBounds:
             late = sum(not _in_time(value, bound) for value in values)
             if bound is None or proves(len(values), late, self.percent):
                 continue
-            found = f"{name} was above {bound:g} s in {late} of {len(values)} requests"
+            shortfall = f"{name} was above {bound:g} s in {late} of {len(values)} requests"
             many = late > len(values) * (1 - self.percent / 100)
             need = (
                 "" if many else f"; {fewest(late, self.percent)} requests with this many late would show it"
             )
-            reasons.append(f"{found}, which doesn't show {self.percent:g} % within it{need}")
+            reasons.append(f"{shortfall}, which doesn't show {self.percent:g} % within it{need}")
         return reasons
 
 

@@ -63,33 +63,35 @@ class SiteProgram:
         )
         assert self.process.stdout is not None
         self.output = self.process.stdout
-        self.said = b""
+        self.printed = b""
         self.exit_code: int | None = None
 
     def pass_on(self) -> bool:
         """Wait for output and print it; False once there is no more and the program has ended."""
         came = os.read(self.output.fileno(), 1 << 16)
         if came:
-            self.said = (self.said + came)[-KEPT_BYTES:]
+            self.printed = (self.printed + came)[-KEPT_BYTES:]
             sys.stdout.buffer.write(came)
             sys.stdout.buffer.flush()
             return True
         self.output.close()
         self.exit_code = self.process.wait()
-        if self.said and not self.said.endswith(b"\n"):
+        if self.printed and not self.printed.endswith(b"\n"):
             print(flush=True)
         self.rank.log("report", event=END, exit_code=self.exit_code)
         return False
 
-    def why_not(self, words: FailureWords) -> str:
+    def why_not(self, failure_words: FailureWords) -> str:
         """How it failed, the line that says why, and what to do if known; "" if it did not fail."""
         code = self.exit_code or 0
-        lines = [line.strip() for line in self.said.decode(errors="replace").splitlines() if line.strip()]
-        error = next((line for line in lines if words.error and re.search(words.error, line)), None)
+        lines = [line.strip() for line in self.printed.decode(errors="replace").splitlines() if line.strip()]
+        error = next(
+            (line for line in lines if failure_words.error and re.search(failure_words.error, line)), None
+        )
         if code == 0 and error is None:
             return ""
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited {code}"
-        for pattern, remedy in words.remedies:
+        for pattern, remedy in failure_words.remedies:
             telling = next((line for line in lines if re.search(pattern, line)), None)
             if telling is not None:
                 return f"{self.name} {how}: {telling}: {remedy}"
@@ -110,16 +112,16 @@ def show(rank: Rank, part: str, labels: Mapping[str, object], text: str) -> None
     rank.log("report", event=END)
 
 
-def told(program: str, option: str) -> str:
+def printed_by(program: str, option: str) -> str:
     """What the program prints for `--version` or `--help`.
 
     Raises OSError if it does not exist.
     """
-    asked = subprocess.run(
+    process = subprocess.run(
         [program, option],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,  # many exit with 1
     )
-    return asked.stdout.decode(errors="replace")
+    return process.stdout.decode(errors="replace")

@@ -37,16 +37,16 @@ FEWEST_BYTES = 2**22  # below this, the figure measures opening files
 
 def files(directory: str) -> tuple[list[str], bool]:
     """Readable regular files in a directory and below it, and whether that is all of them."""
-    found: list[str] = []
+    paths: list[str] = []
     end = time.monotonic() + LISTING_S
     for folder, _, names in os.walk(directory, onerror=refuse):
         for name in names:
             path = os.path.join(folder, name)  # noqa: PTH118 - a Path for each of thousands is slow
             if os.path.isfile(path) and os.path.getsize(path):  # noqa: PTH113, PTH202
-                found.append(path)
-        if len(found) > MOST_FILES or time.monotonic() > end:
-            return found, False
-    return found, True
+                paths.append(path)
+        if len(paths) > MOST_FILES or time.monotonic() > end:
+            return paths, False
+    return paths, True
 
 
 def refuse(error: OSError) -> None:
@@ -121,20 +121,20 @@ def rates(reading: ReadThreads) -> list[float]:
     """
     for thread in reading.threads:
         thread.start()
-    found: list[float] = []
+    rounds: list[float] = []
     for _ in range(ROUNDS):
         begun, before, took, goes_on = time.perf_counter(), reading.bytes, 0.0, True
         while goes_on and took < (STALL_S if reading.bytes == before else ROUND_S):
             time.sleep(0.01)
             took, goes_on = time.perf_counter() - begun, reading.goes_on()
-        if took >= SHORTEST_S or not found:
-            found.append((reading.bytes - before) / took)
+        if took >= SHORTEST_S or not rounds:
+            rounds.append((reading.bytes - before) / took)
         if not goes_on:
             break
     reading.over = True
     for thread in reading.threads:
         thread.join(30.0)
-    return found
+    return rounds
 
 
 def measure(directory: str) -> Iterator[tuple[str, Any]]:
@@ -151,7 +151,7 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
     direct, how = past_cache(disk.given(max(paths[:64], key=os.path.getsize)))
     yield "page_cache", how
     reading = ReadThreads(paths, direct)
-    found = rates(reading)
+    rounds = rates(reading)
     yield "read_bytes", reading.bytes
     if reading.error is not None:
         kind = "error" if reading.error.errno else "unmeasured"  # page_cache's own has no number
@@ -161,10 +161,10 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
     elif reading.bytes < FEWEST_BYTES:
         yield "unmeasured", f"{reading.bytes} bytes in total are too few to measure a speed"
     else:
-        yield "rates", len(found)
-        yield "rate", statistics.median(found)
-        yield "rate_low", min(found)
-        yield "rate_high", max(found)
+        yield "rates", len(rounds)
+        yield "rate", statistics.median(rounds)
+        yield "rate_low", min(rounds)
+        yield "rate_high", max(rounds)
 
 
 def past_cache(source: disk.Source) -> tuple[bool, str]:

@@ -117,8 +117,8 @@ def really_direct(source: Source, block: int) -> bool:
     """
     if source.direct is None:
         return False
-    told = page_cache.tells(source.fd)
-    places = not_held(source, block) if told else sampled(source, block)
+    tells_cached = page_cache.tells(source.fd)
+    places = not_held(source, block) if tells_cached else sampled(source, block)
     if not places:
         page_cache.let_go(source.fd)
         places = not_held(source, block)
@@ -130,7 +130,7 @@ def really_direct(source: Source, block: int) -> bool:
         if error.errno != errno.EINVAL:
             raise
         return False
-    return not told or (bool(places) and page_cache.held(source.fd, places, block) == 0)
+    return not tells_cached or (bool(places) and page_cache.held(source.fd, places, block) == 0)
 
 
 def way(source: Source) -> str:
@@ -151,7 +151,7 @@ def sampled(source: Source, block: int) -> list[int]:
     """Offsets of some blocks, evenly spaced over the file."""
     blocks = source.size // block
     count = min(SAMPLED, blocks)
-    return [blocks * at // count * block for at in range(count)]
+    return [blocks * number // count * block for number in range(count)]
 
 
 def emptied(rank: Rank, source: Source, block: int) -> None:
@@ -217,12 +217,12 @@ def at_random(rank: Rank, source: Source, block: int, min_time_s: float, seed: i
 
 def file_system(path: str) -> str:
     """The type of the file system that a path is on, as the kernel names it."""
-    at, found = Path(path).resolve(), {}
+    resolved, types = Path(path).resolve(), {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         about, _, kind = line.partition(" - ")
         point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), about.split()[4])
-        found[Path(point)] = kind.split()[0]  # of several on one mount point, the last is visible
-    return next(found[point] for point in (at, *at.parents) if point in found)
+        types[Path(point)] = kind.split()[0]  # of several on one mount point, the last is visible
+    return next(types[point] for point in (resolved, *resolved.parents) if point in types)
 
 
 def measure(rank: Rank, options: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ class IndicatorCase:
 
 def cases(options: argparse.Namespace) -> dict[str, IndicatorCase]:
     """Every indicator that computes something, by name; `import` is measured by starting Python."""
-    of = {
+    case_makers = {
         "matmul": _matmul,
         "conv1d": _conv1d,
         "conv2d": _conv2d,
@@ -58,7 +58,7 @@ def cases(options: argparse.Namespace) -> dict[str, IndicatorCase]:
         "data": _data,
     }
     random = np.random.default_rng(options.seed)
-    return {name: make(options, random) for name, make in of.items() if name in options.indicators}
+    return {name: make(options, random) for name, make in case_makers.items() if name in options.indicators}
 
 
 def _matmul(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase:
@@ -77,7 +77,7 @@ def _conv1d(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase
     }
     out = o.batch * o.filters * length
     flop = 2 * out * o.channels * o.kernel
-    return IndicatorCase(inputs, flop, out + sum(one.size for one in inputs.values()), conv1d)
+    return IndicatorCase(inputs, flop, out + sum(array.size for array in inputs.values()), conv1d)
 
 
 def conv1d(x: Arrays) -> Array:
@@ -94,7 +94,7 @@ def _conv2d(o: argparse.Namespace, random: np.random.Generator) -> IndicatorCase
     }
     out = o.batch * o.filters * side * side
     flop = 2 * out * o.channels * o.kernel**2
-    return IndicatorCase(inputs, flop, out + sum(one.size for one in inputs.values()), conv2d)
+    return IndicatorCase(inputs, flop, out + sum(array.size for array in inputs.values()), conv2d)
 
 
 def conv2d(x: Arrays) -> Array:
@@ -157,11 +157,11 @@ def normalized(x: Arrays) -> Array:
     return ((x["images"][x["indices"]] - x["mean"]) / x["deviation"]).transpose(0, 3, 1, 2)
 
 
-def error_of(found: Array, right: Array) -> float:
+def error_of(computed: Array, right: Array) -> float:
     """Largest difference, as a share of the right result's standard deviation; infinite for another shape."""
-    if found.shape != right.shape:
+    if computed.shape != right.shape:
         return math.inf
-    difference = float(np.abs(found.astype(np.float64) - right).max() / right.std())
+    difference = float(np.abs(computed.astype(np.float64) - right).max() / right.std())
     return difference if math.isfinite(difference) else math.inf
 
 

@@ -63,7 +63,7 @@ def _numpy(device: str) -> IndicatorFramework:
             "data": indicator_cases.normalized,
         },
         lambda _: None,
-        lambda found: np.asarray(found, np.float64),
+        lambda output: np.asarray(output, np.float64),
     )
 
 
@@ -105,7 +105,7 @@ def _torch(device: str) -> IndicatorFramework:
             "data": images,
         },
         finish,
-        lambda found: found.double().cpu().numpy(),
+        lambda output: output.double().cpu().numpy(),
     )
 
 
@@ -138,8 +138,8 @@ def _jax(device: str) -> IndicatorFramework:
         tuple(types),
         lambda array, dtype: jax.device_put(array.astype(types[dtype]) if _is_number(array) else array, on),
         {name: jax.jit(operation) for name, operation in operations.items()},
-        lambda found: found.block_until_ready(),
-        lambda found: np.asarray(found.astype(jnp.float32), np.float64),
+        lambda output: output.block_until_ready(),
+        lambda output: np.asarray(output.astype(jnp.float32), np.float64),
     )
 
 
@@ -188,6 +188,6 @@ def _tensorflow(device: str) -> IndicatorFramework:
         tuple(types),
         place,
         {name: tf.function(operation) for name, operation in operations.items()},
-        lambda found: found.numpy() if on == "/CPU:0" else found[..., :1].numpy(),
-        lambda found: np.asarray(tf.cast(found, tf.float64).numpy()),
+        lambda output: output.numpy() if on == "/CPU:0" else output[..., :1].numpy(),
+        lambda output: np.asarray(tf.cast(output, tf.float64).numpy()),
     )

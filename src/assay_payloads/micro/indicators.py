@@ -108,8 +108,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--min-time-s", type=float, default=0.5, help="seconds to time each indicator")
     parser.add_argument("--seed", type=int, default=1)
-    for name, (size, words) in _SIZES.items():
-        parser.add_argument(f"--{name}", type=int, default=size, help=words)
+    for name, (size, description) in _SIZES.items():
+        parser.add_argument(f"--{name}", type=int, default=size, help=description)
     options = parser.parse_args()
     if min(getattr(options, name.replace("-", "_")) for name in _SIZES) < 1:
         parser.error("sizes must be above 0")

@@ -34,8 +34,8 @@ def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
     n = len(a)
     picked = torch.randint(n, (2, min(n, SAMPLED)), device=a.device)
     expected = a[picked[0]].double() @ b[:, picked[1]].double()
-    found = c[picked[0]][:, picked[1]].double()
-    worst = (found - expected).abs().max().item()
+    computed = c[picked[0]][:, picked[1]].double()
+    worst = (computed - expected).abs().max().item()
     return float(worst / n**0.5)
 
 
@@ -55,8 +55,8 @@ def time_products(
     while elapsed < min_time_s / ROUNDS / 4:
         products *= 2
         elapsed = seconds_of(products)
-    wanted = products * min_time_s / ROUNDS / elapsed
-    products = max(1, round(rank.over_ranks([wanted], "MAX")[0]))
+    estimate = products * min_time_s / ROUNDS / elapsed
+    products = max(1, round(rank.over_ranks([estimate], "MAX")[0]))
     c.zero_()
     seconds = []
     for _ in range(ROUNDS):

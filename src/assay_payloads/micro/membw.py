@@ -48,18 +48,18 @@ def last_level_cache_bytes(device: torch.device) -> int | None:
     return sum(size for (level, _), size in sizes.items() if level == last)
 
 
-def array_bytes(rank: Rank, asked: int | None) -> int:
+def array_bytes(rank: Rank, requested: int | None) -> int:
     """Bytes of one array: as requested, unless caches would hold it; otherwise from STREAM's rule."""
     cache = last_level_cache_bytes(rank.device)
     rank.log("last_level_cache_bytes", cache)
     smallest = CACHES * (cache or 0)
-    if asked is None:
+    if requested is None:
         return max(smallest, SMALLEST_ARRAY[rank.device.type])
-    if asked < smallest:
+    if requested < smallest:
         rank.fail(
-            f"arrays of {asked} bytes would measure the cache; set --array-bytes to at least {smallest}"
+            f"arrays of {requested} bytes would measure the cache; set --array-bytes to at least {smallest}"
         )
-    return asked
+    return requested
 
 
 def has_room(rank: Rank, size: int) -> None:

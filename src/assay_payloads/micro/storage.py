@@ -108,7 +108,7 @@ class RunFolder:
 def argv(options: argparse.Namespace, phase: str, place: Path, seed: int) -> list[str]:
     """Fio's command for a phase."""
     kind = phase.partition("-")[0]
-    said = {
+    settings = {
         "name": phase,
         "directory": str(place),
         "output-format": "json",
@@ -119,9 +119,9 @@ def argv(options: argparse.Namespace, phase: str, place: Path, seed: int) -> lis
         "thread": "1",
     }
     if kind in ("sequential", "random"):
-        said |= _of_data(options, phase)
+        settings |= _of_data(options, phase)
     elif kind == "checkpoint":
-        said |= {
+        settings |= {
             "rw": PHASES[phase],
             "bs": str(min(CHECKPOINT_BLOCK, options.checkpoint_bytes)),
             "size": str(options.checkpoint_bytes),
@@ -129,16 +129,16 @@ def argv(options: argparse.Namespace, phase: str, place: Path, seed: int) -> lis
             "ioengine": "psync",
             "refill_buffers": "1",
         }
-        said |= {"end_fsync": "1"} if phase == "checkpoint-save" else {}
+        settings |= {"end_fsync": "1"} if phase == "checkpoint-save" else {}
     else:
-        said |= _of_files(options, phase)
-    return [options.program, *(f"--{name}={value}" for name, value in said.items())]
+        settings |= _of_files(options, phase)
+    return [options.program, *(f"--{name}={value}" for name, value in settings.items())]
 
 
 def _of_data(options: argparse.Namespace, phase: str) -> dict[str, str]:
     block = options.block_bytes if phase.startswith("sequential") else options.random_block_bytes
     each = options.size_bytes // options.jobs // block * block
-    said = {
+    settings = {
         "rw": PHASES[phase],
         "bs": str(block),
         "size": str(each),
@@ -150,14 +150,18 @@ def _of_data(options: argparse.Namespace, phase: str) -> dict[str, str]:
         "refill_buffers": "1",
     }
     if phase != "sequential-write":  # the writing is what lays the files out, so it ends with them
-        said |= {"time_based": "1", "runtime": str(options.seconds), "ramp_time": str(options.ramp_seconds)}
-        said |= {"norandommap": "1"} if phase.startswith("random") else {}
-    said |= {"end_fsync": "1"} if phase.endswith("write") else {}
-    return said
+        settings |= {
+            "time_based": "1",
+            "runtime": str(options.seconds),
+            "ramp_time": str(options.ramp_seconds),
+        }
+        settings |= {"norandommap": "1"} if phase.startswith("random") else {}
+    settings |= {"end_fsync": "1"} if phase.endswith("write") else {}
+    return settings
 
 
 def _of_files(options: argparse.Namespace, phase: str) -> dict[str, str]:
-    said = {
+    settings = {
         "bs": str(options.file_bytes),
         "filesize": str(options.file_bytes),
         "nrfiles": str(options.files),
@@ -169,11 +173,11 @@ def _of_files(options: argparse.Namespace, phase: str) -> dict[str, str]:
     }
     if phase == "file-read":
         direct = options.direct and options.file_bytes % 4096 == 0
-        return said | {"rw": "read", "ioengine": "psync", "direct": str(int(direct))}
-    said |= {"ioengine": PHASES[phase], "rw": "write" if phase == "file-create" else "read"}
+        return settings | {"rw": "read", "ioengine": "psync", "direct": str(int(direct))}
+    settings |= {"ioengine": PHASES[phase], "rw": "write" if phase == "file-create" else "read"}
     if phase == "file-stat":  # of which there are too many a second for fio's clock of milliseconds
-        said |= {"time_based": "1", "runtime": str(options.seconds)}
-    return said
+        settings |= {"time_based": "1", "runtime": str(options.seconds)}
+    return settings
 
 
 def measure(rank: Rank, meeting: Rendezvous, options: argparse.Namespace, place: Path) -> None:
@@ -213,13 +217,13 @@ def written(options: argparse.Namespace, place: Path) -> None:
 
 def listing(rank: Rank, options: argparse.Namespace, place: Path) -> None:
     """Entries per second of reading the directory, which fio can't do."""
-    expected, found, begun = options.files * options.jobs, 0, time.perf_counter()
+    expected, count, begun = options.files * options.jobs, 0, time.perf_counter()
     with os.scandir(place) as entries:
-        found = sum(entry.name.startswith("files.") for entry in entries)
+        count = sum(entry.name.startswith("files.") for entry in entries)
     took = time.perf_counter() - begun
-    if found != expected:
-        rank.fail(f"file-list: {place} has {found} small files; expected {expected}")
-    rank.log("listing", took, event=END, entries=found)
+    if count != expected:
+        rank.fail(f"file-list: {place} has {count} small files; expected {expected}")
+    rank.log("listing", took, event=END, entries=count)
 
 
 def engine(program: str) -> str:

@@ -26,14 +26,14 @@ def check(tree: FileTree, tools: Tools) -> dict[str, Any]:
     """The whole table of this host."""
     facts: dict[str, Any] = {"probe.version": VERSION, "host.checked": True}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
-        "driver": lambda: host_driver.driver(tree, tools.said),
-        "containers": lambda: host_driver.containers(tree, tools.said),
+        "driver": lambda: host_driver.driver(tree, tools.output_of),
+        "containers": lambda: host_driver.containers(tree, tools.output_of),
         "pci": lambda: host_pci.devices(tree),
-        "paths": lambda: host_pci.paths(tree, tools.said("nvidia-smi", "topo", "-m")),
+        "paths": lambda: host_pci.paths(tree, tools.output_of("nvidia-smi", "topo", "-m")),
         "kernel": lambda: host_settings.kernel(tree),
         "confinement": lambda: host_settings.confinement(tree),
-        "virtual": lambda: host_settings.virtual(tree, tools.said),
-        "fabric": lambda: host_fabric.fabric(tree, tools.said),
+        "virtual": lambda: host_settings.virtual(tree, tools.output_of),
+        "fabric": lambda: host_fabric.fabric(tree, tools.output_of),
     }
     for name, section in sections.items():
         problem = gather(section, facts)

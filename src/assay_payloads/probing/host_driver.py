@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.probing.host_tools import Said
+from assay_payloads.probing.host_tools import ToolOutput
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nouveau")
@@ -21,7 +21,7 @@ ENGINES = {
 }
 
 
-def driver(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
+def driver(tree: FileTree, output_of: ToolOutput) -> Iterator[tuple[str, Any]]:
     """Which module is loaded, which is on disk, which libraries exist, and the device files.
 
     Three versions that should match: an upgrade replaces disk and libraries but leaves the loaded module.
@@ -34,9 +34,9 @@ def driver(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     yield "driver.library", library(tree)
     yield "driver.devices", len(tree.names("/dev", r"nvidia\d+$")) or None
     if tree.has("/sys/module/nvidia"):
-        yield "driver.on_disk", (said("modinfo", "-F", "version", "nvidia") or "").strip()
-        wanted = ("nvidiactl", "nvidia-uvm")
-        yield "driver.devices_missing", ",".join(name for name in wanted if not tree.has(f"/dev/{name}"))
+        yield "driver.on_disk", (output_of("modinfo", "-F", "version", "nvidia") or "").strip()
+        files = ("nvidiactl", "nvidia-uvm")
+        yield "driver.devices_missing", ",".join(name for name in files if not tree.has(f"/dev/{name}"))
 
 
 def library(tree: FileTree) -> str | None:
@@ -45,13 +45,13 @@ def library(tree: FileTree) -> str | None:
     return ",".join(sorted({name.partition(".so.")[2] for name in names})) or None
 
 
-def containers(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
+def containers(tree: FileTree, output_of: ToolOutput) -> Iterator[tuple[str, Any]]:
     """NVIDIA's toolkit, whether each engine knows its runtime, and the CDI specifications.
 
     `engine.NAME` is whether its settings name NVIDIA; `cdi.drivers` the driver versions of the files
     listed in the specifications; `cdi.missing` the first of those files that does not exist.
     """
-    version = re.search(r"version (\d[\w.~-]*)", said("nvidia-ctk", "--version") or "")
+    version = re.search(r"version (\d[\w.~-]*)", output_of("nvidia-ctk", "--version") or "")
     yield "toolkit.version", version[1] if version else None
     for name, (program, places) in ENGINES.items():
         if tree.has(program):
@@ -59,8 +59,12 @@ def containers(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     specs = [
         f"{folder}/{name}" for folder in CDI_FOLDERS for name in tree.names(folder, r".*\.(ya?ml|json)$")
     ]
-    told = {place: tree.text(place) or "" for place in specs}
-    gpu = {place: text for place, text in told.items() if re.search(r"kind\W+nvidia\.com/gpu", text)}
+    text_by_place = {place: tree.text(place) or "" for place in specs}
+    gpu = {
+        place: content
+        for place, content in text_by_place.items()
+        if re.search(r"kind\W+nvidia\.com/gpu", content)
+    }
     if tree.has("/sys/module/nvidia"):
         yield "cdi.specs", len(gpu)
     yield "cdi.files", ",".join(gpu)

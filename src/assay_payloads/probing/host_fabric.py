@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.probing.host_tools import Said
+from assay_payloads.probing.host_tools import ToolOutput
 
 DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 
 
-def fabric(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
+def fabric(tree: FileTree, output_of: ToolOutput) -> Iterator[tuple[str, Any]]:
     """What the probe omits about ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
 
     sm_lid is the subnet manager's address, 0 if none has configured the port. `fabric.manager` is what
@@ -32,17 +32,17 @@ def fabric(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     yield "fabric.peer_memory", loaded[0] if loaded else None
     if names:
         yield from verbs(tree)
-        yield "fabric.manager", " ".join((said("sminfo") or "").split())
-        hosts = re.findall(r'^Ca\s*:.*ports \d+ "(\S+)', said("ibhosts") or "", re.MULTILINE)
+        yield "fabric.manager", " ".join((output_of("sminfo") or "").split())
+        hosts = re.findall(r'^Ca\s*:.*ports \d+ "(\S+)', output_of("ibhosts") or "", re.MULTILINE)
         yield "fabric.hosts", len(set(hosts)) or None
 
 
 def verbs(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """How many verbs devices exist, and how many of them this user can open."""
-    found = tree.names(VERBS, r"uverbs\d+$")
-    yield "verbs.devices", len(found)
+    devices = tree.names(VERBS, r"uverbs\d+$")
+    yield "verbs.devices", len(devices)
     opened = 0
-    for name in found:
+    for name in devices:
         try:
             os.close(os.open(tree.path(f"{VERBS}/{name}"), os.O_RDWR | os.O_CLOEXEC))
             opened += 1

@@ -46,9 +46,9 @@ def devices(tree: FileTree) -> Iterator[tuple[str, Any]]:
         if kind in ("gpu", "nic"):
             bridges.update(above(tree, address))
     yield "numa.allowed", ",".join(map(str, allowed_nodes(tree)))
-    told = {bridge: redirects(tree, bridge) for bridge in bridges}
-    yield "pci.acs_redirects", ",".join(sorted(bridge for bridge, does in told.items() if does))
-    yield "pci.acs_unread", sum(does is None for does in told.values())
+    acs = {bridge: redirects(tree, bridge) for bridge in bridges}
+    yield "pci.acs_redirects", ",".join(sorted(bridge for bridge, does in acs.items() if does))
+    yield "pci.acs_unread", sum(does is None for does in acs.values())
 
 
 def found(tree: FileTree) -> dict[str, str]:
@@ -74,13 +74,13 @@ def names(tree: FileTree, place: str) -> list[str]:
 def link(tree: FileTree, address: str) -> Iterator[tuple[str, Any]]:
     """Speed and lanes of a device's link, and the maximum of the device and of the bridge above it."""
     upper = above(tree, address)
-    for prefix, of in (("", address), ("slot_", upper[-1] if upper else None)):
-        if of is None:
+    for prefix, device in (("", address), ("slot_", upper[-1] if upper else None)):
+        if device is None:
             continue
         for fact, name in (("speed", "link_speed"), ("width", "link_width")):
             for suffix, which in (("", "current"), ("_max", "max")):
                 if not (prefix and which == "current"):
-                    value = figure(tree.text(f"{BUS}/{of}/{which}_{name}"))
+                    value = figure(tree.text(f"{BUS}/{device}/{which}_{name}"))
                     yield f"pci.{address}.{prefix}{fact}{suffix}", value
 
 
@@ -143,9 +143,9 @@ def redirects(tree: FileTree, bridge: str) -> bool | None:
 
 def paths(tree: FileTree, topology: str | None) -> Iterator[tuple[str, Any]]:
     """`path.GPU0.mlx5_0`: the path between them, in nvidia-smi's terms; if it reports nothing, from sysfs."""
-    told = dict(matrix(topology)) if topology is not None else {}
-    source = "nvidia-smi topo -m" if told else "sysfs"
-    table = told or dict(from_sysfs(tree))
+    stated = dict(matrix(topology)) if topology is not None else {}
+    source = "nvidia-smi topo -m" if stated else "sysfs"
+    table = stated or dict(from_sysfs(tree))
     yield "path.source", source if table else None
     for (gpu, nic), path in sorted(table.items()):
         yield f"path.{gpu}.{nic}", path

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
-from assay_payloads.probing.host_tools import Said
+from assay_payloads.probing.host_tools import ToolOutput
 
 # Services whose limits their child processes inherit
 STARTERS = ("dockerd", "containerd", "crio", "slurmd", "sshd", "kubelet")
@@ -57,8 +57,8 @@ def confinement(tree: FileTree) -> Iterator[tuple[str, Any]]:
         yield "selinux.mode", "enforcing" if enforce else "permissive"
     elif "selinuxfs" not in (tree.text("/proc/filesystems") or "selinuxfs"):
         yield "selinux.mode", "not in this kernel"
-    told = {name: tree.text(f"/sys/fs/selinux/booleans/{name}") for name in BOOLEANS}
-    known = {name: text for name, text in told.items() if text is not None}
+    text_by_boolean = {name: tree.text(f"/sys/fs/selinux/booleans/{name}") for name in BOOLEANS}
+    known = {name: text for name, text in text_by_boolean.items() if text is not None}
     yield "selinux.booleans", ",".join(known)
     yield "selinux.booleans_on", ",".join(name for name, text in known.items() if text.startswith("1"))
     for fact, folder, pattern in (("gpu", "/dev", r"nvidia\d+$"), ("verbs", "/dev/infiniband", "uverbs")):
@@ -87,7 +87,7 @@ def label(path: str) -> str | None:
     return fields[2] if len(fields) > 2 else None
 
 
-def virtual(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
+def virtual(tree: FileTree, output_of: ToolOutput) -> Iterator[tuple[str, Any]]:
     """`virtual.SIGN`: `yes` and what it names, or `no`; a sign without information is absent.
 
     All signs are reported: a hypervisor can hide some of them, depending on who asks.
@@ -100,7 +100,7 @@ def virtual(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     flags = keyed_lines(tree.text("/proc/cpuinfo", size=8192)).get("flags")
     if flags is not None:  # only x86 states it
         yield "virtual.cpuinfo", "yes" if "hypervisor" in flags.split() else "no"
-    detected = said("systemd-detect-virt", "--vm", fine=(0, 1))  # 1: none
+    detected = output_of("systemd-detect-virt", "--vm", fine=(0, 1))  # 1: none
     if detected:
         yield (
             "virtual.systemd-detect-virt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 
-Said = Callable[..., "str | None"]  # like `Tools.said`, which tests replace
+ToolOutput = Callable[..., "str | None"]  # like `Tools.output_of`, which tests replace
 
 TOOL_PATIENCE_S = 10.0  # without a subnet manager, `sminfo` waits forever
 
@@ -16,7 +16,7 @@ class Tools:
     def __init__(self) -> None:
         self.refused: list[str] = []
 
-    def said(self, *argv: str, fine: tuple[int, ...] = (0,)) -> str | None:
+    def output_of(self, *argv: str, fine: tuple[int, ...] = (0,)) -> str | None:
         """A program's output; None if it is not installed, or failed, which `refused` then records.
 
         fine  exit codes that don't mean failure

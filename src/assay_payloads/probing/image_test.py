@@ -31,13 +31,13 @@ def main(limit_s: str, *modules: str) -> int:
             check()
         except (OSError, KeyError) as error:  # no HOME is a KeyError
             failed.append((check.__name__, f"{type(error).__name__}: {error}"))
-    choices: list[tuple[str, ...]] = [(one,) for one in modules]
+    choices: list[tuple[str, ...]] = [(module,) for module in modules]
     choices = choices or list(required())
-    results, late = imported([one for choice in choices for one in choice], float(limit_s))
+    results, late = imported([module for choice in choices for module in choice], float(limit_s))
     tested = []
     for choice in choices:
-        known = [one for one in choice if one in results]
-        worked = [one for one in known if results[one] is None]
+        known = [module for module in choice if module in results]
+        worked = [module for module in known if results[module] is None]
         tested += (worked or known)[:1]
         if late in choice:
             failed.append((f"import {late}", str(results[late])))
@@ -61,21 +61,24 @@ def home() -> None:
 
 def required() -> Iterator[tuple[str, ...]]:
     """For each distribution that no other one requires, the modules of which one must be importable."""
-    installed = {_plain(one.metadata["Name"]): one for one in importlib.metadata.distributions()}
+    installed = {
+        _normalized_name(distribution.metadata["Name"]): distribution
+        for distribution in importlib.metadata.distributions()
+    }
     needed = {
-        _plain(re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0])
-        for one in installed.values()
-        for text in one.requires or ()
+        _normalized_name(re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0])
+        for distribution in installed.values()
+        for text in distribution.requires or ()
         if "extra" not in text.partition(";")[2]
     }
     for name in sorted(set(installed) - needed - _TOOLS):
         modules = sorted(_modules(installed[name]))
-        own = [one for one in modules if one.lower() == name]
+        own = [module for module in modules if module.lower() == name]
         if modules:
             yield tuple(own or modules)
 
 
-def _plain(name: str | None) -> str:
+def _normalized_name(name: str | None) -> str:
     """The name as PyPI compares it, with underscores."""
     return re.sub(r"[-_.]+", "_", name or "").lower()
 
@@ -86,7 +89,7 @@ def _modules(distribution: importlib.metadata.Distribution) -> set[str]:
     for file in () if names else distribution.files or ():
         if file.suffix in (".py", ".so"):
             names.add(file.parts[0] if len(file.parts) > 1 else file.name.partition(".")[0])
-    return {one for one in names if one.isidentifier() and not one.startswith("_")}
+    return {module for module in names if module.isidentifier() and not module.startswith("_")}
 
 
 def imported(modules: Sequence[str], limit_s: float) -> tuple[dict[str, str | None], str]:

@@ -2,7 +2,7 @@
 
 It is started before every trial, in the trial's environment, so it imports next to nothing (3.8 or newer):
 `python …/probing/interpreter.py` prints its facts, then its package search path, each ended by a NUL.
-`asked` starts it from another interpreter.
+`ask` starts it from another interpreter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 
 FACTS = ("version", "implementation", "executable", "virtual_environment")
 
 
-def asked(python: str) -> Callable[[], tuple[dict[str, str], list[str]]]:
+def ask(python: str) -> Callable[[], tuple[dict[str, str], list[str]]]:
     """Start an interpreter that reports its facts, so that the caller can go on until it needs them.
 
     The returned function waits for the facts, by the names of `FACTS`, and for the folders that it finds
@@ -37,11 +37,11 @@ def asked(python: str) -> Callable[[], tuple[dict[str, str], list[str]]]:
         with os.fdopen(reading, encoding="utf-8", errors="replace") as printed:
             if isinstance(pid, OSError):
                 raise pid
-            *said, rest = printed.read().split("\0")
+            *values, rest = printed.read().split("\0")
         os.waitpid(pid, 0)
-        if rest or len(said) < len(FACTS):
+        if rest or len(values) < len(FACTS):
             raise ValueError(f"{python} does not report its version")
-        return dict(zip(FACTS, said)), said[len(FACTS) :]  # noqa: B905 - strict= is newer than 3.8
+        return dict(zip(FACTS, values)), values[len(FACTS) :]  # noqa: B905 - strict= is newer than 3.8
 
     return answer
 

@@ -34,7 +34,7 @@ def amd_facts(tree: FileTree) -> Iterator[tuple[str, Any]]:
     for name in tree.names("/sys/class/drm", r"card\d+$"):
         place = f"/sys/class/drm/{name}/device"
         about = dict(line.split("=", 1) for line in tree.lines(f"{place}/uevent") if "=" in line)
-        ours = any(tree.has(f"/dev/dri/{one}") for one in tree.names(f"{place}/drm", "renderD"))
+        ours = any(tree.has(f"/dev/dri/{node}") for node in tree.names(f"{place}/drm", "renderD"))
         if about.get("DRIVER") == "amdgpu" and "PCI_SLOT_NAME" in about and ours:
             places[about["PCI_SLOT_NAME"]] = place
     if not places:

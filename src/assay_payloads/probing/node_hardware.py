@@ -153,7 +153,7 @@ def _own(tree: FileTree, name: str, physical: set[str]) -> bool:
     if tree.has(f"{place}/bonding") or CONTAINERS_OWN.fullmatch(name):
         return True
     below = {entry.partition("_")[2] for entry in tree.names(place, "lower_")}
-    return any(one in physical or tree.has(f"/sys/class/net/{one}/bonding") for one in below)
+    return any(lower in physical or tree.has(f"/sys/class/net/{lower}/bonding") for lower in below)
 
 
 def networks(tree: FileTree) -> Iterator[tuple[str, Any]]:

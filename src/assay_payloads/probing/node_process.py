@@ -39,8 +39,8 @@ def container(tree: FileTree) -> Iterator[tuple[str, Any]]:
         "apptainer": "APPTAINER_NAME" in os.environ or "SINGULARITY_NAME" in os.environ,
         "lxc": "lxc" in groups,
     }
-    found = {name for name, present in signs.items() if present} | {tree.text("/run/systemd/container") or ""}
-    yield "container", ",".join(sorted(found - {""}))
+    kinds = {name for name, present in signs.items() if present} | {tree.text("/run/systemd/container") or ""}
+    yield "container", ",".join(sorted(kinds - {""}))
     here = os.getcwd()  # noqa: PTH109
     mounts = {}
     for line in tree.lines("/proc/self/mountinfo"):

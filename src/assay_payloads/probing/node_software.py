@@ -44,14 +44,14 @@ def software(facts: dict[str, str], folders: list[str]) -> Iterator[tuple[str, A
 
 def metadata(tree: FileTree, folders: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Packages by name: version, from the name of the metadata directory, and that directory's path."""
-    found: dict[str, tuple[str, str]] = {}
+    packages: dict[str, tuple[str, str]] = {}
     for folder in folders:
         for entry in tree.names(folder, r".*\.(dist-info|egg-info)$"):
             match = re.fullmatch(r"([^-]+)-([^-]+)(-py[\d.]+)?\.\w+-info", entry)
             if match is not None:  # the first one on the search path is the one that is imported
                 name = re.sub(r"[-_.]+", "-", match[1]).lower()
-                found.setdefault(name, (match[2], f"{folder}/{entry}"))
-    return dict(sorted(found.items()))
+                packages.setdefault(name, (match[2], f"{folder}/{entry}"))
+    return dict(sorted(packages.items()))
 
 
 def builds(places: dict[str, tuple[str, str]]) -> dict[str, str]:
@@ -62,14 +62,14 @@ def builds(places: dict[str, tuple[str, str]]) -> dict[str, str]:
     It is the platform that the wheel was built for, `manylinux_2_28_x86_64`: one that says `linux_x86_64` was
     built on a machine, with the libraries found there. A build number comes before it.
     """
-    found = {}
+    build_by_package = {}
     for name, (_, place) in places.items():
         about = head(f"{place}/WHEEL")
         platforms = {tag.rsplit("-", 1)[1] for tag in re.findall(r"^Tag: (\S+-\S+)", about, re.MULTILINE)}
         number = re.search(r"^Build: (\S+)", about, re.MULTILINE)
         if platforms - {"any"}:
-            found[name] = " ".join([*([number[1]] if number else []), *sorted(platforms)])
-    return found
+            build_by_package[name] = " ".join([*([number[1]] if number else []), *sorted(platforms)])
+    return build_by_package
 
 
 def head(path: str) -> str:

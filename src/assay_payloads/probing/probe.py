@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 def probe(tree: FileTree, python: str) -> dict[str, Any]:
     """The whole table of this node, with this interpreter."""
     begin = time.monotonic()
-    about_python = ANSWERS.asked(python)  # this takes as long as the rest together, the first time
+    about_python = ANSWERS.ask(python)  # this takes as long as the rest together, the first time
     facts: dict[str, Any] = {"probe.version": VERSION}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
         "machine": lambda: machine(tree),
@@ -91,14 +91,14 @@ def probe(tree: FileTree, python: str) -> dict[str, Any]:
 
 def nvml_within(patience_s: float, facts: dict[str, Any]) -> list[str]:
     """Add the GPUs' facts unless the driver does not respond in time: a broken one can hang forever."""
-    found: dict[str, Any] = {}
+    gpu_facts: dict[str, Any] = {}
     problems: list[str | None] = []
-    thread = threading.Thread(target=lambda: problems.append(gather(nvml_facts, found)), daemon=True)
+    thread = threading.Thread(target=lambda: problems.append(gather(nvml_facts, gpu_facts)), daemon=True)
     thread.start()
     thread.join(patience_s)
     if thread.is_alive():
         return [f"nvml: no answer within {patience_s:g} s"]
-    facts.update(found)
+    facts.update(gpu_facts)
     return [f"nvml: {problem}" for problem in problems if problem]
 
 

@@ -52,20 +52,20 @@ class RememberedAnswers:
         for end in self._ends:
             end.close()
 
-    def asked(self, python: str) -> Callable[[], Facts]:
+    def ask(self, python: str) -> Callable[[], Facts]:
         """The facts of `software`, from memory if nothing has changed since.
 
         The interpreter is asked now, the facts are read when the result is called. That raises what
-        `interpreter.asked` raises.
+        `interpreter.ask` raises.
         """
         question = _question(python, os.environ) if self._ends else ""
         known = self._known.get(question)
         if known is not None and known["stamps"] == _stamps(python, known["folders"]):
             return known["facts"].items
-        told = interpreter.asked(python)
+        answer = interpreter.ask(python)
 
         def facts() -> Iterator[tuple[str, Any]]:
-            about, folders = told()
+            about, folders = answer()
             stamps = _stamps(python, folders)  # before the packages are read: a later one changes them
             learned = {}
             for name, value in software(about, folders):
@@ -93,14 +93,14 @@ def _question(python: str, environment: Mapping[str, str]) -> str:
 def _stamps(python: str, folders: list[str]) -> list[list[Any]]:
     """What changes when the interpreter does, a package is installed, or a file that steers its search is."""
     real = os.path.realpath(python)
-    found = [[real, *_stamp(real)]]
+    stamps = [[real, *_stamp(real)]]
     environment = os.path.dirname(os.path.dirname(python))  # noqa: PTH120
     for folder in (*folders, os.path.dirname(python), environment, f"{environment}/conda-meta"):  # noqa: PTH120
-        found.append([folder, *_stamp(folder)])
+        stamps.append([folder, *_stamp(folder)])
         with contextlib.suppress(OSError):
             names = sorted(name for name in os.listdir(folder) if name.endswith(STEERS_SEARCH))  # noqa: PTH208
-            found += [[name, *_stamp(f"{folder}/{name}")] for name in names]
-    return found
+            stamps += [[name, *_stamp(f"{folder}/{name}")] for name in names]
+    return stamps
 
 
 def _stamp(path: str) -> list[int]:

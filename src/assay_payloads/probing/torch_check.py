@@ -27,7 +27,7 @@ def check() -> dict[str, Any]:
         torch: Any = importlib.import_module("torch")
         facts["torch.version"] = str(torch.__version__)
     except FAULTS as error:
-        facts["torch.import_error"] = told(error)
+        facts["torch.import_error"] = error_text(error)
         return facts
     facts["torch.import_s"] = round(time.monotonic() - begin, 3)
     facts["torch.threads"] = torch.get_num_threads()
@@ -39,12 +39,12 @@ def check() -> dict[str, Any]:
         try:
             facts["torch.gpu_works"] = float(torch.ones(8, device="cuda").sum()) == 8.0
         except FAULTS as error:
-            facts["torch.gpu_error"] = told(error)
+            facts["torch.gpu_error"] = error_text(error)
     facts.update(communication(torch))
     try:
         facts["torch.torchvision"] = str(importlib.import_module("torchvision").__version__)
     except FAULTS as error:
-        facts["torch.torchvision_error"] = told(error)
+        facts["torch.torchvision_error"] = error_text(error)
     return facts
 
 
@@ -62,11 +62,11 @@ def communication(torch: Any) -> dict[str, Any]:
             distributed.all_reduce(value)
             facts["torch.gloo_works"] = float(value) == 1.0
         except FAULTS as error:
-            facts["torch.gloo_error"] = told(error)
+            facts["torch.gloo_error"] = error_text(error)
     return facts
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error on one line, truncated."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 

@@ -61,7 +61,7 @@ class AmdGpus:
         ]
 
     @classmethod
-    def of(cls, library: str = "") -> AmdGpus:
+    def loaded(cls, library: str = "") -> AmdGpus:
         """Those that this library knows, "" for ROCm's where it usually is. Raises GpuError if it fails."""
         roots = [os.environ.get("ROCM_PATH"), os.environ.get("ROCM_HOME"), "/opt/rocm"]
         usual = [LIBRARY, *(f"{root}/lib/{LIBRARY}" for root in roots if root)]
@@ -108,14 +108,14 @@ class AmdGpu:
 
     def about(self) -> dict[str, Any]:
         """Identifier and name as far as known; `measures_power` is false if another one measures for it."""
-        found: dict[str, Any] = {}
+        description: dict[str, Any] = {}
         text, length = ctypes.create_string_buffer(ROOM), ctypes.c_uint32(38)
         if self._responds("amdsmi_get_gpu_device_uuid", ctypes.byref(length), text):
-            found["uuid"] = text.value.decode("utf-8", "replace")
+            description["uuid"] = text.value.decode("utf-8", "replace")
         text = ctypes.create_string_buffer(ROOM)
         if self._responds("amdsmi_get_gpu_asic_info", text) and text.value:  # begins with the name
-            found["name"] = text.value.decode("utf-8", "replace")
-        return found if self._measures_power else {**found, "measures_power": False}
+            description["name"] = text.value.decode("utf-8", "replace")
+        return description if self._measures_power else {**description, "measures_power": False}
 
     def values(self) -> dict[str, float | None]:
         """By column; a column that is left out is unknown."""
@@ -185,8 +185,8 @@ class AmdGpu:
 
     def _energy(self) -> tuple[int, float] | None:
         """The counter, and the joules of one count."""
-        counter, resolution, at = ctypes.c_uint64(), ctypes.c_float(), ctypes.c_uint64()
-        pointers = (ctypes.byref(counter), ctypes.byref(resolution), ctypes.byref(at))
+        counter, resolution, timestamp = ctypes.c_uint64(), ctypes.c_float(), ctypes.c_uint64()
+        pointers = (ctypes.byref(counter), ctypes.byref(resolution), ctypes.byref(timestamp))
         if not self._responds("amdsmi_get_energy_count", *pointers):
             return None
         return counter.value, resolution.value * 1e-6
@@ -202,10 +202,10 @@ class AmdGpu:
 
     def _kfd_id(self) -> int | None:
         """What the kernel's compute driver calls it; None before ROCm 6.3."""
-        found = (ctypes.c_uint64 * 64)(2**64 - 1)
-        if not self._responds("amdsmi_get_gpu_kfd_info", found) or found[0] == 2**64 - 1:
+        ids = (ctypes.c_uint64 * 64)(2**64 - 1)
+        if not self._responds("amdsmi_get_gpu_kfd_info", ids) or ids[0] == 2**64 - 1:
             return None
-        return found[0]
+        return ids[0]
 
     def _processes(self) -> tuple[float | None, float | None]:
         """How many processes have memory on it, and how much."""

@@ -83,7 +83,7 @@ class GpuMetrics(ctypes.Structure):
         value = getattr(self, name)
         values = [value] if isinstance(value, int) else list(value)
         none = (1 << 8 * getattr(GpuMetrics, name).size // len(values)) - 1
-        return [one for one in values if one != none]
+        return [number for number in values if number != none]
 
     def number(self, *names: str) -> int | None:
         """The first of these fields that has a value."""

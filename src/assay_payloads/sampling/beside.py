@@ -64,9 +64,9 @@ def main(where: str, job: str, period_s: str) -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     tree = FileTree()
     find = (lambda tree: of_slurm(tree, job)) if where == "slurm" else of_container
-    found = FoundProcesses(tree, find)
-    problem = "" if found.runs() else f"no process of {job} is visible here: another user's, or none yet"
-    sampler.sample(Watched(tree, found), float(period_s), problem=problem)
+    processes = FoundProcesses(tree, find)
+    problem = "" if processes.runs() else f"no process of {job} is visible here: another user's, or none yet"
+    sampler.sample(Watched(tree, processes), float(period_s), problem=problem)
 
 
 class Watched(NodeSource):
@@ -80,15 +80,15 @@ class Watched(NodeSource):
 def of_slurm(tree: FileTree, job: str) -> set[int]:
     """The processes whose environment names this job, without this program's own step."""
     own, here = os.environ.get("SLURM_STEP_ID", ""), os.environ.get("SLURMD_NODENAME", "")
-    found = set()
+    pids = set()
     for name in tree.names("/proc", r"\d+$"):
-        words = (tree.text(f"/proc/{name}/environ") or "").split("\0")
-        environment = dict(word.split("=", 1) for word in words if "=" in word)
+        entries = (tree.text(f"/proc/{name}/environ") or "").split("\0")
+        environment = dict(word.split("=", 1) for word in entries if "=" in word)
         if environment.get("SLURM_JOB_ID") != job or environment.get("SLURM_STEP_ID", "-") == own:
             continue
         if environment.get("SLURMD_NODENAME", here) == here:  # several daemons may share a machine
-            found.add(int(name))
-    return found
+            pids.add(int(name))
+    return pids
 
 
 def of_container(tree: FileTree) -> set[int]:

@@ -162,7 +162,7 @@ class Gpus:
         self._events = self._registered()
 
     @classmethod
-    def of(cls, library: str) -> Gpus | None:
+    def loaded(cls, library: str) -> Gpus | None:
         """Those that this library knows; None if there is no such library. Raises GpuError if it fails."""
         nvml = loaded(library)
         return None if nvml is None else cls(nvml)
@@ -217,7 +217,7 @@ class Gpus:
         return None if failed else device
 
     def _about(self, index: int) -> dict[str, Any]:
-        found: dict[str, Any] = {"index": index}
+        description: dict[str, Any] = {"index": index}
         device = self._devices[index]
         for name, function in (("uuid", "nvmlDeviceGetUUID"), ("name", "nvmlDeviceGetName")):
             text = ctypes.create_string_buffer(96)
@@ -225,8 +225,8 @@ class Gpus:
                 device is not None
                 and getattr(self._nvml, function)(device, text, ctypes.c_uint(96)) == SUCCESS
             ):
-                found[name] = text.value.decode("utf-8", "replace")
-        return found
+                description[name] = text.value.decode("utf-8", "replace")
+        return description
 
     def _registered(self) -> ctypes.c_void_p | None:
         events = ctypes.c_void_p()
@@ -243,9 +243,9 @@ class Gpus:
         values = (FieldValue * len(FIELDS))()
         for value, (field, scope, _) in zip(values, FIELDS.values()):  # noqa: B905 - newer than 3.9
             value.field, value.scope = field, scope
-        asked = self._known("nvmlDeviceGetFieldValues", device, ctypes.c_int(len(values)), values)
+        is_known = self._known("nvmlDeviceGetFieldValues", device, ctypes.c_int(len(values)), values)
         for value, (_, _, factor) in zip(values, FIELDS.values()):  # noqa: B905
-            yield value.number * factor if asked and value.result == SUCCESS else None
+            yield value.number * factor if is_known and value.result == SUCCESS else None
 
     def _errors(self, device: ctypes.c_void_p, kind: int) -> float | None:
         """Memory errors since the driver was loaded; kind: 0 corrected, 1 uncorrected."""
@@ -256,10 +256,10 @@ class Gpus:
 
     def _processes(self, device: ctypes.c_void_p) -> tuple[float | None, float | None]:
         """How many processes compute on it, and their memory, if the driver may show it."""
-        count, found = ctypes.c_uint(MAX_PROCESSES), (ProcessInfo * MAX_PROCESSES)()
-        if not self._known("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), found):
+        count, processes = ctypes.c_uint(MAX_PROCESSES), (ProcessInfo * MAX_PROCESSES)()
+        if not self._known("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), processes):
             return None, None
-        memory = [info.memory for info in found[: count.value]]
+        memory = [info.memory for info in processes[: count.value]]
         known = all(size != 2**64 - 1 for size in memory)
         return float(count.value), float(sum(memory)) if known else None
 

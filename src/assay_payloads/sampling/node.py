@@ -76,7 +76,7 @@ class NodeSource:
     def values(self) -> list[float | None]:
         """A value for each column, now; None if it is unknown."""
         self._tree.unreadable.clear()  # refused files are unknown values; over days, their list would grow
-        found: Row = {
+        row: Row = {
             **self._cpu(),
             **self._pressure(),
             **self._memory(),
@@ -85,30 +85,30 @@ class NodeSource:
             **self._infiniband(),
             **self._disk(),
         }
-        return [found.get(column) for column in COLUMNS]
+        return [row.get(column) for column in COLUMNS]
 
     def _cpu(self) -> Row:
         first = (self._tree.text("/proc/stat", 512) or "").split("\n", 1)[0].split()[1:]
         ticks = [int(field) for field in first]
-        found = {}
+        row = {}
         if len(ticks) >= 8 and any(ticks):  # some sandboxes show zeros for what they don't report
             user, nice, system, _idle, iowait, irq, softirq, steal = ticks[:8]
-            found = {
+            row = {
                 "cpu_busy_seconds_total": (user + nice + system + irq + softirq) / TICKS_PER_S,
                 "cpu_iowait_seconds_total": iowait / TICKS_PER_S,
                 "cpu_stolen_seconds_total": steal / TICKS_PER_S,
             }
         waits = [throttled(self._tree, path).get("throttled_s") for path in self._groups]
         known = [wait for wait in waits if wait is not None]
-        return {**found, **({"cpu_throttled_seconds_total": max(known)} if known else {})}
+        return {**row, **({"cpu_throttled_seconds_total": max(known)} if known else {})}
 
     def _pressure(self) -> Row:
-        found = {}
+        row = {}
         for what in ("cpu", "memory", "io"):
             seconds = waited_s(self._tree.text(f"/proc/pressure/{what}"))
             if seconds is not None:
-                found[f"{what}_pressure_seconds_total"] = seconds
-        return found
+                row[f"{what}_pressure_seconds_total"] = seconds
+        return row
 
     def _memory(self) -> Row:
         table = keyed_lines(self._tree.text("/proc/meminfo"))
@@ -126,7 +126,7 @@ class NodeSource:
         return dict(zip(names, (received, sent))) if self._interfaces else {}  # noqa: B905 - newer than 3.9
 
     def _infiniband(self) -> Row:
-        found: Row = {}
+        row: Row = {}
         for port in self._ports:
             counts = {
                 "infiniband_received_bytes_total": (4, ("port_rcv_data",)),
@@ -137,8 +137,8 @@ class NodeSource:
                 for file in files:
                     count = self._tree.number(f"{port}/{file}")
                     if count is not None:
-                        found[name] = found.get(name, 0) + count * scale
-        return found
+                        row[name] = row.get(name, 0) + count * scale
+        return row
 
     def _disk(self) -> Row:
         read = written = 0
@@ -191,15 +191,15 @@ class JobProcesses:
             table = keyed_lines(self._tree.text(f"/proc/{pid}/io"))
             if "read_bytes" in table:
                 self._transferred[pid] = (int(table["read_bytes"]), int(table["write_bytes"]))
-        found = {
+        row = {
             "job_cpu_seconds_total": seconds / TICKS_PER_S,
             "job_memory_bytes": float(memory * PAGE_BYTES),
             "job_processes": float(count),
         }
         if self._transferred:
             read, written = map(sum, zip(*self._transferred.values()))  # noqa: B905
-            found |= {"job_read_bytes_total": float(read), "job_written_bytes_total": float(written)}
-        return found
+            row |= {"job_read_bytes_total": float(read), "job_written_bytes_total": float(written)}
+        return row
 
     def _stat(self, pid: int) -> list[str]:
         """Fields of /proc/PID/stat from the state on; [] if there is no such process."""
@@ -230,10 +230,10 @@ class JobProcesses:
         return self._closed(children, self._below)
 
     def _closed(self, children: Callable[[int], list[int]], known: Iterable[int]) -> set[int]:
-        found, todo = set(known), [self._first, *known]
+        closed, todo = set(known), [self._first, *known]
         while todo:
             for child in children(todo.pop()):
-                if child not in found and child != os.getpid():
-                    found.add(child)
+                if child not in closed and child != os.getpid():
+                    closed.add(child)
                     todo.append(child)
-        return found - {self._first}
+        return closed - {self._first}

@@ -73,8 +73,8 @@ def sample(node: NodeSource, period_s: float, nvml: str = NVML, amd_smi: str = "
     }
     lines.began = time.monotonic()
     lines.write(MARK + json.dumps(header))
-    for words in filter(None, (problem, *problems)):
-        lines.write(f"! 0 {words}")
+    for note in filter(None, (problem, *problems)):
+        lines.write(f"! 0 {note}")
     watchers = [partial(sample_gpu, *gpu, index) for index, gpu in enumerate(gpus)]
     watchers += [partial(report_xids, source, gpus.index((source, 0))) for source in sources if source.names]
     for watch in watchers:
@@ -97,19 +97,19 @@ def opened(nvml: str, amd_smi: str) -> tuple[list[GpuSource], list[str]]:
     """The GPUs of each vendor whose driver is there, and why those of one can't be sampled."""
     vendors: list[Callable[[], GpuSource | None]] = []
     if loaded(nvml) is not None:
-        vendors.append(partial(Gpus.of, nvml))
+        vendors.append(partial(Gpus.loaded, nvml))
     if amd_smi or os.path.isdir(AMD_DRIVER):  # noqa: PTH112 - pathlib costs 10 ms of start-up
         from assay_payloads.sampling.amd_gpus import AmdGpus
 
-        vendors.append(partial(AmdGpus.of, amd_smi))
+        vendors.append(partial(AmdGpus.loaded, amd_smi))
     sources: list[GpuSource] = []
     problems: list[str] = []
     for vendor in vendors:
-        found = answer_of(vendor, OPEN_PATIENCE_S)
-        if isinstance(found, str):
-            problems.append(found)
-        elif found is not None:
-            sources.append(found)
+        answer = answer_of(vendor, OPEN_PATIENCE_S)
+        if isinstance(answer, str):
+            problems.append(answer)
+        elif answer is not None:
+            sources.append(answer)
     return sources, problems
 
 
@@ -184,12 +184,12 @@ class Lines:
     def sample(self, kind: str, values: Sequence[float | None]) -> None:
         """A line of values; `kind` may have an index after it."""
         letter, _, index = kind.partition(" ")
-        told = " ".join([*map(text_of, values), "."])
-        self.event(letter, f"{index} {told}" if index else told)
+        fields = " ".join([*map(text_of, values), "."])
+        self.event(letter, f"{index} {fields}" if index else fields)
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """A line for whoever reads the samples."""
-        self.event("!", " ".join(words.split()))
+        self.event("!", " ".join(text.split()))
 
     def event(self, letter: str, rest: str) -> None:
         """A line with the time."""

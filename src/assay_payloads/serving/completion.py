@@ -147,8 +147,8 @@ class Endpoint:
     async def _read(self, reader: asyncio.StreamReader, answer: Completion) -> None:
         status, headers = await _head(reader)
         if status != 200:
-            said = b"".join([part async for part in _body(reader, headers)])
-            raise FailedRequestError(f"HTTP {status} {responses.get(status, '')}: {self._shown(said)}")
+            content = b"".join([part async for part in _body(reader, headers)])
+            raise FailedRequestError(f"HTTP {status} {responses.get(status, '')}: {self._shown(content)}")
         kind = headers.get("content-type", "")
         if not kind.startswith("text/event-stream"):
             raise FailedRequestError(
@@ -179,31 +179,31 @@ class Endpoint:
         if failed:
             raise FailedRequestError(f"the server ended the stream with an error: {self._shown(data)}")
 
-    def _shown(self, said: bytes) -> str:
+    def _shown(self, content: bytes) -> str:
         """A server's own words on one line, truncated, without the key, which some repeat."""
-        text = " ".join(said.decode(errors="replace").split())
+        text = " ".join(content.decode(errors="replace").split())
         return (text.replace(self._key, "(redacted)") if self._key else text)[:SHOWN] or "(nothing)"
 
 
-def _count(said: object, before: int | None) -> int | None:
-    if said is None:
+def _count(count: object, before: int | None) -> int | None:
+    if count is None:
         return before
-    if type(said) is not int or said < 0:
-        raise TypeError(said)
-    return said
+    if type(count) is not int or count < 0:
+        raise TypeError(count)
+    return count
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     """Status and headers, with lowercase names."""
     first = (await reader.readline()).decode("latin-1")
-    words = first.split(None, 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
+    parts = first.split(None, 2)
+    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdecimal():
         raise FailedRequestError(f"no HTTP answer: {first[:SHOWN].strip()!r}")
     headers = {}
     while line := (await reader.readline()).decode("latin-1").strip():
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    return int(words[1]), headers
+    return int(parts[1]), headers
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:

@@ -126,9 +126,9 @@ async def search(
 
 def causes(stretch: Stretch) -> list[str]:
     """Why requests failed, most common causes first."""
-    found = Counter(request.error for request in stretch.requests if request.error)
-    shown = [f"{count} × {cause}" for cause, count in found.most_common(3)]
-    return [*shown, *([f"and {len(found) - 3} more causes"] if len(found) > 3 else [])]
+    counts = Counter(request.error for request in stretch.requests if request.error)
+    shown = [f"{count} × {cause}" for cause, count in counts.most_common(3)]
+    return [*shown, *([f"and {len(counts) - 3} more causes"] if len(counts) > 3 else [])]
 
 
 def too_many_failed(stretch: Stretch, client: Client) -> bool:
@@ -173,12 +173,12 @@ def account(rank: Rank, stretch: Stretch) -> None:
 
 def series_of(stretch: Stretch) -> dict[str, list[float]]:
     """Latencies in seconds by metric name; per token only if tokens were counted."""
-    found = {
+    series = {
         "first_token": [request.time_to_first_token for request in stretch.done],
         "time_per_token": [request.time_per_token for request in stretch.done if request.output_tokens != 1],
         "latency": [request.latency for request in stretch.done],
     }
-    return {name: [value for value in values if value is not None] for name, values in found.items()}
+    return {name: [value for value in values if value is not None] for name, values in series.items()}
 
 
 def totals(stretch: Stretch) -> dict[str, float]:
@@ -200,14 +200,14 @@ def summary(stretch: Stretch) -> dict[str, float]:
 def windows(stretch: Stretch) -> list[tuple[float, dict[str, float]]]:
     """Median time to first token by due time: if it grows, the server does not keep up."""
     width = max(request.due_s for request in stretch.requests) / WINDOWS
-    found = []
+    medians = []
     for window in range(WINDOWS):
         low, high = window * width, (window + 1) * width
         inside = [r.time_to_first_token for r in stretch.done if low < r.due_s <= high]
         times = [value for value in inside if value is not None]
         if times:
-            found.append((high, {"first_token": median(times)}))
-    return found
+            medians.append((high, {"first_token": median(times)}))
+    return medians
 
 
 def json_object(text: str) -> dict[str, Any]:

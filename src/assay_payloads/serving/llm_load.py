@@ -166,8 +166,8 @@ class Client:
                 "piece, set `tokens: pieces`, otherwise `tokens: none`"
             )
         if few.prompt_tokens and many.prompt_tokens and many.prompt_tokens > few.prompt_tokens:
-            words = len(WORDS) * (MANY - FEW)
-            self.words_per_token = words / (many.prompt_tokens - few.prompt_tokens)
+            added_words = len(WORDS) * (MANY - FEW)
+            self.words_per_token = added_words / (many.prompt_tokens - few.prompt_tokens)
             self.words_before = len(WORDS) * FEW - few.prompt_tokens * self.words_per_token
         warm = [Request(0, number, 0.0, *self._lengths(chance)) for number in range(self.options.warmup)]
         start = time.perf_counter()
@@ -246,18 +246,18 @@ class Client:
         """Send one request, and record its outcome."""
         tokens = request.asked_prompt_tokens
         count = max(1, round(tokens * self.words_per_token + self.words_before))
-        words = self._wording.choices(WORDS, k=count)
+        prompt_words = self._wording.choices(WORDS, k=count)
         try:
             answer = await self.endpoint.stream(
-                f"{request.stretch}-{request.number}", self._body(words, request.asked_output_tokens)
+                f"{request.stretch}-{request.number}", self._body(prompt_words, request.asked_output_tokens)
             )
         except FailedRequestError as error:
             request.error = str(error)
         else:
             self._note(request, answer, start)
         self._failed += bool(request.error)
-        said = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(request).items()}
-        self.file.write(json.dumps(said) + "\n")
+        record = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(request).items()}
+        self.file.write(json.dumps(record) + "\n")
 
     def _note(self, request: Request, answer: Completion, start: float) -> None:
         request.sent_s = answer.sent - start
@@ -272,14 +272,14 @@ class Client:
         if self.options.tokens == "server" and request.output_tokens is None:
             request.error = "the server reported no usage"
 
-    def _body(self, words: Sequence[str], tokens: int) -> dict[str, Any]:
+    def _body(self, prompt_words: Sequence[str], tokens: int) -> dict[str, Any]:
         """A request's JSON: a prompt of these words, and the maximum tokens of the answer."""
-        prompt = " ".join(words)
+        prompt = " ".join(prompt_words)
         chat = {"messages": [{"role": "user", "content": prompt}]}
-        said = chat if self.options.endpoint == "chat" else {"prompt": prompt}
-        asked = {"model": self.options.model, "max_tokens": tokens, "temperature": 0.0, "stream": True}
+        content = chat if self.options.endpoint == "chat" else {"prompt": prompt}
+        common = {"model": self.options.model, "max_tokens": tokens, "temperature": 0.0, "stream": True}
         usage = {"stream_options": {"include_usage": True}} if self.options.tokens == "server" else {}
-        return {**asked, **usage, **said, **self.options.extra}
+        return {**common, **usage, **content, **self.options.extra}
 
 
 def poisson_arrivals(rate: float, count: int, chance: random.Random) -> list[float]:

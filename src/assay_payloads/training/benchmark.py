@@ -59,7 +59,7 @@ class TrainingBenchmark:
         """The network, on the CPU; the seed is already set."""
         raise NotImplementedError
 
-    def optimiser(self, model: torch.nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: torch.nn.Module) -> torch.optim.Optimizer:
         """The optimizer of the model's parameters, which are on the device."""
         raise NotImplementedError
 

@@ -38,14 +38,14 @@ class PretrainingModel(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits of the masked words, batch × masked × vocabulary, and of the next sentence, batch × 2."""
-        words, mask = batch["input_ids"], None
+        word_ids, mask = batch["input_ids"], None
         if "input_mask" in batch:  # absent without padding: the fastest attention accepts no mask
             # A 4-D mask is used as it is; for a 2-D mask, transformers would wait to see whether it is full.
-            mask = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, words.shape[1], -1)
-        found = self.model.bert(words, attention_mask=mask, token_type_ids=batch["segment_ids"])
-        states = found.last_hidden_state
+            mask = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, word_ids.shape[1], -1)
+        encoded = self.model.bert(word_ids, attention_mask=mask, token_type_ids=batch["segment_ids"])
+        states = encoded.last_hidden_state
         places = batch["masked_lm_positions"][:, :, None].expand(-1, -1, states.shape[2])
-        logits, following = self.model.cls(states.gather(1, places), found.pooler_output)
+        logits, following = self.model.cls(states.gather(1, places), encoded.pooler_output)
         return logits, following
 
     def load(self, path: Path) -> None:
@@ -54,20 +54,20 @@ class PretrainingModel(nn.Module):
         Tables with fewer words than the model's are padded with zeros. Raises ValueError if the weights are
         for another model.
         """
-        given = torch.load(path, map_location="cpu", weights_only=True)
-        given = given.get("model", given)
+        weights_by_name = torch.load(path, map_location="cpu", weights_only=True)
+        weights_by_name = weights_by_name.get("model", weights_by_name)
         own = self.model.state_dict()
         tied = {name for name in own if name.startswith("cls.predictions.decoder.")}
-        lacking, more = own.keys() - given.keys() - tied, given.keys() - own.keys()
+        lacking, more = own.keys() - weights_by_name.keys() - tied, weights_by_name.keys() - own.keys()
         if lacking or more:
             raise ValueError(f"it lacks {sorted(lacking)[:3]} and has unknown ones: {sorted(more)[:3]}")
-        words = self.model.config.vocab_size
-        for name, weights in given.items():
-            shape, found = own[name].shape, weights.shape
-            fills_up = shape[0] == words and found[0] < words
-            if shape[fills_up:] != found[fills_up:]:
-                raise ValueError(f"its {name} is {tuple(found)}, but the model's is {tuple(shape)}")
-            own[name].zero_()[: found[0]] = weights
+        vocabulary = self.model.config.vocab_size
+        for name, weights in weights_by_name.items():
+            shape, shape_there = own[name].shape, weights.shape
+            fills_up = shape[0] == vocabulary and shape_there[0] < vocabulary
+            if shape[fills_up:] != shape_there[fills_up:]:
+                raise ValueError(f"its {name} is {tuple(shape_there)}, but the model's is {tuple(shape)}")
+            own[name].zero_()[: shape_there[0]] = weights
 
 
 class BertTraining(TrainingBenchmark):
@@ -133,7 +133,7 @@ class BertTraining(TrainingBenchmark):
                 self.rank.fail(f"--weights {weights}: not weights of this model: {error}")
         return model
 
-    def optimiser(self, model: nn.Module) -> LAMB:
+    def optimizer(self, model: nn.Module) -> LAMB:
         named = list(model.named_parameters())
         decayed = [weight for name, weight in named if not name.endswith(NOT_DECAYED)]
         others = [weight for name, weight in named if name.endswith(NOT_DECAYED)]
@@ -154,9 +154,9 @@ class BertTraining(TrainingBenchmark):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The micro-batch's mean over masked words plus its mean over next sentences."""
-        words, following = model(batch)
+        word_logits, following = model(batch)
         masked = functional.cross_entropy(
-            words.flatten(0, 1).float(), masked_words(batch).flatten(), ignore_index=NO_WORD
+            word_logits.flatten(0, 1).float(), masked_words(batch).flatten(), ignore_index=NO_WORD
         )
         return masked + functional.cross_entropy(following.float(), batch[NEXT])
 

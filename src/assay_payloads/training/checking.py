@@ -55,12 +55,12 @@ def check_part(benchmark: TrainingBenchmark, part: str, data: Any) -> None:
         num_workers=min(workers, -(-len(data) // AT_ONCE)),
         collate_fn=list,
     )
-    done, told = 0, time.monotonic()
+    done, reported_at = 0, time.monotonic()
     for reasons in loader:
         done += len(reasons)
         for reason in filter(None, reasons):
             rank.log("unreadable", reason, part=part)
-        if time.monotonic() - told >= TOLD_EVERY_S:
+        if time.monotonic() - reported_at >= TOLD_EVERY_S:
             rank.log("checked", done, part=part)
-            told = time.monotonic()
+            reported_at = time.monotonic()
     rank.log("checked", done, part=part)

@@ -52,7 +52,7 @@ class Checkpoint:
             "parameters": self._parameters(),
             "step": step,
             "model": self.stepper.module.state_dict(),
-            "optimiser": self.stepper.optimiser.state_dict(),
+            "optimiser": self.stepper.optimizer.state_dict(),
             "scaler": self.stepper.scaler.state_dict(),
             "random": everyones,
         }
@@ -81,7 +81,7 @@ class Checkpoint:
             return 0
         self._compare(kept["parameters"])
         self.stepper.module.load_state_dict(kept["model"])
-        self.stepper.optimiser.load_state_dict(kept["optimiser"])
+        self.stepper.optimizer.load_state_dict(kept["optimiser"])
         self.stepper.scaler.load_state_dict(kept["scaler"])
         random = kept["random"][self.rank.rank]
         torch.set_rng_state(random["cpu"])

@@ -29,7 +29,7 @@ class ObjectDetection(TrainingBenchmark):
             self.validation = Coco(options.data, "val2017", training=False)
             self.classes = len(self.training.names)
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         trained = [weights for weights in model.parameters() if weights.requires_grad]
         rate, decay = self.options.learning_rate, self.options.weight_decay
         return torch.optim.SGD(trained, rate, MOMENTUM, weight_decay=decay)

@@ -61,8 +61,8 @@ class Encoder(nn.Module):
         back, _ = self.backwards(backwards(pieces, lengths))
         states = torch.cat([ahead, backwards(back, lengths)], -1)
         for number, layer in enumerate(self.layers, 1):
-            found, _ = layer(self.dropout(states))
-            states = found + states if number > 1 else found
+            output, _ = layer(self.dropout(states))
+            states = output + states if number > 1 else output
         return states
 
 
@@ -103,20 +103,20 @@ class GNMT(nn.Module):
         return self.encoder(self.pieces(source), (~padding).sum(1)), padding
 
     def decode(
-        self, words: Tensor, states: Tensor, padding: Tensor, state: State | None = None
+        self, word_ids: Tensor, states: Tensor, padding: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
         """Logits after each word, attention, and the layers' states after the last."""
         before: list[tuple[Tensor, Tensor] | None] = [None] * LAYERS if state is None else [*state]
-        inputs = self.dropout(self.pieces(words))
-        found, after = self.first(inputs, before[0])
-        context, weights = self.attention(found, states, padding)
+        inputs = self.dropout(self.pieces(word_ids))
+        hidden, after = self.first(inputs, before[0])
+        context, weights = self.attention(hidden, states, padding)
         ends = [after]
         for number, layer in enumerate(self.layers, 1):
-            inputs = self.dropout(torch.cat([found, context], -1))
+            inputs = self.dropout(torch.cat([hidden, context], -1))
             output, after = layer(inputs, before[number])
-            found = output + found if number > 1 else output
+            hidden = output + hidden if number > 1 else output
             ends.append(after)
-        return self.classifier(found), weights, ends
+        return self.classifier(hidden), weights, ends
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Logits of what follows each piece of the target except the last, batch × (length - 1) × rows."""
@@ -152,7 +152,7 @@ class GnmtTraining(Translation):
     def model(self) -> GNMT:
         return GNMT(self.options.vocabulary_size, self.options.width, self.options.dropout)
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.Adam(model.parameters(), fused=self.rank.device.type == "cuda")
 
     def learning_rate(self, step: int) -> float:

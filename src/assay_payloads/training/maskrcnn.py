@@ -111,7 +111,7 @@ class MaskRcnn(ObjectDetection):
     def learning_rate(self, step: int) -> float:
         """Rises over the first steps, then drops to a tenth at two later steps."""
         rising = min(1.0, (step + 1) / self.options.lr_warmup_steps)
-        fallen: float = DECAY ** sum(step >= at for at in self.decay_steps)
+        fallen: float = DECAY ** sum(step >= decay_step for decay_step in self.decay_steps)
         return float(self.options.learning_rate) * rising * fallen
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -150,12 +150,12 @@ class MaskRcnn(ObjectDetection):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """COCO's average precision of boxes and masks over all images of val2017."""
-        found: list[dict[str, Any]] = []
+        detections: list[dict[str, Any]] = []
         for batch in self.feed.evaluation(self.evaluation_data()):
             seen = model([pixels.float() / 255 for pixels, _ in batch])
             for (_, image), objects in zip(batch, seen, strict=True):
-                found += self.validation.result(image, objects)
-        boxes, masks = average_precision(self.rank, self.validation, found, ["bbox", "segm"])
+                detections += self.validation.result(image, objects)
+        boxes, masks = average_precision(self.rank, self.validation, detections, ["bbox", "segm"])
         return {"BBOX": boxes, "SEGM": masks}
 
     def reached(self, quality: dict[str, float], target: float) -> bool:

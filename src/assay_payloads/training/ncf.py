@@ -115,9 +115,9 @@ class Ratings:
         return items
 
     def _is_rated(self, users: Tensor, items: Tensor) -> Tensor:
-        wanted = users * self.items + items
-        place = torch.searchsorted(self.rated, wanted).clamp(max=len(self.rated) - 1)
-        return self.rated[place] == wanted
+        ratings = users * self.items + items
+        place = torch.searchsorted(self.rated, ratings).clamp(max=len(self.rated) - 1)
+        return self.rated[place] == ratings
 
 
 def mixed(numbers: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ class NCF(TrainingBenchmark):
         users, items = (self.ratings.users, self.ratings.items) if real else (options.users, options.items)
         return NeuMF(users, items, options.factors, options.layers)
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.Adam(model.parameters(), lr=1.0, betas=BETAS, eps=EPSILON)
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:

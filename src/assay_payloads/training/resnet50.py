@@ -24,7 +24,7 @@ import torch
 import torchvision
 from torch.nn import functional
 
-from assay_payloads.datasets.images import CLASSES, image_set, normalised
+from assay_payloads.datasets.images import CLASSES, image_set, normalized
 from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.training import arguments, train
 
@@ -72,13 +72,13 @@ class ResNet50(TrainingBenchmark):
     @cached_property
     def eval_set(self) -> Any:
         """The evaluation images, center-cropped."""
-        found = image_set(self.rank, self.options.data / "val", self.options.image_size, training=False)
-        if found.classes != self.train_set.classes:
+        images = image_set(self.rank, self.options.data / "val", self.options.image_size, training=False)
+        if images.classes != self.train_set.classes:
             self.rank.fail(
                 f"{self.options.data}: train/ has {len(self.train_set.classes)} classes and val/ "
-                f"{len(found.classes)}, but not the same ones: labels would mean different things"
+                f"{len(images.classes)}, but not the same ones: labels would mean different things"
             )
-        return found
+        return images
 
     def model(self) -> torch.nn.Module:
         classes = CLASSES if self.options.mode == "synthetic" else len(self.train_set.classes)
@@ -86,7 +86,7 @@ class ResNet50(TrainingBenchmark):
         network: torch.nn.Module = build(weights=None, num_classes=classes)
         return network
 
-    def optimiser(self, model: torch.nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: torch.nn.Module) -> torch.optim.Optimizer:
         options = self.options
         settings = {"lr": options.learning_rate, "momentum": options.momentum}
         if options.opt_name == "lars":
@@ -121,7 +121,7 @@ class ResNet50(TrainingBenchmark):
     def loss(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
         images, classes = batch
         smoothing = 0.0 if self.options.mode == "synthetic" else self.options.label_smoothing
-        return functional.cross_entropy(model(normalised(images)), classes, label_smoothing=smoothing)
+        return functional.cross_entropy(model(normalized(images)), classes, label_smoothing=smoothing)
 
     def synthetic(self) -> Any:
         options, device = self.options, self.rank.device
@@ -147,7 +147,7 @@ class ResNet50(TrainingBenchmark):
         """Top-1 accuracy, 0 to 1."""
         right = torch.zeros((), device=self.rank.device)
         for images, classes in self.feed.evaluation(self.evaluation_data()):
-            right += (model(normalised(images)).argmax(1) == classes).sum()
+            right += (model(normalized(images)).argmax(1) == classes).sum()
         return self.rank.over_ranks([right.item()], "SUM")[0] / len(self.eval_set)
 
     def stated(self) -> dict[str, object]:
@@ -180,26 +180,26 @@ class ResNet50(TrainingBenchmark):
 
 def parser() -> argparse.ArgumentParser:
     """The common options plus those of this benchmark."""
-    made = arguments(__doc__, max_epochs=41.0)
-    made.add_argument("--model", choices=["resnet18", "resnet34", "resnet50"], default="resnet50")
-    made.add_argument("--image-size", type=int, default=224, help="height and width in pixels, 32 or more")
-    made.add_argument("--opt-name", choices=["sgd", "lars"], default="sgd")
+    cli = arguments(__doc__, max_epochs=41.0)
+    cli.add_argument("--model", choices=["resnet18", "resnet34", "resnet50"], default="resnet50")
+    cli.add_argument("--image-size", type=int, default=224, help="height and width in pixels, 32 or more")
+    cli.add_argument("--opt-name", choices=["sgd", "lars"], default="sgd")
     switch = argparse.BooleanOptionalAction
-    made.add_argument("--fused", action=switch, default=True, help="run SGD's whole update in one kernel")
-    made.add_argument("--momentum", type=float, default=0.9)
-    made.add_argument("--weight-decay", type=float, default=5e-5)
-    made.add_argument(
+    cli.add_argument("--fused", action=switch, default=True, help="run SGD's whole update in one kernel")
+    cli.add_argument("--momentum", type=float, default=0.9)
+    cli.add_argument("--weight-decay", type=float, default=5e-5)
+    cli.add_argument(
         "--warmup-epochs", type=float, default=2.0, help="epochs over which the learning rate ramps up"
     )
-    made.add_argument("--label-smoothing", type=float, default=0.1)
-    return made
+    cli.add_argument("--label-smoothing", type=float, default=0.1)
+    return cli
 
 
 if __name__ == "__main__":
     chosen = parser()
-    given = chosen.parse_args()
-    if given.image_size < 32 or (given.batch_size == 1 and given.image_size == 32):
+    options = chosen.parse_args()
+    if options.image_size < 32 or (options.batch_size == 1 and options.image_size == 32):
         chosen.error(
             "--image-size must be at least 32, or 33 for a batch of one: the last layer needs two values"
         )
-    train(ResNet50, given)
+    train(ResNet50, options)

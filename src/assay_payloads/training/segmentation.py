@@ -79,24 +79,24 @@ MOMENTUM, POWER = 0.9, 0.9  # POWER: of the learning rate's decay: Chen et al., 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-class Colours:
+class Colors:
     """class_list.json: the classes in order, and the class of each of the 2²⁴ colors."""
 
     def __init__(self, path: Path, *, reduced: bool) -> None:
         try:
             listed = json.loads(path.read_text(encoding="utf-8"))
-            found = {int(colour.removeprefix("#"), 16): name for colour, name in listed.items()}
+            name_by_color = {int(color.removeprefix("#"), 16): name for color, name in listed.items()}
         except (OSError, ValueError, AttributeError) as error:
             what = f'{path} can\'t be read as {{"#ff0000": "Car 1", …}}: {error}'
             raise UnreadableSampleError(what) from error
-        single = {colour: re.sub(r" \d$", "", name) for colour, name in found.items()}
+        single = {color: re.sub(r" \d$", "", name) for color, name in name_by_color.items()}
         if reduced:
             merged = {part: name for name, parts in REDUCED.items() for part in parts}
-            single = {colour: merged.get(name, OTHER) for colour, name in single.items()}
+            single = {color: merged.get(name, OTHER) for color, name in single.items()}
         self.names = [OTHER, *REDUCED] if reduced else list(dict.fromkeys(single.values()))
         self._classes = torch.full((1 << 24,), NOT_LEARNED, dtype=torch.uint8)
-        for colour, name in single.items():
-            self._classes[colour] = self.names.index(name)
+        for color, name in single.items():
+            self._classes[color] = self.names.index(name)
 
     def classes(self, pixels: torch.Tensor) -> torch.Tensor:
         """Class of each pixel (uint8, H × W) of a label image (uint8, 3 × H × W)."""
@@ -105,15 +105,15 @@ class Colours:
 
     def shown(self) -> torch.Tensor:
         """The first color of each class (uint8, 256 × 3); black for none."""
-        found = torch.zeros((256, 3), dtype=torch.uint8)
+        shades = torch.zeros((256, 3), dtype=torch.uint8)
         for number in range(len(self.names)):
-            of = (self._classes == number).nonzero().flatten()
-            if len(of):
-                found[number] = torch.tensor([int(of[0]) >> bits & 255 for bits in (16, 8, 0)])
-        return found
+            colors = (self._classes == number).nonzero().flatten()
+            if len(colors):
+                shades[number] = torch.tensor([int(colors[0]) >> bits & 255 for bits in (16, 8, 0)])
+        return shades
 
 
-class GreyValues(Colours):
+class GreyValues(Colors):
     """Classes whose gray value is their number."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ class GreyValues(Colours):
         return (torch.tensor(hues) * 255).to(torch.uint8)
 
 
-def classes_of(layout: str, data: Path, *, reduced: bool) -> Colours:
+def classes_of(layout: str, data: Path, *, reduced: bool) -> Colors:
     """The classes of a data set; only A2D2's own are reduced.
 
     Raises UnreadableSampleError if nothing says what the values of its label images mean.
@@ -141,10 +141,10 @@ def classes_of(layout: str, data: Path, *, reduced: bool) -> Colours:
         return GreyValues(CITYSCAPES)
     listed, named = data / "class_list.json", data / "classes.txt"
     if layout != "webdataset":
-        return Colours(listed, reduced=reduced)
+        return Colors(listed, reduced=reduced)
     if listed.exists():
-        whole = Colours(listed, reduced=False)
-        return Colours(listed, reduced=True) if reduced and "RD normal street" in whole.names else whole
+        whole = Colors(listed, reduced=False)
+        return Colors(listed, reduced=True) if reduced and "RD normal street" in whole.names else whole
     try:
         lines = named.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
@@ -159,7 +159,7 @@ class Frames(Dataset):  # type: ignore[misc]
     def __init__(
         self,
         labels: Sequence[Path],
-        colours: Colours,
+        colors: Colors,
         size: Sequence[int],
         images: Sequence[Path] | None = None,
         files: FrameFiles | None = None,
@@ -169,7 +169,7 @@ class Frames(Dataset):  # type: ignore[misc]
         images  in the same order; None: found by the names of the labels
         files   reads them; None: they are plain files
         """
-        self.labels, self.colours, self.size = labels, colours, list(size)
+        self.labels, self.colors, self.size = labels, colors, list(size)
         self.images, self.files = images, files or FrameFiles()
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class Frames(Dataset):  # type: ignore[misc]
             raise UnreadableSampleError(
                 f"{self.labels[index]} has {sizes[0]} pixels, but its image {sizes[1]}"
             )
-        classes = self.colours.classes(label)
+        classes = self.colors.classes(label)
         unknown = (classes == NOT_LEARNED).float().mean().item()
         if unknown > MOST_UNKNOWN:
             what = f"{unknown:.0%} of its pixels have colors that are not in the list of classes"
@@ -236,8 +236,8 @@ class Segmentation(TrainingBenchmark):
         self.images: dict[Path, Path] = {}  # of labels whose names don't say it
         if options.mode != "synthetic":
             self.trained_on, self.held_out = self._split()
-            self.colours = classes_of(self.files.layout, options.data, reduced=options.reduced)
-            self.names = self.colours.names
+            self.colors = classes_of(self.files.layout, options.data, reduced=options.reduced)
+            self.names = self.colors.names
             if self.files.layout != "a2d2":  # so that no data set of other classes is taken for it
                 options.class_names = json.dumps(self.names)
 
@@ -277,7 +277,9 @@ class Segmentation(TrainingBenchmark):
             self.rank.fail(f"--manifest {options.manifest}: found 1 frame; expected at least 2")
         self.files.layout = manifest.layout
         if manifest.layout != "a2d2":
-            self.images = {options.data / one.label: options.data / one.image for one in manifest.frames}
+            self.images = {
+                options.data / frame.label: options.data / frame.image for frame in manifest.frames
+            }
         self.rank.log("manifest_digest", manifest.digest, frames=len(manifest.frames), query=manifest.query)
         options.manifest_digest = manifest.digest  # a checkpoint of other frames is another training's
         if options.mode != "check" and options.source is None:  # what is read through isn't here yet
@@ -300,7 +302,7 @@ class Segmentation(TrainingBenchmark):
         )
         return network
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """SGD with momentum."""
         options = self.options
         return torch.optim.SGD(
@@ -343,7 +345,7 @@ class Segmentation(TrainingBenchmark):
 
     def _frames(self, labels: Sequence[Path]) -> Frames:
         images = [self.images[label] for label in labels] if self.images else None
-        return Frames(labels, self.colours, self.options.image_size, images, self.files)
+        return Frames(labels, self.colors, self.options.image_size, images, self.files)
 
     def train_samples(self) -> int:
         """Training frames."""

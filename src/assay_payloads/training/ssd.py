@@ -36,8 +36,8 @@ class SsdImages(CocoImages):  # type: ignore[misc]
     def __init__(self, coco: Coco, image_size: int, *, training: bool) -> None:
         super().__init__(coco, training=training)
         scale = v2.Resize((image_size, image_size))
-        colour = v2.ColorJitter(brightness=0.125, contrast=0.5, saturation=0.5, hue=0.05)
-        changes = (v2.RandomIoUCrop(trials=1), scale, v2.RandomHorizontalFlip(), colour)
+        color = v2.ColorJitter(brightness=0.125, contrast=0.5, saturation=0.5, hue=0.05)
+        changes = (v2.RandomIoUCrop(trials=1), scale, v2.RandomHorizontalFlip(), color)
         self.change = v2.Compose([*changes, v2.SanitizeBoundingBoxes()]) if training else scale
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Target]:
@@ -81,7 +81,7 @@ class Ssd(ObjectDetection):
         """Rises over the first steps, then drops to a tenth at each of two epochs."""
         rising = min(1.0, (step + 1) / max(1, self.options.lr_warmup_steps))
         epoch = step / self.steps_per_epoch if self.options.mode == "real" else 0.0
-        fallen: float = 0.1 ** sum(epoch >= at for at in self.options.decay_epochs)
+        fallen: float = 0.1 ** sum(epoch >= decay_epoch for decay_epoch in self.options.decay_epochs)
         return float(self.options.learning_rate) * rising * fallen
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -109,12 +109,12 @@ class Ssd(ObjectDetection):
 
     def evaluate(self, model: nn.Module) -> float:
         """COCO's average precision of boxes over all images of val2017."""
-        found: list[dict[str, Any]] = []
+        detections: list[dict[str, Any]] = []
         for images, about in self.feed.evaluation(self.evaluation_data()):
             for seen, image in zip(model(list(images.float() / 255)), about, strict=True):
                 seen["boxes"] *= image["size"].repeat(2) / self.options.image_size
-                found += self.validation.result(int(image["image"]), seen)
-        return average_precision(self.rank, self.validation, found, ["bbox"])[0]
+                detections += self.validation.result(int(image["image"]), seen)
+        return average_precision(self.rank, self.validation, detections, ["bbox"])[0]
 
     def stated(self) -> dict[str, object]:
         """What MLPerf's rules require of this benchmark, and its configuration."""

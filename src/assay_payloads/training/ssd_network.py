@@ -87,12 +87,14 @@ class SsdNetwork(SSD):
         # one more row: a crop can leave an image without objects
         boxes = [torch.cat([target["boxes"], default[:1]])[index] for target, index, default in pairs]
         kinds = [functional.pad(target["labels"], (0, 1))[index] for target, index, _ in pairs]
-        wanted = torch.stack(
+        encoded = torch.stack(
             [self.box_coder.encode_single(b, a) for b, a in zip(boxes, anchors, strict=True)]
         )
         labels = torch.stack(kinds) * positive
         matches = positive.sum(1)
-        distance = functional.smooth_l1_loss(head_outputs["bbox_regression"], wanted, reduction="none").sum(2)
+        distance = functional.smooth_l1_loss(head_outputs["bbox_regression"], encoded, reduction="none").sum(
+            2
+        )
         surprise = functional.cross_entropy(
             head_outputs["cls_logits"].transpose(1, 2), labels, reduction="none"
         )
@@ -128,12 +130,12 @@ def mlperf_tensors(model: SsdNetwork) -> Iterator[str]:
     stages = [("", backbone.stem), *((f"stage{n}_", stage) for n, stage in enumerate(backbone.stages, 1))]
     for name, stage in stages:
         layers = list(stage.modules())
-        for kind, words in (
+        for kind, names in (
             (nn.Conv2d, ("conv", ("weight",))),
             (nn.BatchNorm2d, ("batchnorm", ("gamma", "beta"))),
         ):
             for number in range(sum(isinstance(layer, kind) for layer in layers)):
-                yield from (f"ssd0_resnetmlperf0_{name}{words[0]}{number}_{part}" for part in words[1])
+                yield from (f"ssd0_resnetmlperf0_{name}{names[0]}{number}_{part}" for part in names[1])
     for number in range(len(backbone.extra)):
         for layer in ("expand_trans_conv", "expand_conv"):
             yield from (f"ssd0_{layer}{number}_{part}" for part in ("weight", "bias"))

@@ -35,7 +35,7 @@ class Stepper:
         torch.manual_seed(options.seed)  # the same start on every rank
         model = benchmark.model().to(self.rank.device)
         self.module = laid_out(model, channels_last=options.channels_last)
-        self.optimiser = benchmark.optimiser(self.module)
+        self.optimizer = benchmark.optimizer(self.module)
         if options.compile:
             self.module.compile()
         self.model = self.module
@@ -59,18 +59,18 @@ class Stepper:
         samples  in the step on all ranks
         """
         rate = self.benchmark.learning_rate(step)
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         if self.recorded is None:
-            self.optimiser.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
             loss = self.gradients(micros, samples)
         else:
             graph, loss = self.recorded
             graph.replay()
         if self.benchmark.clip_norm is not None:
-            self.scaler.unscale_(self.optimiser)
+            self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.benchmark.clip_norm)
-        self.scaler.step(self.optimiser)
+        self.scaler.step(self.optimizer)
         self.scaler.update()
         return loss
 
@@ -88,10 +88,10 @@ class Stepper:
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(3):
-                self.optimiser.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=True)
                 self.gradients(micros, samples)
         torch.cuda.current_stream().wait_stream(aside)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             loss = self.gradients(micros, samples)

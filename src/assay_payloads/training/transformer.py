@@ -67,13 +67,13 @@ class Transformer(nn.Module):
         padding = source == PAD
         return self.encoder(self.embed(source), src_key_padding_mask=padding), padding
 
-    def decode(self, words: Tensor, states: Tensor, padding: Tensor) -> Tensor:
+    def decode(self, word_ids: Tensor, states: Tensor, padding: Tensor) -> Tensor:
         """States after each word, batch × length × width, each based only on the words up to its own."""
-        ahead = nn.Transformer.generate_square_subsequent_mask(words.shape[1], words.device, torch.bool)
-        found: Tensor = self.decoder(
-            self.embed(words), states, tgt_mask=ahead, memory_key_padding_mask=padding, tgt_is_causal=True
+        ahead = nn.Transformer.generate_square_subsequent_mask(word_ids.shape[1], word_ids.device, torch.bool)
+        decoded: Tensor = self.decoder(
+            self.embed(word_ids), states, tgt_mask=ahead, memory_key_padding_mask=padding, tgt_is_causal=True
         )
-        return found
+        return decoded
 
     def classify(self, states: Tensor) -> Tensor:
         """Logits of the next piece, from the embedding table."""
@@ -110,12 +110,17 @@ class TransformerTraining(Translation):
     sizes = ("width", "heads", "feedforward", "layers")
 
     def model(self) -> Transformer:
-        asked = self.options
+        options = self.options
         return Transformer(
-            asked.vocabulary_size, asked.width, asked.heads, asked.feedforward, asked.layers, asked.dropout
+            options.vocabulary_size,
+            options.width,
+            options.heads,
+            options.feedforward,
+            options.layers,
+            options.dropout,
         )
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         fused = self.rank.device.type == "cuda"
         return torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON, fused=fused)
 

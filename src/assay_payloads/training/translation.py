@@ -89,8 +89,8 @@ class BeamSearch(NamedTuple):
             covered = torch.where(attended > 0, attended.clamp(max=1).log(), 0.0).sum(-1)
             scores = scores + self.coverage * covered.view_as(scores)
         best = (scores.argmax(1, keepdim=True) + first).flatten()
-        found: list[list[int]] = prefix[best, 1:].tolist()
-        return found
+        best_translations: list[list[int]] = prefix[best, 1:].tolist()
+        return best_translations
 
 
 def free_after_stop(likely: Tensor, done: Tensor) -> Tensor:
@@ -190,11 +190,11 @@ class Translation(TrainingBenchmark):
 
         detokenizer, data = MosesDetokenizer(lang="de"), self.eval_set
         mine = range(len(data))[self.rank.rank :: self.rank.size]
-        found = self.translations(model, sorted(mine, key=lambda line: len(data.sources[line])))
-        plain = [detokenizer.detokenize(self.vocabulary.words(numbers)) for numbers in found.values()]
+        translations = self.translations(model, sorted(mine, key=lambda line: len(data.sources[line])))
+        plain = [detokenizer.detokenize(self.vocabulary.words(numbers)) for numbers in translations.values()]
         sums = [0.0] * 10
-        if found:
-            references = [[data.references[line] for line in found]]
+        if translations:
+            references = [[data.references[line] for line in translations]]
             share = sacrebleu.corpus_bleu(plain, references, lowercase=True, tokenize="intl")
             sums = [float(x) for x in (*share.counts, *share.totals, share.sys_len, share.ref_len)]
         *grams, ours, theirs = (round(x) for x in self.rank.over_ranks(sums, "SUM"))
@@ -203,14 +203,14 @@ class Translation(TrainingBenchmark):
 
     def translations(self, model: torch.nn.Module, lines: list[int]) -> dict[int, list[int]]:
         """The piece numbers of each line's translation."""
-        found: dict[int, list[int]] = {}
+        by_line: dict[int, list[int]] = {}
         for first in range(0, len(lines), self.options.batch_size):
             batch = lines[first : first + self.options.batch_size]
             source = padded([self.eval_set.sources[line] for line in batch]).to(self.rank.device)
             decoder, search = self.decoder(model, source)
             numbers = search.translate(decoder, len(batch), self.rank.device)
-            found |= dict(zip(batch, numbers, strict=True))
-        return found
+            by_line |= dict(zip(batch, numbers, strict=True))
+        return by_line
 
 
 def add_options(parser: argparse.ArgumentParser, **defaults: float) -> None:

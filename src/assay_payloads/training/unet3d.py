@@ -46,8 +46,8 @@ def dice(predicted: Tensor, labels: Tensor) -> Tensor:
     """
     scores = []
     for label in range(1, CLASSES):
-        found, true = predicted == label, labels == label
-        both, either = (found & true).sum(), found.sum() + true.sum()
+        marked, true = predicted == label, labels == label
+        both, either = (marked & true).sum(), marked.sum() + true.sum()
         scores.append((2 * both + SMOOTH) / (either + SMOOTH))
     return torch.stack(scores)
 
@@ -86,7 +86,7 @@ class UNet3D(TrainingBenchmark):
         """Two convolutions per level, each with instance normalization; each level halves the resolution."""
         return network(self.options.filters)
 
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.parameters(), lr=1.0, momentum=MOMENTUM, nesterov=True)
 
     def learning_rate(self, step: int) -> float:
@@ -100,8 +100,8 @@ class UNet3D(TrainingBenchmark):
         images, labels = batch
         logits = model(images).float()
         # voxels in one row: cross entropy of volumes has no deterministic GPU kernel
-        rows, wanted = logits.movedim(1, -1).flatten(0, -2), labels.flatten().long()
-        return 0.5 * (functional.cross_entropy(rows, wanted) + self.dice_loss(logits, labels))
+        rows, classes = logits.movedim(1, -1).flatten(0, -2), labels.flatten().long()
+        return 0.5 * (functional.cross_entropy(rows, classes) + self.dice_loss(logits, labels))
 
     def synthetic(self) -> tuple[Tensor, Tensor]:
         shape = (self.options.batch_size, 1, *[self.options.patch_size] * 3)

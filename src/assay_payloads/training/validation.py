@@ -1,4 +1,4 @@
-"""A trained segmentation network over many labelled frames: counts of pixels by true and predicted class.
+"""A trained segmentation network over many labeled frames: counts of pixels by true and predicted class.
 
     python -m assay_payloads.training.validation --checkpoint /runs/a2d2/trained.pt --manifest all.jsonl
     torchrun --nproc-per-node 8 -m assay_payloads.training.validation --checkpoint … --manifest …
@@ -27,14 +27,14 @@ from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.validator import CheckpointError, Setup, Validator, setup
 
 
-def kept(path: Path, of: Setup, number: int) -> ValidatedChunk | None:
+def kept(path: Path, setup: Setup, number: int) -> ValidatedChunk | None:
     """The chunk of a file; None if it isn't there, is damaged, or is another one."""
     try:
         with path.open("rb") as file:
-            found = parsed(json.loads(file.read(LARGEST_BYTES)), len(of.names))
+            chunk = parsed(json.loads(file.read(LARGEST_BYTES)), len(setup.names))
     except (OSError, ValueError, RecursionError, ChunkError):
         return None
-    return found if (found.key, found.chunk) == (of.key, number) else None
+    return chunk if (chunk.key, chunk.chunk) == (setup.key, number) else None
 
 
 def keep(path: Path, text: str) -> None:
@@ -59,16 +59,18 @@ def run(rank: Rank, options: argparse.Namespace) -> None:
     if what := without_pixels(chunks.about.layout, first) or ("" if first else "no frame"):
         rank.fail(f"{options.manifest}: found {what}; expected {', '.join(WITH_PIXELS)}")
     data = options.data or chunks.about.root
-    of = setup(options.checkpoint, chunks, data, batch_size=options.batch_size, device=options.device)
-    for key, value in stated(of, chunks).items():
+    network_setup = setup(
+        options.checkpoint, chunks, data, batch_size=options.batch_size, device=options.device
+    )
+    for key, value in stated(network_setup, chunks).items():
         rank.log(key, value)
-    worker, classes = Validator(of), len(of.names)
+    worker, classes = Validator(network_setup), len(network_setup.names)
     matrix = torch.zeros((classes, classes), dtype=torch.int64)
     computed = unreadable = 0
     begin = rank.clock()
     for number in range(rank.rank, len(chunks), rank.size):
         file = chunk_file(options.into, number) if options.into is not None else None
-        done = kept(file, of, number) if file is not None else None
+        done = kept(file, network_setup, number) if file is not None else None
         if done is None:
             done = worker.chunk(number, chunks.frames(number))
             computed += len(done.frames) + len(done.unreadable)
@@ -82,27 +84,27 @@ def run(rank: Rank, options: argparse.Namespace) -> None:
     (elapsed,) = rank.over_ranks([rank.clock() - begin], "MAX")
     total = rank.over_ranks([float(computed), float(unreadable), *matrix.flatten().tolist()], "SUM")
     if rank.rank == 0:
-        report(rank, of, total, elapsed)
+        report(rank, network_setup, total, elapsed)
 
 
-def stated(of: Setup, chunks: ManifestChunks) -> dict[str, object]:
+def stated(setup: Setup, chunks: ManifestChunks) -> dict[str, object]:
     """Facts of the log."""
     return {
-        "checkpoint_sha256": of.sha256,
-        "manifest_digest": of.manifest,
-        "validation_key": of.key,
+        "checkpoint_sha256": setup.sha256,
+        "manifest_digest": setup.manifest,
+        "validation_key": setup.key,
         "frames": chunks.count,
         "chunks": len(chunks),
-        "classes": len(of.names),
-        "image_height": of.size[0],
-        "image_width": of.size[1],
+        "classes": len(setup.names),
+        "image_height": setup.size[0],
+        "image_width": setup.size[1],
     }
 
 
-def report(rank: Rank, of: Setup, total: Sequence[float], elapsed: float) -> None:
+def report(rank: Rank, setup: Setup, total: Sequence[float], elapsed: float) -> None:
     """The figures of all ranks."""
     computed, unreadable, *cells = total
-    classes = len(of.names)
+    classes = len(setup.names)
     matrix = torch.tensor(cells, dtype=torch.float64).long().view(classes, classes)
     right, true, predicted = matrix.diagonal(), matrix.sum(1), matrix.sum(0)
     occurs = true > 0
@@ -111,8 +113,8 @@ def report(rank: Rank, of: Setup, total: Sequence[float], elapsed: float) -> Non
         rank.fail(f"none of the frames could be read: {int(unreadable)} are unreadable")
     if not computed:
         rank.fail("every chunk was there already: nothing was measured; `assay data validate` shows them")
-    rank.log("confusion_matrix", matrix.tolist(), classes=list(of.names))
-    names = [name for name, there in zip(of.names, occurs.tolist(), strict=True) if not there]
+    rank.log("confusion_matrix", matrix.tolist(), classes=list(setup.names))
+    names = [name for name, there in zip(setup.names, occurs.tolist(), strict=True) if not there]
     rank.log("classes_not_evaluated", names)
     figures = {
         "throughput": (computed / elapsed, "images/s"),

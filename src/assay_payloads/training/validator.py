@@ -1,4 +1,4 @@
-"""What a trained segmentation network predicts for labelled frames: pixels by true and predicted class.
+"""What a trained segmentation network predicts for labeled frames: pixels by true and predicted class.
 
 Chunks and batches are cut from the manifest alone and the arithmetic of a chunk runs on one thread or one
 GPU, so that the counts don't depend on the number of workers. Pixels are counted at the size that the network
@@ -38,7 +38,7 @@ from assay_payloads.training.segmentation import (
     ARCHITECTURES,
     OTHER,
     REDUCED,
-    Colours,
+    Colors,
     Frames,
     classes_of,
     pixel_scores,
@@ -124,29 +124,29 @@ def trained(path: Path) -> Trained:
     try:
         kept = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         options, step, weights = kept["parameters"], int(kept["step"]), kept["model"]
-        found = Trained(options, step, hashlib.sha256(data).hexdigest(), weights)
-        known = options["architecture"] in ARCHITECTURES and found.size and options["encoder"]
+        checkpoint = Trained(options, step, hashlib.sha256(data).hexdigest(), weights)
+        known = options["architecture"] in ARCHITECTURES and checkpoint.size and options["encoder"]
     except (*UNREADABLE, UnpicklingError) as error:  # what torch raises for files of others
         what = f"{type(error).__name__}: {str(error).splitlines()[0][:LONGEST_REASON] if str(error) else ''}"
         raise CheckpointError(f"is not a checkpoint of `segmentation` ({what})") from None
     if not known:
         raise CheckpointError(f"has a network that is unknown here: {options['architecture']}")
-    return found
+    return checkpoint
 
 
-def colours(data: str, options: Mapping[str, str], layout: str = "a2d2") -> Colours:
+def colors(data: str, options: Mapping[str, str], layout: str = "a2d2") -> Colors:
     """The classes that the network learned.
 
     Raises UnreadableSampleError without a list of classes, CheckpointError if it learned others; PlaceError.
     """
     with _lists_of_classes(data) as directory:
-        found = classes_of(layout, directory, reduced=options["reduced"] == "True")
-    plain = [OTHER, *REDUCED] if layout != "a2d2" else found.names  # what a network of A2D2 learned
+        classes = classes_of(layout, directory, reduced=options["reduced"] == "True")
+    plain = [OTHER, *REDUCED] if layout != "a2d2" else classes.names  # what a network of A2D2 learned
     learned = json.loads(options["class_names"]) if "class_names" in options else plain
-    if learned != found.names:
-        what = f"{len(learned)} classes ({', '.join(learned[:3])} …), the frames {len(found.names)}"
-        raise CheckpointError(f"learned {what} ({', '.join(found.names[:3])} …)")
-    return found
+    if learned != classes.names:
+        what = f"{len(learned)} classes ({', '.join(learned[:3])} …), the frames {len(classes.names)}"
+        raise CheckpointError(f"learned {what} ({', '.join(classes.names[:3])} …)")
+    return classes
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def setup(
 ) -> Setup:
     """What is validated. Raises CheckpointError, UnreadableSampleError, PlaceError, or OSError."""
     network = trained(checkpoint)
-    names = tuple(colours(data, network.options, manifest.about.layout).names)
+    names = tuple(colors(data, network.options, manifest.about.layout).names)
     network.network(len(names))
     return Setup(
         str(checkpoint.absolute()),
@@ -190,20 +190,20 @@ def setup(
 class Validator:
     """A network that is loaded, with the loader of its frames. One in each worker."""
 
-    def __init__(self, of: Setup) -> None:
-        self.setup = of
-        self.device = device_of(of.device)
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.device = device_of(setup.device)
         torch.set_num_threads(1)  # sums of floats depend on the number of threads
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        network = trained(Path(of.checkpoint))
-        if network.sha256 != of.sha256:
-            raise CheckpointError(f"{of.checkpoint} is another file on this node than where this began")
-        self.colours = colours(of.data, network.options, of.layout)
-        store = place(of.data) if is_remote(of.data) else None
-        self.root = Path(of.data) if store is None else Path()
-        self.files = FrameFiles(of.layout, store=store)
-        self.model = network.network(len(of.names)).to(self.device)
+        network = trained(Path(setup.checkpoint))
+        if network.sha256 != setup.sha256:
+            raise CheckpointError(f"{setup.checkpoint} is another file on this node than where this began")
+        self.colors = colors(setup.data, network.options, setup.layout)
+        store = place(setup.data) if is_remote(setup.data) else None
+        self.root = Path(setup.data) if store is None else Path()
+        self.files = FrameFiles(setup.layout, store=store)
+        self.model = network.network(len(setup.names)).to(self.device)
         at_once = 1 if store is None else store.at_once
         self.threads = ThreadPoolExecutor(max(at_once, DECODERS if self.device.type == "cuda" else 1))
 
@@ -215,15 +215,15 @@ class Validator:
         unreadable: list[tuple[int, str]] = []
         for first in range(0, len(frames), self.setup.batch_size):
             batch = frames[first : first + self.setup.batch_size]
-            at = number * self.setup.chunk_frames + first
+            first_index = number * self.setup.chunk_frames + first
             for offset, result in enumerate(self.batch(batch)):
                 if isinstance(result, str):
-                    unreadable.append((at + offset, result[:LONGEST_REASON]))
+                    unreadable.append((first_index + offset, result[:LONGEST_REASON]))
                     continue
                 table, entropy = result
                 known = table[:classes]
                 matrix += known
-                done.append(_frame(at + offset, known, int(table[classes].sum()), entropy))
+                done.append(_frame(first_index + offset, known, int(table[classes].sum()), entropy))
         cells = [
             (true, predicted, int(matrix[true, predicted])) for true, predicted in matrix.nonzero().tolist()
         ]
@@ -235,11 +235,11 @@ class Validator:
         For one that can't be read, why.
         """
         loaded = list(self.threads.map(self.load, frames))
-        readable = [one for one in loaded if not isinstance(one, str)]
+        readable = [frame for frame in loaded if not isinstance(frame, str)]
         results = iter(self.predict(readable))
-        for one in loaded:
-            if isinstance(one, str):
-                yield one
+        for frame in loaded:
+            if isinstance(frame, str):
+                yield frame
             else:
                 table, entropy, _ = next(results)
                 yield table, entropy
@@ -251,7 +251,7 @@ class Validator:
         """
         try:
             labels, images = [self.root / frame.label], [self.root / frame.image]
-            return Frames(labels, self.colours, self.setup.size, images, self.files)[0]
+            return Frames(labels, self.colors, self.setup.size, images, self.files)[0]
         except (UnreadableSampleError, *UNREADABLE) as error:
             cause = error.__cause__
             if isinstance(cause, PlaceError) and not isinstance(cause, AbsentError):
@@ -299,30 +299,30 @@ def _frame(index: int, table: torch.Tensor, unknown: int, entropy: float) -> Val
 
 
 @lru_cache(maxsize=1)
-def validator(of: Setup) -> Validator:
+def validator(setup: Setup) -> Validator:
     """The one of this process."""
-    return Validator(of)
+    return Validator(setup)
 
 
 def validated(task: tuple[Setup, int, Sequence[ChosenFrame]]) -> tuple[int, str]:
     """A chunk's number and its text: what workers are sent, and what they return."""
-    of, number, frames = task
-    return number, validator(of).chunk(number, frames).text()
+    setup, number, frames = task
+    return number, validator(setup).chunk(number, frames).text()
 
 
 def pictures(
-    of: Setup, frames: Sequence[tuple[str, str]]
+    setup: Setup, frames: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray] | None]:
     """Image, label and prediction (height × width × 3, uint8) of each frame; None if it can't be read.
 
     frames  label and image, below the data set's directory
     """
-    worker = Validator(of)
-    colour = worker.colours.shown().numpy()
+    worker = Validator(setup)
+    colors = worker.colors.shown().numpy()
     for label, image in frames:
         loaded = worker.load(ChosenFrame(label, image, 0, 0))
         if isinstance(loaded, str):
             yield None
             continue
         ((_, _, predicted),) = worker.predict([loaded])
-        yield loaded[0].permute(1, 2, 0).numpy(), colour[loaded[1].numpy()], colour[predicted.numpy()]
+        yield loaded[0].permute(1, 2, 0).numpy(), colors[loaded[1].numpy()], colors[predicted.numpy()]

@@ -308,9 +308,9 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
     for name, colour in (("b", 255), ("a", 0)):
         (tmp_path / name).mkdir()
         image.new("RGB", (80, 40), (colour, 0, 0)).save(tmp_path / name / "1.png")
-    from assay_payloads.inference.loadgen_data import labelled
+    from assay_payloads.inference.loadgen_data import labeled
 
-    data = labelled(tmp_path, 16)
+    data = labeled(tmp_path, 16)
     zero, one = (np.int64(label).tobytes() for label in (0, 1))
     assert (data.score([zero, one]), data.score([one, zero])) == (1, 0), "classes in the order of their names"
     (white,) = data.read(1)
@@ -335,7 +335,7 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
 def test_data_of_another_form_is_refused_with_the_files_name(
     tmp_path: Path, content: dict[str, list[Any]] | bytes | None, told: str
 ) -> None:
-    from assay_payloads.inference.loadgen_data import labelled
+    from assay_payloads.inference.loadgen_data import labeled
 
     path = tmp_path / "data.npz"
     if isinstance(content, bytes):
@@ -343,7 +343,7 @@ def test_data_of_another_form_is_refused_with_the_files_name(
     elif content is not None:
         np.savez(path, **content)
     with pytest.raises((OSError, ValueError)) as refused:
-        labelled(path, 8)
+        labeled(path, 8)
     assert told in str(refused.value)
     assert "data.npz" in str(refused.value)
 

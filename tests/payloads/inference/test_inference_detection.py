@@ -273,7 +273,7 @@ def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) ->
         )
         (tmp_path / "validation").mkdir()
         (tmp_path / "val2017").rename(tmp_path / "validation" / "data")
-    read = data.labelled(tmp_path, 16)
+    read = data.labeled(tmp_path, 16)
     assert (read.count, read.categories) == (6, (3, 6))
     (image,) = read.read(0)
     assert (image.shape, image.dtype, 0 <= image.min() <= image.max() <= 1) == ((3, 16, 16), np.float32, True)
@@ -289,7 +289,7 @@ def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) ->
 def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Path) -> None:
     data = import_module("assay_payloads.inference.loadgen_data")
     made_coco.make(tmp_path, train=1, validation=3, side=SIDE)
-    read, exact = data.labelled(tmp_path, 16), truth(tmp_path)
+    read, exact = data.labeled(tmp_path, 16), truth(tmp_path)
     with pytest.raises(ValueError, match="2 answers to 2 samples; expected one for each of 3"):
         worth(tmp_path, exact[:2], read)
     with pytest.raises(ValueError, match="the answer to sample 0 has boxes of sample 2"):
@@ -303,12 +303,12 @@ def test_annotations_and_images_that_can_not_be_read_are_named(tmp_path: Path) -
     made_coco.make(tmp_path, train=1, validation=2, side=SIDE)
     image = tmp_path / "val2017" / "000000000002.png"
     image.write_bytes(image.read_bytes()[:60])
-    read = data.labelled(tmp_path, 16)
+    read = data.labeled(tmp_path, 16)
     with pytest.raises(ValueError, match=r"000000000002\.png: can't be decoded"):
         read.read(1)
     (tmp_path / "annotations" / "instances_val2017.json").write_text("{")
     with pytest.raises(ValueError, match=r"instances_val2017\.json can't be read as COCO's annotations"):
-        data.labelled(tmp_path, 16)
+        data.labeled(tmp_path, 16)
 
 
 def test_the_accuracy_asked_for_is_that_of_the_rules_own_model_data_and_size() -> None:

@@ -405,34 +405,34 @@ def test_questions_of_another_form_are_refused_with_file_and_place(
 ) -> None:
     made_squad.write(tmp_path, content)
     with pytest.raises(ValueError, match=rf"^{tmp_path}/dev-v1\.1\.json: .*{told}"):
-        import_module("assay_payloads.inference.loadgen_data").labelled(tmp_path, 48)
+        import_module("assay_payloads.inference.loadgen_data").labeled(tmp_path, 48)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("_tokenizers")
 def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
-    labelled = import_module("assay_payloads.inference.loadgen_data").labelled
+    labeled = import_module("assay_payloads.inference.loadgen_data").labeled
     with pytest.raises(ValueError, match=r"SQuAD's dev-v1\.1\.json and vocab\.txt"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     made_squad.write(tmp_path, document([("Ada", [question("Who?", "Ada", "Ada")])]), ["[CLS]", "ada"])
     with pytest.raises(ValueError, match=r"vocab\.txt: has no \[SEP\], \[UNK\]; expected vocab\.txt of BERT"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     made_squad.write(tmp_path, "", [*made_squad.PIECES, *map(str, range(30_522))])
     with pytest.raises(ValueError, match=r"vocab\.txt: has 30,5\d\d pieces; expected .* 30,522 pieces"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     (tmp_path / "vocab.txt").write_bytes(b"[CLS]\n\xff")
     with pytest.raises(ValueError, match=r"vocab\.txt: can't be read as UTF-8"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     (tmp_path / "vocab.txt").unlink()
     with pytest.raises(ValueError, match=r"vocab\.txt: is missing; expected .* vocab\.txt of BERT, uncased"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     made_squad.write(tmp_path, "")
     (tmp_path / "dev-v1.1.json").write_text("{")
     with pytest.raises(ValueError, match=r"dev-v1\.1\.json: can't be read as JSON"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
     (tmp_path / "dev-v1.1.json").unlink()
     with pytest.raises(ValueError, match=r"dev-v1\.1\.json: is missing; expected dev-v1\.1\.json from SQuAD"):
-        labelled(tmp_path, 48)
+        labeled(tmp_path, 48)
 
 
 @pytest.mark.usefixtures("_tokenizers")

@@ -166,7 +166,7 @@ def test_lamb_goes_on_from_its_state_as_if_it_had_not_stopped(bert: Any) -> None
 def test_biases_and_normalisations_do_not_decay(bert: Any) -> None:
     training = benchmark(bert, weight_decay=0.01, beta_1=0.9, beta_2=0.999)
     model = training.model()
-    decayed, others = training.optimiser(model).param_groups
+    decayed, others = training.optimizer(model).param_groups
     assert (decayed["weight_decay"], others["weight_decay"]) == (0.01, 0.0)
     assert all(weight.dim() == 2 for weight in decayed["params"])
     assert all(weight.dim() == 1 for weight in others["params"])

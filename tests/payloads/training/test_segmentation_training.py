@@ -97,11 +97,11 @@ def test_its_flops_are_those_that_torch_counts(architecture: str, encoder: str) 
     assert 3 * counter.get_total_flops() / 2 == pytest.approx(SEGMENTATION.reader.flops(params), rel=0.01)
 
 
-def colours(directory: Path, *, reduced: bool = True, **classes: str) -> Any:
+def colors(directory: Path, *, reduced: bool = True, **classes: str) -> Any:
     """Of a class_list.json with these, or with the made one's."""
     listed = {f"#{colour}": name for colour, name in classes.items()} or made_a2d2.CLASSES
     (directory / "class_list.json").write_text(json.dumps(listed))
-    return import_module("assay_payloads.training.segmentation").Colours(
+    return import_module("assay_payloads.training.segmentation").Colors(
         directory / "class_list.json", reduced=reduced
     )
 
@@ -111,7 +111,7 @@ def colours(directory: Path, *, reduced: bool = True, **classes: str) -> Any:
 def test_the_classes_are_those_of_class_list_without_their_number_reduced_to_twenty(tmp_path: Path) -> None:
     import torch
 
-    reduced = colours(tmp_path, ff0000="Car 1", c80000="Car 2", ccff99="Animals", e12345="Something new")
+    reduced = colors(tmp_path, ff0000="Car 1", c80000="Car 2", ccff99="Animals", e12345="Something new")
     assert len(reduced.names) == 20
     named = {
         name: reduced.names.index(name) for name in ("RD normal street", "Sky", "Nature object", "Bicycle")
@@ -121,7 +121,7 @@ def test_the_classes_are_those_of_class_list_without_their_number_reduced_to_twe
     found = reduced.classes(pixels.T[:, None].to(torch.uint8))[0].tolist()
     car, trash = reduced.names.index("Car"), reduced.names.index("Obstacles / trash")
     assert found == [car, car, trash, 0, 255]
-    assert colours(tmp_path, reduced=False).names == ["Car", "RD normal street", "Sky", "Bicycle"]
+    assert colors(tmp_path, reduced=False).names == ["Car", "RD normal street", "Sky", "Bicycle"]
 
 
 @pytest.mark.torch
@@ -135,7 +135,7 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     )
     made_a2d2.make(tmp_path, frames=4)
     labels = [made_a2d2.file(tmp_path, number, "label") for number in range(4)]
-    data = module.Frames(labels, colours(tmp_path), (64, 96))
+    data = module.Frames(labels, colors(tmp_path), (64, 96))
     Image.new("RGB", (96, 64), (1, 2, 3)).save(labels[0])
     with pytest.raises(unreadable, match=rf"{labels[0].name}: 100% of its pixels have colors that are not"):
         data[0]
@@ -150,7 +150,7 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
         data[3]
     (tmp_path / "class_list.json").write_text('["ff0000"]')
     with pytest.raises(unreadable, match=r"class_list\.json can't be read as"):
-        module.Colours(tmp_path / "class_list.json", reduced=True)
+        module.Colors(tmp_path / "class_list.json", reduced=True)
 
 
 @pytest.mark.torch

@@ -40,7 +40,7 @@ def line_benchmark(payload: Loader, rank: Any, *options: str) -> Any:
         def model(self) -> Any:
             return torch.nn.Linear(1, 1)
 
-        def optimiser(self, model: Any) -> Any:
+        def optimizer(self, model: Any) -> Any:
             return torch.optim.SGD(model.parameters(), lr=1.0)
 
         def weight(self, batch: Any) -> Any:

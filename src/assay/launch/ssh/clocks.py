@@ -23,7 +23,7 @@ def offset(connection: Connection) -> dict[str, Scalar]:
     with subprocess.Popen(
         connection.program("clock", "~"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        rounds = [asked for asked in (_ask(process) for _ in range(ROUNDS)) if asked is not None]
+        rounds = [answer for answer in (_ask(process) for _ in range(ROUNDS)) if answer is not None]
     if not rounds:
         return {}
     error_s, offset_s = min(rounds)
