@@ -233,6 +233,22 @@ def test_without_space_nothing_is_begun(place: Path, monkeypatch: pytest.MonkeyP
     assert list((tmp_path / ".push").iterdir()) == []
 
 
+def test_a_push_that_ends_in_between_names_what_the_server_has(
+    site: ServedSite, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = push_question._send
+
+    def full_after_one(server: Any, sent: Session, *rest: Any) -> Any:
+        if sent.id != "first/1":
+            raise HostError("no space: receiving this session needs 2 GB, 1 GB are free")
+        return send(server, sent, *rest)
+
+    monkeypatch.setattr(push_question, "_send", full_after_one)
+    words = ["push", site.url, "first", "second", "--token-file", str(place / "carol")]
+    with pytest.raises(HostError, match=r"1 GB are free; the server has of this push: first/1$"):
+        CliRunner().invoke(assay, [*words, "--runs", str(place / "here")], catch_exceptions=False)
+
+
 def test_who_may_not_push_or_has_no_token_is_told_what_to_do(site: ServedSite, place: Path) -> None:
     with pytest.raises(InputError, match="needs the right to push"):
         raise push(site, place, "third", who="bob").exception or AssertionError

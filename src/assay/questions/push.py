@@ -94,7 +94,13 @@ def push(
         except InputError as error:
             left_out += [Problem(session.id, problem.what) for problem in error.problems]
             continue
-        sent.append(_send(server, session, manifest, tell or _tell_nobody))
+        try:
+            sent.append(_send(server, session, manifest, tell or _tell_nobody))
+        except (HostError, BusyError, InputError) as error:
+            if not sent:
+                raise
+            there = ", ".join(pushed.session for pushed in sent)
+            raise type(error)(f"{error}; the server has of this push: {there}") from error
     if references and left_out and not sent:
         raise InputError(left_out)
     return Push(tuple(sent), tuple(left_out))
