@@ -100,7 +100,7 @@ def test_ranks_that_never_come_are_named_and_the_others_run_nothing(made: Any) -
     job.start(1)
     ends = job.ends()
     assert [(end["state"], end["cause"]) for end in ends] == [
-        ("failed", "ranks 4 to 5 of 6 did not start within 2.5 s")
+        ("failed", "ranks 4 to 5 of 6 did not start within 2.5 s, or can't reach rank 0")
     ] * 2
     assert not list(job.directory.glob("node-*/streams/rank-*"))
 
@@ -109,14 +109,16 @@ def test_a_first_node_that_never_comes_is_named_too(made: Any) -> None:
     job = made(2, limit_s=0.5)
     job.start(1)
     (cause,) = (end["cause"] for end in job.ends())
-    assert cause.startswith("ranks 0 to 1 of 4 did not start within 0.5 s (at 127.0.0.1:")
+    assert cause.startswith("ranks 0 to 1 of 4 could not be reached within 0.5 s (at 127.0.0.1:")
 
 
 def test_an_unknown_name_is_the_first_node_that_is_missing_not_a_fault_of_dns(made: Any) -> None:
     job = made(2, limit_s=0.5, address="no-such-pod.invalid")
     job.start(1)
     (cause,) = (end["cause"] for end in job.ends())
-    assert cause.startswith("ranks 0 to 1 of 4 did not start within 0.5 s (its name no-such-pod.invalid: ")
+    assert cause.startswith(
+        "ranks 0 to 1 of 4 could not be reached within 0.5 s (its name no-such-pod.invalid: "
+    )
 
 
 def test_a_node_that_dies_before_all_have_met_is_waited_for_again(made: Any) -> None:

@@ -85,7 +85,7 @@ class Meeting:
             else:
                 return
             if self._waited_s() > self.limit_s:
-                raise MeetingTimeoutError(self._late([0], where))
+                raise MeetingTimeoutError(self._unreached(where))
             self._pause(0.2, f"{self._call([0])} ({where})")
 
     def _await_others(self, listener: socket.socket) -> None:
@@ -160,7 +160,7 @@ class Meeting:
                 return
             where = f"at {':'.join(self.address)}: {why}"
             if self._waited_s() > self.limit_s:
-                raise MeetingTimeoutError(self._late([0], where))
+                raise MeetingTimeoutError(self._unreached(where))
             self._pause(pause_s, f"{self._call([0])} ({where})")
             pause_s = min(1.5 * pause_s, LONGEST_PAUSE_S)
 
@@ -198,9 +198,12 @@ class Meeting:
     def _waited_s(self) -> float:
         return now() - self.began - self.pauses.past_s()
 
-    def _late(self, nodes: Collection[int], where: str = "") -> str:
-        late = f"{self._call(nodes)} did not start within {self.limit_s:g} s"
-        return f"{late} ({where})" if where else late
+    def _unreached(self, where: str) -> str:
+        """That node 0 can't be reached from here, whether it has started or not."""
+        return f"{self._call([0])} could not be reached within {self.limit_s:g} s ({where})"
+
+    def _late(self, nodes: Collection[int]) -> str:
+        return f"{self._call(nodes)} did not start within {self.limit_s:g} s, or can't reach rank 0"
 
     def _call(self, nodes: Collection[int]) -> str:
         """The ranks of these nodes: `rank 1 of 2`, `ranks 4 to 7, 12 to 15 of 16`."""

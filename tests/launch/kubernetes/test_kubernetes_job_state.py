@@ -29,6 +29,7 @@ from assay.launch.kubernetes.refusals import (
 )
 from assay.launch.kubernetes.refusals import extent_of as refused_extent
 from assay.launch.kubernetes.times import moment, split
+from assay.launch.kubernetes.unreachable import unreachable
 from assay.records import Extent, JobState
 
 SUCCESS = {"exit_code": 0, "signal": None, "first": False}
@@ -353,3 +354,26 @@ def test_a_silent_node_is_named_once() -> None:
     assert str(node_lost("p-1", "node2", 8.0)).startswith(
         "node node2 no longer responds, nor does pod p-1 on it (the cluster"
     )
+
+
+def started(name: str, at: str) -> dict[str, Any]:
+    begun = pod(name)
+    begun["metadata"]["labels"] = {"app": "assay"}
+    begun["status"]["containerStatuses"][1]["state"] = {"running": {"startedAt": at}}
+    return begun
+
+
+DENY = {"metadata": {"name": "deny"}, "spec": {"podSelector": {}}}
+OTHERS = {"metadata": {"name": "others"}, "spec": {"podSelector": {"matchLabels": {"app": "web"}}}}
+
+
+def test_pods_that_ran_and_waited_for_each_other_in_vain_could_not_reach_each_other() -> None:
+    pods = [started("p-0", "2026-01-01T08:00:00Z"), started("p-1", "2026-01-01T08:00:03Z")]
+    found = unreachable(pods, 2, 60.0, [DENY, OTHERS])
+    assert found is not None
+    assert "p-0, p-1 started within 3 s of each other; NetworkPolicy deny" in str(found)
+    assert "others" not in str(found)
+    assert "NetworkPolicy" not in str(unreachable(pods, 2, 60.0, []))
+    late = [pods[0], started("p-1", "2026-01-01T08:00:50Z")]
+    assert unreachable(late, 2, 60.0, [DENY]) is None, "it may have come too late"
+    assert unreachable(pods[:1], 2, 60.0, [DENY]) is None

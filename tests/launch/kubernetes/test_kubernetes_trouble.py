@@ -157,7 +157,8 @@ def test_a_name_that_is_never_known_is_told_as_such(namespace: str, tmp_path: Pa
     status = trial.to_end(150.0)
     assert status.state is JobState.FAILED
     assert any("rank 0 of 2 (its name" in why for why in trial.waited), trial.waited
-    assert "rank 0 of 2 did not start within 40 s (its name" in status.cause
+    assert "rank 0 of 2 could not be reached within 40 s (its name" in status.cause
+    assert "all pods of the job ran, but they could not reach each other" in status.cause
     assert left(namespace, trial.asked.token) == []
 
 

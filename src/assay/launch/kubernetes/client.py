@@ -30,6 +30,7 @@ CONFIG_MAPS = Resource("v1", "configmaps")
 SERVICES = Resource("v1", "services")
 EVENTS = Resource("v1", "events")
 NODES = Resource("v1", "nodes")
+NETWORK_POLICIES = Resource("networking.k8s.io/v1", "networkpolicies")
 JOBS = Resource("batch/v1", "jobs")
 _PLURALS = {
     ("v1", "ConfigMap"): CONFIG_MAPS,

@@ -21,7 +21,7 @@ from assay.launch.kubernetes.causes import (
     too_late,
     unheard_of,
 )
-from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
+from assay.launch.kubernetes.client import EVENTS, NETWORK_POLICIES, Cluster, Object, Resource
 from assay.launch.kubernetes.job_state import (
     JobEvidence,
     as_placed,
@@ -38,6 +38,7 @@ from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
 from assay.launch.kubernetes.refusals import NO_NAMESPACE, ApiError
 from assay.launch.kubernetes.spooled_job import SpooledJob
+from assay.launch.kubernetes.unreachable import unreachable
 from assay.launch.kubernetes.watch import JobPods, PodWatch
 from assay.records import JobState, Output
 
@@ -302,7 +303,8 @@ class Follower:
         elif by_itself and (not all_told or in_vain):
             self._events = self._events_of(pods, list(pods.seen.values()))
             self._hindered = causes(pods.seen.values(), self._events)
-            self._hindered = self._hindered or (past_waits(self._events) if in_vain else [])
+            if in_vain and not self._hindered:
+                self._hindered = past_waits(self._events) or self._unreachable(self._before_end or pods)
         last = self._before_end or pods
         status = outcome(
             JobEvidence(
@@ -325,6 +327,15 @@ class Follower:
         hosts = tuple(self._host(pods, node) for node in range(self._job.nodes))
         status = replace(status, node_facts=where, hosts=hosts)
         self._collected.settle(as_placed(status, self._job.hosts))
+
+    def _unreachable(self, pods: JobPods) -> list[Cause]:
+        """That pods that all ran could not reach each other, with what may have forbidden it."""
+        try:
+            policies = self._cluster.list(NETWORK_POLICIES).items
+        except ApiError:  # most users may not read them
+            policies = []
+        cause = unreachable(list(pods.seen.values()), self._job.nodes, self._job.start_timeout_s, policies)
+        return [] if cause is None else [cause]
 
     def _no_namespace(self) -> Cause | None:
         """That the namespace is gone, and its jobs with it; asked for by a creation that stores nothing."""

@@ -102,14 +102,14 @@ def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:
         requirements = [(labels, requirement) for requirement in term.get("matchExpressions", ())]
         requirements += [(fields, requirement) for requirement in term.get("matchFields", ())]
         if requirements and all(
-            _holds(attributes.get(requirement["key"]), requirement)
-            for attributes, requirement in requirements
+            holds(attributes.get(requirement["key"]), requirement) for attributes, requirement in requirements
         ):
             return True
     return False
 
 
-def _holds(value: str | None, expression: Object) -> bool:
+def holds(value: str | None, expression: Object) -> bool:
+    """Whether a value, None if there is none, meets a requirement of a selector."""
     values, operator = expression.get("values", ()), expression["operator"]
     if operator in ("In", "Exists"):
         return value is not None and (operator == "Exists" or value in values)
