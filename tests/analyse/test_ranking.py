@@ -181,7 +181,7 @@ def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
     told = six_systems("compare", "round", env={"COLUMNS": "100"})
     assert told.exit_code == 0, told.output
     assert "has the shortest time of 6 systems" in " ".join(told.output.split())
-    assert "a-system-with-a-na…" in told.output
+    assert "a-system-with-a-" in told.output
     assert max(map(len, told.output.splitlines())) <= 100
     document = json.loads(six_systems("compare", "round", "--json").output)
     (ranking,) = document["rankings"]

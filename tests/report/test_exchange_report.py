@@ -17,7 +17,7 @@ from assay.report.charts import Chart, charts
 from assay.report.contents.contents import Contents, gather
 from assay.report.page import page
 from assay.report.sentences import exchange as exchange_words
-from assay.report.terminal import verdicts as terminal
+from assay.view import terminal, verdicts
 
 BLOCKS = (1, 2, 3, 4, 5)
 
@@ -106,7 +106,7 @@ def test_a_curve_is_one_line_that_says_where_it_is_slower(contents: Contents) ->
 def test_the_terminal_folds_curves_unless_all_is_asked_for(contents: Contents) -> None:
     def told(**how: bool) -> str:
         console = Console(file=io.StringIO(), width=200)
-        console.print(terminal.verdicts(slower(contents), **how))
+        console.print(terminal.shown(verdicts.verdicts(slower(contents), **how)))
         found: str = console.file.getvalue()  # type: ignore[attr-defined]
         return found
 

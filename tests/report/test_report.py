@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,9 +44,10 @@ from assay.report.page import document, page
 from assay.report.sentences import sentences
 from assay.report.sentences.lead import about, lead
 from assay.report.tables import comparison, tables
-from assay.report.terminal import verdicts as terminal
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
+from assay.view import terminal, verdicts
+from assay.view.blocks import Block
 from made_results import by_system, failed, quickstart
 
 
@@ -85,6 +87,10 @@ def plain(renderable: object, width: int = 80) -> str:
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
+
+
+def printed(blocks: Iterable[Block], width: int = 80) -> str:
+    return plain(terminal.shown(blocks), width)
 
 
 def test_figures_of_one_column_share_prefix_and_decimals() -> None:
@@ -164,7 +170,7 @@ def test_a_ratio_has_the_digits_of_its_interval_and_no_end_is_rounded_onto_1(
 
 def test_labels_that_all_points_share_stand_once_in_the_heading() -> None:
     both = [compared(size=1024, workers_seen=1), compared(size=1024, workers_seen=2)]
-    said = plain(terminal.verdicts(both))
+    said = printed(verdicts.verdicts(both))
     assert said.count("size 1024") == 1
     (body,) = comparison(both).bodies
     assert "size 1024" in body.title
@@ -287,22 +293,24 @@ def test_the_gravest_doubt_stands_first_on_the_page() -> None:
 def test_the_tables_stay_within_the_terminal(width: int) -> None:
     found = made()
     for renderable in (
-        terminal.verdicts(found.comparisons),
-        terminal.scaling(found.curves),
-        terminal.requirements(found.requirements),
+        terminal.shown(verdicts.verdicts(found.comparisons)),
+        terminal.shown(verdicts.scaling(found.curves)),
+        terminal.shown(verdicts.requirements(found.requirements)),
     ):
         assert max(map(len, plain(renderable, width).splitlines())) <= width
 
 
 def test_a_verdict_is_a_word_and_a_symbol_where_there_is_no_colour() -> None:
-    said = plain(terminal.verdicts([compared(), compared("slower", (0.9, 0.88, 0.92), size=2)]))
+    said = plain(
+        terminal.shown(verdicts.verdicts([compared(), compared("slower", (0.9, 0.88, 0.92), size=2)]))
+    )
     assert "= equivalent" in said
     assert "▼ slower" in said
     assert "\x1b[" not in said
 
 
 def test_the_verdict_table_says_what_so_many_runs_can_show() -> None:
-    assert "smallest detectable difference 1.2 %" in plain(terminal.verdicts([compared()]))
+    assert "smallest detectable difference 1.2 %" in printed(verdicts.verdicts([compared()]))
 
 
 @pytest.mark.parametrize(
@@ -317,15 +325,19 @@ def test_the_verdict_table_says_why_a_verdict_is_undecided(
     ratio: tuple[float, float | None, float | None], better: str | None, words: str
 ) -> None:
     found = compared("undecided", ratio, better=better)
-    assert f"undecided resnet50 throughput: {words}" in plain(terminal.verdicts([found]), width=200)
-    both = plain(terminal.verdicts([found, compared(size=2), replace(found, b="other")]), width=200)
+    assert f"undecided resnet50 throughput: {words}" in plain(
+        terminal.shown(verdicts.verdicts([found])), width=200
+    )
+    both = plain(
+        terminal.shown(verdicts.verdicts([found, compared(size=2), replace(found, b="other")])), width=200
+    )
     assert both.count("undecided resnet50 throughput: ") == 2  # once for each pair of sides
 
 
 def test_one_cause_of_many_undecided_metrics_is_said_once() -> None:
     found = compared("undecided", (1.0, 0.95, 1.05))
     several = [replace(found, point=replace(found.point, metric=metric)) for metric in ("a", "b", "c", "d")]
-    shown = plain(terminal.verdicts(several), width=200)
+    shown = printed(verdicts.verdicts(several), width=200)
     assert shown.count("extend beyond the margin") == 1
     assert "undecided in all 4 comparisons: " in shown
 
@@ -345,12 +357,12 @@ def test_the_verdict_table_says_how_far_the_rank_estimates_lie_and_the_farthest(
         "resnet50 throughput, 2 workers, size 2: 0.986 (0.976 to 0.996)"
     )
     assert sentences.by_ranks(several) == words
-    assert "by ranks" in plain(terminal.verdicts(several))
+    assert "by ranks" in printed(verdicts.verdicts(several))
 
 
 def test_a_doubt_stands_once_below_the_table_with_how_far_it_reaches() -> None:
     doubt = Doubt("one-session", "all runs are of one session", "repeat it tomorrow")
-    said = plain(terminal.verdicts([compared(doubts=(doubt,)), compared(size=1)]))
+    said = printed(verdicts.verdicts([compared(doubts=(doubt,)), compared(size=1)]))
     assert said.count("one-session") == 1
     assert "1 of 2)" in said
 
@@ -358,7 +370,7 @@ def test_a_doubt_stands_once_below_the_table_with_how_far_it_reaches() -> None:
 def test_what_a_log_says_reaches_the_terminal_as_text_alone() -> None:
     doubt = Doubt("one-session", "[red]evidence[/red]\x1b]0;title\x07", "remedy")
     hostile = replace(compared(doubts=(doubt,)), a="[bold]a[/bold]", b="\x1b[31mb")
-    said = plain(terminal.verdicts([hostile]), width=160)
+    said = printed(verdicts.verdicts([hostile]), width=160)
     assert "[red]evidence[/red]" in said
     assert "\x1b" not in said
     assert "\x07" not in said
@@ -366,12 +378,12 @@ def test_what_a_log_says_reaches_the_terminal_as_text_alone() -> None:
 
 def test_each_pair_of_sides_has_one_table_whatever_the_order() -> None:
     pairs = [replace(compared(), b=b) for b in ("x", "y", "x", "y")]
-    assert plain(terminal.verdicts(pairs)).count(" compared with bare-metal") == 2
+    assert printed(verdicts.verdicts(pairs)).count(" compared with bare-metal") == 2
 
 
 def test_nothing_to_compare_is_said() -> None:
-    assert "Nothing to compare" in plain(terminal.verdicts([]))
-    assert "No scaling to show" in plain(terminal.scaling([]))
+    assert "Nothing to compare" in printed(verdicts.verdicts([]))
+    assert "No scaling to show" in printed(verdicts.scaling([]))
 
 
 def with_everything() -> Contents:
@@ -639,7 +651,7 @@ def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> N
 
 def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
     contents = made(ratios={"here-again": 0.985})
-    text = plain(terminal.verdicts(contents.comparisons))
+    text = printed(verdicts.verdicts(contents.comparisons))
     assert "runs per side would decide if they are equal" in " ".join(text.split())
     assert "if they differ by 4 %" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80

@@ -65,11 +65,12 @@ def command(
         click.echo(f"not read: {found.unread[-1]}{rest}; name sessions to let the interval cover all of them")
     if any(one.doubts for one in found.feedings):
         from assay.cli.console import Console
-        from assay.report.terminal.verdicts import doubts_of_feedings
+        from assay.view.terminal import doubts_table
+        from assay.view.verdicts import doubts_of_feedings
 
         console = Console(highlight=False)
         console.print("\nDoubts:")
-        console.print(doubts_of_feedings(found.feedings))
+        console.print(doubts_table(doubts_of_feedings(found.feedings)))
 
 
 def _feeding(one: Feeding) -> Iterator[str]:

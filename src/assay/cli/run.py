@@ -137,13 +137,14 @@ def command(
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
     """What to do, then each verdict with its reason."""
-    from assay.report.terminal import verdicts as terminal
+    from assay.view import verdicts
+    from assay.view.terminal import shown
 
     if primary or contents.requirements or contents.open:
-        console.print(terminal.advice(primary, contents.requirements, contents.open), end="")
+        console.print(shown([verdicts.advice(primary, contents.requirements, contents.open)]), end="")
     if primary:
-        console.print(terminal.verdicts(primary, doubted=False, folded=True))
-        console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
+        console.print(shown(verdicts.verdicts(primary, doubted=False, folded=True)))
+        console.print(shown(verdicts.whys(primary, contents.sides, contents.margin)), end="")
         console.print()
 
 
@@ -151,7 +152,8 @@ def show_result(found: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from assay.cli.console import Console
     from assay.report.sentences import transports as transport_words
-    from assay.report.terminal import verdicts as terminal
+    from assay.view import verdicts
+    from assay.view.terminal import printable, shown
 
     completed, contents, primary = found.completed, found.contents, found.primary
     console = Console(highlight=False)
@@ -160,15 +162,15 @@ def show_result(found: RunResult) -> None:
     console.print()
     _show_verdicts(console, primary, contents)
     if contents.curves:
-        console.print(terminal.scaling(contents.curves, doubted=False))
+        console.print(shown(verdicts.scaling(contents.curves, doubted=False)))
         console.print()
     if not (contents.comparisons or contents.curves or contents.requirements):
         for line in _alone(contents):
             console.print(line, markup=False, soft_wrap=True)
     if doubted := found.doubts:
-        console.print(terminal.doubts_in_short(doubted))
+        console.print(shown([verdicts.doubts_in_short(doubted)]))
     if contents.requirements:
-        console.print(terminal.requirements(contents.requirements))
+        console.print(shown(verdicts.requirements(contents.requirements)))
     if completed.failures:
         console.print(
             f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"
@@ -182,7 +184,7 @@ def show_result(found: RunResult) -> None:
 
         show_gate(found.gate)
     session = completed.session
-    console.print(f"\nStored in {terminal.printable(str(session.path))}", markup=False, soft_wrap=True)
+    console.print(f"\nStored in {printable(str(session.path))}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
         console.print(f"  {line}", markup=False, soft_wrap=True)
 

@@ -55,7 +55,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     from assay.report.sentences import places as place_words
     from assay.report.sentences import transports as transport_words
     from assay.report.terminal import runs as run_terminal
-    from assay.report.terminal.verdicts import doubts, printable
+    from assay.view.blocks import Doubts
+    from assay.view.terminal import doubts_table, printable
 
     console = Console(highlight=False)
     console.print(_heading(found.runs), markup=False, soft_wrap=True)
@@ -83,7 +84,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(printable(line), markup=False, soft_wrap=True)
     if found.doubts:
         console.print("\nDoubts:")
-        console.print(doubts(((doubt, range(places)) for doubt, places in found.doubts), found.points))
+        console.print(doubts_table(Doubts(tuple(found.doubts), found.points)))
     if len(found.runs.results) == 1:
         for line in _sources(found.runs.results[0]):
             console.print(printable(line), markup=False, soft_wrap=True)
@@ -92,9 +93,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 def _show_rankings(console: Console, found: RunDetails) -> None:
     """The order of many systems, failed runs and doubts; each system's own results are one command away."""
     from assay.report.sentences import ranking as ranking_words
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable, shown
 
-    console.print(ranking_words.terminal(found.rankings, every=False))
+    console.print(shown(ranking_words.blocks(found.rankings)))
     first = found.rankings[0]
     system = [*(s.name for s in first.systems), *(s.name for s in first.not_ranked)][0]
     console.print(f"\nResults, series and doubts of one system: assay show {found.runs.reference}:{system}")

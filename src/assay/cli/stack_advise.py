@@ -143,7 +143,7 @@ def command(
 
         options.echo_json(document(found))
     else:
-        from assay.report.terminal.verdicts import printable
+        from assay.view.terminal import printable
 
         for line in _lines(found):
             click.echo(printable(line), err=output is None)

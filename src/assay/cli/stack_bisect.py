@@ -205,7 +205,7 @@ def command(
 
         options.echo_json(document(found))
     else:
-        from assay.report.terminal.verdicts import printable
+        from assay.view.terminal import printable
 
         for line in answer(found):
             click.echo(printable(line))
@@ -213,7 +213,7 @@ def command(
 
 
 def _say(line: str) -> None:
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     click.echo(printable(line), err=True)
 

@@ -202,9 +202,9 @@ def _need_effect(without: Mapping[str, str], how: str) -> None:
 
 
 def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:
-    from assay.report.terminal.verdicts import printable
     from assay.stacks.smoke_test import USER
     from assay.units import counted, human, human_seconds
+    from assay.view.terminal import printable
 
     if built.pushed is not None:
         yield f"Use image: {built.pushed}"
@@ -225,7 +225,7 @@ def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:
 @contextmanager
 def _steps() -> Iterator[Callable[[str], None]]:
     """The engine's steps: a bar with the time left on a terminal, else a line for each."""
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     if not sys.stderr.isatty():
         yield lambda line: click.echo(printable(line), err=True) if _STEP.match(line) else None

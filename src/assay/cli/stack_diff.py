@@ -62,7 +62,7 @@ def command(a: str, b: str, margin: float | None, runs_dir: Path, as_json: bool)
 
         options.echo_json(differences(found))
     else:
-        from assay.report.terminal.verdicts import printable
+        from assay.view.terminal import printable
 
         for line in _lines(found):
             click.echo(printable(line))

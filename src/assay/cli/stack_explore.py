@@ -95,7 +95,7 @@ def command(
 
 
 def _say(line: str) -> None:
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     click.echo(printable(line), err=True)
 
@@ -103,7 +103,7 @@ def _say(line: str) -> None:
 def _show(found: ExplorationResult) -> None:
     """What to do, then the table, then what failed."""
     from assay.cli.console import Console
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     console = Console(highlight=False)
     console.print()
@@ -175,7 +175,7 @@ def _gain(one: ExploredStack) -> str:
 def _table(found: ExplorationResult) -> Table:
     from rich.table import Table
 
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in (("stack", "left"), ("ratio", "right"), ("interval", "left"), ("verdict", "left")):

@@ -46,7 +46,7 @@ def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
 
         options.echo_json(document(found))
         return
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     for line in _lines(found):
         click.echo(printable(line))

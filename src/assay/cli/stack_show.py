@@ -43,7 +43,7 @@ def command(stack: str, everything: bool, runs_dir: Path, as_json: bool) -> None
 
         options.echo_json(details(found))
         return
-    from assay.report.terminal.verdicts import printable
+    from assay.view.terminal import printable
 
     for line in _lines(found, everything=everything):
         click.echo(printable(line))

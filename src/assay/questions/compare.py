@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from assay.errors import InputError
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.questions.evidence import RunSet, run_set, run_sets, runs_directory
-from assay.records import DEFAULT_MARGIN
+from assay.questions.question import (
+    Answer,
+    Question,
+    Reads,
+    RunsDirectory,
+    argument,
+    function,
+    option,
+    question,
+)
+from assay.records import DEFAULT_MARGIN, to_plain
 from assay.units import counted, margin_of
+from assay.view.blocks import Fold, Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from os import PathLike
     from pathlib import Path
+    from typing import Any
 
     from assay.analyse.comparison.sides import OpenQuestion, SidePair
     from assay.analyse.mlperf.convergence import Convergence
@@ -21,12 +32,132 @@ if TYPE_CHECKING:
     from assay.analyse.rankings.ranking import Ranking
     from assay.records import Comparison, Point, Result, Verdict
     from assay.report.charts.chart import Chart
+    from assay.view.blocks import Block
 
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
+_EXIT_CODES: Mapping[Verdict, int] = {
+    "equivalent": EXIT_OK,
+    "faster": EXIT_OK,
+    "slower": EXIT_WORSE,
+    "undecided": EXIT_UNDECIDED,
+}
+Margin = Annotated[str | float, Reads(margin_of, "SHARE")]
+
+
+@question
+class Compare(Question):
+    """Compare B with A: a ratio, its 95 % interval from the runs, and a verdict.
+
+    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` is that
+    session, `suite:system` is all of a system's finished runs since the suite last changed; or an imported
+    set. With A alone, its other systems are compared with its baseline. The ratio is B/A, of geometric means.
+    More than four systems without a baseline, such as an imported round, are ranked: in total, per
+    accelerator, and by which of them may be the best, at 95 % for all jointly.
+
+    \b
+    Examples:
+      assay compare quickstart                                   all systems with the baseline
+      assay compare v4.0                                         a round: a ranking for each benchmark
+      assay compare v4.0 --baseline dgxh100_ngc24.04_pytorch
+      assay compare resnet50:bare-metal resnet50:openshift
+      assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
+      assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
+      assay compare nccl:pods-of-8 nccl:pods-of-1 --layouts --metric busbw
+      assay compare pod-sizes --layouts                         2x8 with 16x1 of one system
+      assay compare one-node two-nodes --reference reference-256 --reference reference-512
+
+    \b
+    Verdicts: equivalent, the interval is within the margin; faster or slower, it excludes 1;
+    undecided, neither, with the reason. JSON contains every metric. If a benchmark's primary metric was
+    measured on only one side, it has no verdict, whatever else was compared.
+
+    An exchange measured at several sizes is one line, with the sizes at which B is slower; its intervals hold
+    at all sizes jointly. --all shows each size.
+
+    For trainings to a target, the time to train is split into convergence (how many epochs: the
+    seed's luck and the recipe) and system (time per epoch), with what is not like for like.
+
+    \b
+    Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 otherwise, one is
+    undecided or was measured on only one side; 4 nothing to compare. A ranking exits with 0.
+    """
+
+    all_help = "Show all metrics, not only each benchmark's primary one."
+
+    a: str = argument()
+    b: str | None = argument(default=None)
+    margin: Margin | None = option(
+        "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]", default=None
+    )
+    metric: str | None = option("Only this metric.", default=None)
+    baseline: str | None = option(
+        "With A alone: what to compare its other systems with. [default: its own]",
+        default=None,
+        metavar="SYSTEM",
+    )
+    layouts: bool = option(
+        "Also compare shapes with equal accelerators, such as 16x1 and 2x8.", default=False
+    )
+    reference: str | tuple[str, ...] = option(
+        "Compare the convergence of both sides with these runs; repeatable.", default=(), metavar="SET"
+    )
+    runs: RunsDirectory = option("Directory for the runs.", default=None, local=True)
+
+    def answer(self) -> Comparisons | Rankings:
+        """Rankings of many systems without a baseline; else comparisons."""
+        alone = self.b is None and self.baseline is None and not self.layouts
+        rankings = rank(self.a, metric=self.metric, runs=self.runs) if alone else ()
+        return Rankings(rankings) if rankings else self.comparisons()
+
+    def comparisons(self) -> Comparisons:
+        """B compared with A; with A alone, its other systems with its baseline."""
+        from assay.analyse.comparison.sides import judge, primary_metrics
+        from assay.analyse.mlperf.decompose import decompose
+
+        stated_margin, runs_dir = _margin(self.margin), runs_directory(self.runs)
+        left, *others = run_sets(runs_dir, [self.a] if self.b is None else [self.a, self.b])
+        right = others[0] if others else None
+        margin = stated_margin or _agreed_margin(left, right)
+        pairs = _pairs(left, right, layouts=self.layouts, baseline=self.baseline)
+        metrics = left.metrics()
+        primary = primary_metrics(
+            (r for pair in pairs for side in (pair.a, pair.b) for r in side),
+            metrics,
+            left.plan.primary_metric if left.plan else {},
+        )
+        if self.metric is not None:
+            primary = dict.fromkeys(primary, self.metric)
+        judged = judge(pairs, metrics, margin=margin, primary=primary, layouts=self.layouts)
+        comparisons, not_compared, undecided = judged.comparisons, judged.not_compared, judged.open
+        splits = [decompose(pair.a, pair.b, margin=margin, names=pair.names) for pair in pairs]
+        if self.metric is not None:
+            comparisons = tuple(c for c in comparisons if c.point.metric == self.metric)
+            not_compared = tuple((point, why) for point, why in not_compared if point.metric == self.metric)
+            undecided = tuple(q for q in undecided if q.metric == self.metric)
+            splits = splits if self.metric in _OF_TRAINING else []
+        time_to_train = tuple(split for of_pair, _ in splits for split in of_pair)
+        if not comparisons and not time_to_train and not undecided:
+            raise InputError(_nothing(left, right, self.metric, not_compared))
+        references = (self.reference,) if isinstance(self.reference, str) else tuple(self.reference)
+        return Comparisons(
+            comparisons=comparisons,
+            primary=judged.primary,
+            not_compared=not_compared,
+            margin=margin,
+            leading=primary,
+            open=undecided,
+            time_to_train=time_to_train,
+            not_split=tuple(whole for _, of_pair in splits for whole in of_pair),
+            convergence=tuple(_convergences(runs_dir, pairs, references)) if references else (),
+            sides=judged.sides,
+        )
+
+
+compare = function(Compare, Compare.comparisons)
 
 
 @dataclass(frozen=True)
-class Comparisons:
+class Comparisons(Answer):
     """The result of `compare`; iterating gives every comparison, of all metrics.
 
     comparisons   each metric at each point that both sides have
@@ -61,24 +192,17 @@ class Comparisons:
     @property
     def verdict(self) -> Verdict:
         """The overall verdict: slower if any is, else undecided if any is, else faster or equivalent."""
-        verdicts = {one.verdict for one in self.primary or self.time_to_train}
+        verdicts = {judged.verdict for judged in self.primary or self.time_to_train}
         if "slower" in verdicts:
             return "slower"
         if "undecided" in verdicts or self.open:
             return "undecided"
         return "faster" if verdicts == {"faster"} else "equivalent"
 
-    def __str__(self) -> str:
-        from rich.console import Group
-
-        from assay.report.terminal import split as split_terminal
-        from assay.report.terminal import verdicts as terminal
-
-        judged = bool(self.primary or self.open)
-        first = [terminal.advice(self.primary, open_questions=self.open)] if judged else []
-        table = [terminal.verdicts(self.primary)] if self.primary or not judged else []
-        below = split_terminal.splits(self.time_to_train, (), self.convergence)
-        return terminal.plain(Group(*first, *table, below))
+    @property
+    def exit_code(self) -> int:
+        """By the primary metrics."""
+        return _EXIT_CODES[self.verdict]
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -88,78 +212,66 @@ class Comparisons:
         drawn = [c for c in self.primary if c.along is None and c.ratio.value == c.ratio.value]  # no NaN
         return (forest(drawn),) if drawn else ()
 
-    def _repr_html_(self) -> str:
-        from assay.report import notebook
+    def view(self) -> Iterator[Block]:
+        """What to do; each pair's verdicts with their doubts; why; what was not compared; the splits."""
+        from assay.report import figures
+        from assay.view import splits, verdicts
 
-        return notebook.comparisons(self.primary, self.time_to_train, self.convergence, self.open)
+        if self.primary or self.open:
+            yield verdicts.advice(self.primary, open_questions=self.open)
+        others = len(self.comparisons) - len(self.primary)
+        yield Fold(
+            tuple(verdicts.verdicts(self.primary, folded=True)) if self.primary else (),
+            tuple(verdicts.verdicts(self.comparisons)) if self.comparisons else (),
+            f"{others} more comparisons of other metrics" if others else "",
+            "--all or --metric NAME",
+        )
+        yield from verdicts.whys(self.primary, self.sides, self.margin)
+        for point, why in self.not_compared:
+            place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
+            yield Paragraph(f"Not compared: {place}: {why}.")
+        yield from splits.splits(self.time_to_train, self.not_split, self.convergence)
 
+    def document(self) -> dict[str, Any]:
+        """The document `assay.compare/1`."""
+        from assay.report.sentences import exchange as exchange_words
+        from assay.report.sentences import why as why_words
 
-def compare(
-    a: str | PathLike[str],
-    b: str | PathLike[str] | None = None,
-    *,
-    margin: str | float | None = None,
-    metric: str | None = None,
-    baseline: str | None = None,
-    layouts: bool = False,
-    reference: str | Sequence[str] = (),
-    runs: str | PathLike[str] | None = None,
-) -> Comparisons:
-    """Whether B is as fast as A, like `assay compare A B`; with A alone, its other systems and its baseline.
-
-    margin     share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
-    metric     only this metric, which is then the primary one
-    baseline   with A alone: what its other systems are compared with; None means its own
-    layouts    also compare shapes with the same number of accelerators, such as 16x1 and 2x8
-    reference  runs, of one name or several, to compare the convergence of both sides with
-    runs       directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-
-    Raises InputError if a name matches nothing, a margin is invalid, or nothing can be compared.
-    """
-    from assay.analyse.comparison.sides import judge, primary_metrics
-    from assay.analyse.mlperf.decompose import decompose
-
-    width, directory = _margin(margin), runs_directory(runs)
-    left, *others = run_sets(directory, [a] if b is None else [a, b])
-    right = others[0] if others else None
-    width = width or _agreed_margin(left, right)
-    pairs = _pairs(left, right, layouts=layouts, baseline=baseline)
-    metrics = left.metrics()
-    stated = left.plan.primary_metric if left.plan else {}
-    primary = primary_metrics(
-        (r for pair in pairs for side in (pair.a, pair.b) for r in side), metrics, stated
-    )
-    if metric is not None:
-        primary = dict.fromkeys(primary, metric)
-    found = judge(pairs, metrics, margin=width, primary=primary, layouts=layouts)
-    comparisons, not_compared = found.comparisons, found.not_compared
-    splits = [decompose(pair.a, pair.b, margin=width, names=pair.names) for pair in pairs]
-    if metric is not None:
-        comparisons = tuple(c for c in comparisons if c.point.metric == metric)
-        not_compared = tuple((point, why) for point, why in not_compared if point.metric == metric)
-        splits = splits if metric in _OF_TRAINING else []
-    time_to_train = tuple(one for split, _ in splits for one in split)
-    open_ = found.open if metric is None else tuple(q for q in found.open if q.metric == metric)
-    if not comparisons and not time_to_train and not open_:
-        raise InputError(_nothing(left, right, metric, not_compared))
-    references = (reference,) if isinstance(reference, str) else tuple(reference)
-    return Comparisons(
-        comparisons=comparisons,
-        primary=found.primary,
-        not_compared=not_compared,
-        margin=width,
-        leading=primary,
-        open=open_,
-        time_to_train=time_to_train,
-        not_split=tuple(one for _, whole in splits for one in whole),
-        convergence=tuple(_convergences(directory, pairs, references)) if references else (),
-        sides=found.sides,
-    )
+        leading = {id(comparison) for comparison in self.primary}
+        return {
+            "schema": "assay.compare/1",
+            "margin": self.margin,
+            "comparisons": [_comparison_document(c, primary=id(c) in leading) for c in self.comparisons],
+            "curves": exchange_words.plain(self.primary),
+            "slower": why_words.plain(self.primary, self.sides, self.margin),
+            "uncompared": [{"points": to_plain(point), "reason": why} for point, why in self.not_compared],
+            "open": to_plain(self.open),
+            "time_to_train": [to_plain(split) for split in self.time_to_train],
+            "time_to_train_not_split": [to_plain(left) for left in self.not_split],
+            "convergence": [to_plain(reference) for reference in self.convergence],
+        }
 
 
-def rank(
-    reference: str, *, metric: str | None = None, runs: str | PathLike[str] | None = None
-) -> tuple[Ranking, ...]:
+@dataclass(frozen=True)
+class Rankings(Answer):
+    """Systems in order, one ranking for each benchmark."""
+
+    rankings: tuple[Ranking, ...]
+
+    def view(self) -> Iterator[Block]:
+        """The best system of each benchmark, and the order."""
+        from assay.report.sentences import ranking
+
+        return ranking.blocks(self.rankings)
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.ranking/1`."""
+        from assay.report.sentences import ranking
+
+        return {"schema": "assay.ranking/1", "rankings": ranking.plain(self.rankings)}
+
+
+def rank(reference: str, *, metric: str | None = None, runs: RunsDirectory = None) -> tuple[Ranking, ...]:
     """The rankings of what a reference names; empty if its systems are few or have a baseline.
 
     metric  only this metric
@@ -170,11 +282,11 @@ def rank(
     from assay.analyse.comparison.sides import are_ranked
     from assay.analyse.rankings.ranking import rankings
 
-    found = run_set(runs_directory(runs), reference)
-    sides = found.by_system()
-    if not are_ranked(sides, found.plan.baseline if found.plan else None):
+    selected = run_set(runs_directory(runs), reference)
+    sides = selected.by_system()
+    if not are_ranked(sides, selected.plan.baseline if selected.plan else None):
         return ()
-    return rankings(sides, found.metrics(), metric)
+    return rankings(sides, selected.metrics(), metric)
 
 
 def _margin(margin: str | float | None) -> float | None:
@@ -190,7 +302,7 @@ def _convergences(
     """Each side once, compared with the runs of all references."""
     from assay.analyse.mlperf.convergence import against_references
 
-    known = [result for one in run_sets(runs_dir, references) for result in one.results]
+    known = [result for selected in run_sets(runs_dir, references) for result in selected.results]
     once: dict[str, dict[str, Result]] = {}
     for pair in pairs:
         for name, side in zip(pair.names, (pair.a, pair.b), strict=True):
@@ -248,3 +360,38 @@ def _nothing(
                 f"gave no result ({why})"
             )
     return "\n  ".join(parts)
+
+
+def _comparison_document(c: Comparison, *, primary: bool) -> dict[str, Any]:
+    points = {"benchmark": c.point.benchmark, "shape": c.point.shape, "labels": dict(c.point.labels)}
+    ratio = {"value": c.ratio.value, "low": c.ratio.low, "high": c.ratio.high}
+    return {
+        "a": c.a,
+        "b": c.b,
+        "metric": c.point.metric,
+        "primary": primary,
+        "unit": c.point.unit,
+        "better": c.point.better,
+        "points": points,
+        "means": [c.mean_a, c.mean_b],
+        "ratio": ratio | {"confidence": c.ratio.confidence},
+        "n": list(c.n),
+        "method": c.method,
+        "margin": c.margin,
+        "verdict": c.verdict,
+        "reason": c.reason,
+        "smallest_visible": c.smallest_visible,
+        "by_margin": c.by_margin,
+        "replication": c.replication,
+        "sessions": list(c.sessions),
+        "apart": c.apart,
+        "new_session": None if c.new_session is None else to_plain(c.new_session),
+        "allows_for": list(c.allows_for),
+        "shift": c.shift,
+        "lost_to_others": list(c.lost_to_others),
+        "runs_needed": None if c.runs_needed is None else to_plain(c.runs_needed),
+        "rank": None if c.rank is None else to_plain(c.rank),
+        "deciding": {"low": c.deciding.low, "high": c.deciding.high},
+        "family": None if c.family is None else to_plain(c.family),
+        "doubts": to_plain(c.doubts),
+    }

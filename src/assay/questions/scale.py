@@ -42,7 +42,7 @@ class ScalingCurves:
 
     def __str__(self) -> str:
         from assay.report.terminal import scaling as scaling_terminal
-        from assay.report.terminal import verdicts as terminal
+        from assay.view import terminal
 
         return terminal.plain(scaling_terminal.studies(self.studies))
 

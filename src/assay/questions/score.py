@@ -61,7 +61,7 @@ class Scores:
 
         from assay.analyse.mlperf.rules import NOT_VERIFIED
         from assay.report.terminal.scores import scored_set
-        from assay.report.terminal.verdicts import plain
+        from assay.view.terminal import plain
 
         return plain(Group(*map(scored_set, self.sets), NOT_VERIFIED))
 

@@ -16,10 +16,11 @@ from assay.report.sentences import split
 from assay.report.sentences import transports as transport_words
 from assay.report.sentences.lead import lead, together
 from assay.report.sentences.recommendation import recommendation
-from assay.report.tables import Table, tables
+from assay.report.tables import tables
 from assay.report.terminal import operators
 from assay.units import counted
 from assay.version import __version__
+from assay.view.blocks import Table
 
 MOST_ROWS = 40  # a longer table is collapsed in the comment
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")

@@ -6,19 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.comparison.sides import OpenQuestion
-from assay.analyse.mlperf.convergence import Convergence
-from assay.analyse.mlperf.decompose import Decomposition
 from assay.analyse.mlperf.rules import NOT_VERIFIED
 from assay.analyse.mlperf.score import ScoredSet
 from assay.analyse.scaling.study import Study
-from assay.records import Comparison, Doubt
+from assay.records import Doubt
 from assay.report import figures
 from assay.report.sentences import scaling as scaling_words
-from assay.report.sentences import split
-from assay.report.sentences.recommendation import advised
-from assay.report.sentences.sentences import headline, questions
-from assay.report.tables import Table, TableBody, TableRow, comparison, gathered, scaling
+from assay.report.tables import scaling
+from assay.view import html
+from assay.view.blocks import Lead, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
     from assay.analyse.comparison.gate import GateVerdict
@@ -26,43 +22,14 @@ if TYPE_CHECKING:
 _MINUTES = ".3f"
 
 
-def comparisons(
-    found: Sequence[Comparison],
-    splits: Sequence[Decomposition] = (),
-    convergences: Sequence[Convergence] = (),
-    open_questions: Sequence[OpenQuestion] = (),
-) -> str:
-    """What to do; each pair of sides as a sentence and a table; the doubts; then times to train, split."""
-    parts = []
-    if found or open_questions:
-        first = advised(found, open_questions=open_questions)
-        parts.append(lead_html(f"{first.action}. {first.sentence}"))
-    for of_pair in gathered(found, lambda c: (c.a, c.b)):
-        parts += [lead_html(headline(questions(of_pair))), table_html(comparison(of_pair))]
-    parts.append(_doubts(doubt for doubt, _ in figures.distinct_doubts(found)))
-    for d in splits:
-        parts += [
-            lead_html(split.sentence(d)),
-            *map(table_html, split.tables([d])),
-            f"<p>{escape(d.likeness.claim)}</p>",
-        ]
-    parts += [f"<p>{escape(split.told(one))}</p>" for one in convergences]
-    return "".join(parts)
-
-
 def studies(found: Sequence[Study]) -> str:
     """Value, speed-up and efficiency over sizes, what follows from each curve, then the doubts."""
-    parts = [table_html(scaling([study.curve for study in found]))]
+    parts = [html.table(scaling([study.curve for study in found]))]
     for study in found:
         items = (f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.words(study))
-        parts += [lead_html(scaling_words.heading(study)), f"<ul>{''.join(items)}</ul>"]
+        parts += [html.fragment([Lead(scaling_words.heading(study))]), f"<ul>{''.join(items)}</ul>"]
     of_points = (doubt for study in found for point in study.curve.points for doubt in point.doubts)
     return "".join(parts) + _doubts((*of_points, *(doubt for study in found for doubt in study.doubts)))
-
-
-def lead_html(sentence: str) -> str:
-    """The sentence that a result begins with."""
-    return f"<p><strong>{escape(sentence)}</strong></p>"
 
 
 def scores(found: Sequence[ScoredSet]) -> str:
@@ -70,7 +37,7 @@ def scores(found: Sequence[ScoredSet]) -> str:
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
     table = Table("Scores", columns, (TableBody("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
     doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
-    return f"{table_html(table)}<p>{NOT_VERIFIED}</p>{doubts}"
+    return f"{html.table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
 
 
 def _score_row(scored: ScoredSet) -> TableRow:
@@ -80,23 +47,6 @@ def _score_row(scored: ScoredSet) -> TableRow:
     converged = f"{score.converged} of {score.runs}"
     words = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
     return TableRow((*words, *written, converged))
-
-
-def table_html(table: Table) -> str:
-    """A table with its caption."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    rows = []
-    for body in table.bodies:
-        if body.title:
-            rows.append(f'<tr><th colspan="{len(table.columns)}">{escape(body.title)}</th></tr>')
-        rows += [_row(row) for row in body.rows]
-    caption = f"<caption>{escape(table.caption)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _row(row: TableRow) -> str:
-    first, *rest = map(escape, row.cells)
-    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
 
 
 def _doubts(found: Iterable[Doubt]) -> str:
@@ -132,20 +82,72 @@ def gate(answer: str, judged: Sequence[GateVerdict], missing: Sequence[tuple[str
     table = Table("Compared with the baseline", columns, (TableBody("", tuple(rows)),), frozenset())
     lacking = "".join(f"<li>{escape(place)}: {escape(why)}</li>" for place, why in missing)
     doubts = _doubts(doubt for one in judged for doubt in one.comparison.doubts)
-    return f"{lead_html(answer)}{table_html(table)}<ul>{lacking}</ul>{doubts}"
+    return f"{html.fragment([Lead(answer)])}{html.table(table)}<ul>{lacking}</ul>{doubts}"
+
+
+def history(found: AnnotatedHistory) -> str:
+    """Each session's value, and each step with what else changed there."""
+    from assay.report.sentences import history as words
+    from assay.units import human
+
+    told = found.history
+    rows = tuple(
+        TableRow(
+            (
+                one.session,
+                figures.NONE if not one.dated else words.when(one.at),
+                human(one.value, told.point.unit),
+            )
+        )
+        for one in told.entries
+    )
+    table = Table("Sessions", ("session", "when (UTC)", "value"), (TableBody("", rows),), frozenset())
+    steps = "".join(
+        f"<li>{escape(f'{words.size(step)} {words.at(told, step)}')}: {_changed(changes)}</li>"
+        for step, changes in zip(told.steps, found.changes, strict=True)
+    )
+    slow = "".join(f"<li>{escape(line)}</li>" for line in words.swept(found))
+    return f"{html.fragment([Lead(f'{words.place(told)])}: {words.found(told)}')}<ul>{steps}{slow}</ul>{html.table(table)}"
+
+
+def _changed(changes: Sequence[object]) -> str:
+    return escape("; ".join(map(str, changes)) or "nothing else is known to have changed")
 
 
 def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows of the index, with the columns that people read."""
     body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in found)
-    return table_html(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
+    return html.table(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
 
 
 def points(found: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Doubt]) -> str:
     """System, benchmark, place, metric and value with its interval; then the doubts."""
     columns = ("system", "benchmark", "on", "metric", "value")
     table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, found))),), frozenset())
-    return table_html(table) + _doubts(doubts)
+    return html.table(table) + _doubts(doubts)
+
+
+def drawn(chart: Chart) -> dict[str, Any]:
+    """A chart in every form that a notebook may show."""
+    spec = {**json.loads(_VARIABLE.sub(_colour, json.dumps(chart.spec))), "width": WIDTH}
+    spec["config"] = {**spec.get("config", {}), "background": "white"}
+    version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
+    kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
+    figure = f"<figure><figcaption>{escape(chart.caption)}</figcaption><p>{escape(chart.words)}</p></figure>"
+    return {kind: spec, "text/html": figure, "text/plain": f"{chart.caption}: {chart.words}"}
+
+
+def _colour(variable: re.Match[str]) -> str:
+    return _colours()[variable[1]]
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """The colors of the page in the light."""
+    from assay.report.page.document import page_text
+
+    light, _, _ = page_text("page.css").partition("}")
+    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", light))
 
 
 def _cell(value: Any) -> str:

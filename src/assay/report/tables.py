@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from assay.analyse.times import Times, mean_times
@@ -13,36 +12,11 @@ from assay.report.contents.contents import Contents
 from assay.report.contents.summary import Summary
 from assay.report.figures import NONE
 from assay.report.sentences.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word, visible
+from assay.view.blocks import Table, TableBody, TableRow
 
 T = TypeVar("T")
 Labels = Mapping[str, Scalar]
 OPERATOR = "operator"  # measurements with this label have a separate table, in operators.py
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """Texts, the first of which is the row's heading; `verdict` if the row has one."""
-
-    cells: tuple[str, ...]
-    verdict: str = ""
-
-
-@dataclass(frozen=True)
-class TableBody:
-    """Rows under a common heading; "" for no heading."""
-
-    title: str
-    rows: tuple[TableRow, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with its caption; `words` are the columns (from 0) that hold text, not numbers."""
-
-    caption: str
-    columns: tuple[str, ...]
-    bodies: tuple[TableBody, ...]
-    words: frozenset[int] = frozenset({0})
 
 
 def tables(contents: Contents) -> tuple[Table, ...]:

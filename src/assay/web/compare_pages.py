@@ -8,7 +8,7 @@ from litestar import Response, get
 
 from assay.errors import InputError
 from assay.questions.browsing import browse
-from assay.questions.compare import Comparisons, compare, rank
+from assay.questions.compare import Compare, Comparisons, Rankings
 from assay.report.contents.contents import Contents, failures
 from assay.report.page import page as report_page
 from assay.report.sentences import sentences
@@ -51,7 +51,16 @@ def comparison(
     if first is None:
         return page("compare.html", **frame)
     try:
-        contents = _answer(site, first, asked)
+        question = Compare(
+            first,
+            some(b),
+            margin=some(margin),
+            metric=some(metric),
+            baseline=some(baseline),
+            layouts=layouts,
+            runs=site.runs,
+        )
+        contents = _contents(question)
     except InputError as error:
         return page("compare.html", status=422, **frame, problems=str(error).splitlines())
     second = [asked["b"]] if asked["b"] else []
@@ -71,34 +80,29 @@ def comparison(
     )
 
 
-def _answer(site: Site, a: str, asked: dict[str, str | None]) -> Contents:
-    b, metric, baseline = asked["b"], asked["metric"], asked["baseline"]
-    layouts = asked["layouts"] is not None
-    if b is None and baseline is None and not layouts and (ranked := rank(a, metric=metric, runs=site.runs)):
-        return _contents(None, rankings=ranked, title=a)
-    found = compare(
-        a, b, margin=asked["margin"], metric=metric, baseline=baseline, layouts=layouts, runs=site.runs
-    )
-    return _contents(found, title=a)
+def _contents(question: Compare) -> Contents:
+    """The answer as a report holds it: nothing is judged again."""
+    answer = question.answer()
+    if isinstance(answer, Rankings):
+        return _report(question.a, Comparisons((), (), (), 0.0), rankings=answer.rankings)
+    return _report(question.a, answer)
 
 
-def _contents(found: Comparisons | None, *, title: str, **more: Any) -> Contents:
-    """What `compare` answered, as a report holds it: nothing is judged again."""
-    of = Comparisons((), (), (), 0.0) if found is None else found  # one without a verdict is falsy
-    sides = {name: tuple(results) for name, results in of.sides.items()}
+def _report(title: str, compared: Comparisons, **more: Any) -> Contents:
+    sides = {name: tuple(results) for name, results in compared.sides.items()}
     return Contents(
         title=title,
         sides=sides,
-        margin=of.margin,
-        primary=of.leading,
-        comparisons=of.comparisons,
-        questions=sentences.questions(of.primary),
+        margin=compared.margin,
+        primary=compared.leading,
+        comparisons=compared.comparisons,
+        questions=sentences.questions(compared.primary),
         requirements=(),
         curves=(),
         summaries=(),
-        failures=tuple(one for name, results in sides.items() for one in failures(name, results)),
-        open=of.open,
-        uncompared=tuple((f"{point.benchmark} {point.metric}", why) for point, why in of.not_compared),
-        splits=of.time_to_train,
+        failures=tuple(failure for name, results in sides.items() for failure in failures(name, results)),
+        open=compared.open,
+        uncompared=tuple((f"{point.benchmark} {point.metric}", why) for point, why in compared.not_compared),
+        splits=compared.time_to_train,
         **more,
     )

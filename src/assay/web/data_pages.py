@@ -11,8 +11,8 @@ from assay.questions.data_pages import frame_pictures
 from assay.questions.datasets import class_shares, query_data
 from assay.report.charts.shares import NamedShare, share_bars
 from assay.report.page.document import numbered
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, human
+from assay.view.blocks import Table, TableBody, TableRow
 from assay.web.queries import Name, some
 from assay.web.questions import FormField, QuestionForm
 from assay.web.rendering import with_query

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-from litestar import MediaType, Request, Response, Router, get
+from litestar import Request, Router
 from litestar.params import Parameter
 
-from assay import redact
 from assay.documents import attention as attention_documents
-from assay.documents import comparisons, details, explanations, running, sweeps
+from assay.documents import details, explanations, running, sweeps
 from assay.documents import run_logs as log_documents
 from assay.errors import InputError, Problem
 from assay.questions.attention import attention
 from assay.questions.browsing import RowPage
-from assay.questions.compare import compare, rank
+from assay.questions.compare import Compare
 from assay.questions.explain import explain
 from assay.questions.report import report
 from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
 from assay.questions.show import show
 from assay.questions.top import top
 from assay.report.contents.contents import Contents
-from assay.report.sentences import ranking as ranking_words
-from assay.web.problems import PROBLEMS
-from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
+from assay.web.queries import Attempt, Line, ListQuestion, Name, Required, RequiredNames, some
+from assay.web.question_api import Document, answer, answering, asked
 from assay.web.site import Site
 
-Document = Response[dict[str, Any]]
 Words = Annotated[str, Parameter(min_length=1, max_length=LONGEST_WORDS)]
-
-
-def answer(document: Any) -> Document:
-    """A document without secrets."""
-    text = redact.text(json.dumps(document, ensure_ascii=True, allow_nan=False))
-    encoded = cast("dict[str, Any]", text)  # a text is sent as it is; the description shows what it holds
-    return Response(encoded, media_type=MediaType.JSON, headers={"Cache-Control": "no-cache"})
-
-
-def answering(path: str, summary: str) -> get:
-    """A handler of the API: what it answers, and how it says that it can't."""
-    return get(path, sync_to_thread=True, summary=summary, responses=PROBLEMS)
 
 
 @answering("/runs", "Sets or runs, like `assay list --json`")
@@ -69,31 +53,7 @@ def show_run(site: Site, run: Required) -> Document:
     return answer(details.document(show(run, runs=site.runs)))
 
 
-@answering("/compare", "B compared with A, like `assay compare --json`")
-def compare_runs(
-    site: Site,
-    a: Required,
-    b: Name = None,
-    margin: Name = None,
-    metric: Name = None,
-    baseline: Name = None,
-    layouts: bool = False,
-    reference: Names = None,
-) -> Document:
-    """Ratios, intervals and verdicts; rankings for many systems without a baseline."""
-    second, metric_, first = some(b), some(metric), some(baseline)
-    if (
-        second is None
-        and first is None
-        and not layouts
-        and (ranked := rank(a, metric=metric_, runs=site.runs))
-    ):
-        return answer({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
-    found = compare(
-        a, second, margin=some(margin), metric=metric_, baseline=first, layouts=layouts,
-        reference=tuple(reference or ()), runs=site.runs,
-    )  # fmt: skip
-    return answer(comparisons.document(found))
+compare_runs = asked("/compare", "B compared with A, like `assay compare --json`", Compare)
 
 
 @answering("/report", "Answers of a report, like `assay report --json`")

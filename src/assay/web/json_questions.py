@@ -11,8 +11,9 @@ from assay.questions.history import history
 from assay.questions.scale import scale
 from assay.questions.score import score
 from assay.questions.stack_knowledge import list_stacks, show_stack
-from assay.web.json_api import Document, answer, answering, refuse_unknown
+from assay.web.json_api import refuse_unknown
 from assay.web.queries import Group, Name, Required, RequiredNames, some
+from assay.web.question_api import Document, answer, answering
 from assay.web.site import Site
 
 

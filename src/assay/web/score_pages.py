@@ -14,9 +14,9 @@ from litestar.exceptions import NotFoundException
 from assay.errors import InputError
 from assay.questions.score_pages import score_page, score_set
 from assay.report import figures
-from assay.report.tables import Table, TableBody, TableRow
 from assay.report.terminal.scores import verdict
 from assay.units import counted
+from assay.view.blocks import Table, TableBody, TableRow
 from assay.web.queries import Name, PageNumber, page_links, some
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line

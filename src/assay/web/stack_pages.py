@@ -13,9 +13,9 @@ from assay.errors import InputError
 from assay.questions.stack_knowledge import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.report import figures
 from assay.report.sentences.history import when
-from assay.report.tables import Table, TableBody, TableRow
 from assay.rundir.session import Session, sessions_of
 from assay.units import counted
+from assay.view.blocks import Table, TableBody, TableRow
 from assay.web.queries import Name, some
 from assay.web.questions import FormField, QuestionForm
 from assay.web.rendering import page, session_url, with_query

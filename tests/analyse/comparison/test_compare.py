@@ -21,7 +21,7 @@ from assay.analyse.statistics.ratio import ratio
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
-from assay.report.terminal import verdicts as terminal
+from assay.view import terminal, verdicts
 from conftest import long_but, long_rows_but, tries
 from stated_runs import metrics, result, side
 
@@ -151,7 +151,7 @@ def test_equal_values_of_a_coarse_timer_in_every_block_decide_nothing(values: li
     assert found.smallest_visible > 0.05
     [sentence] = found.allows_for
     assert sentence.startswith("The values come in steps of 10 %, which hide how far the runs differ")
-    assert sentence in " ".join(terminal.plain(terminal.verdicts([found])).split())
+    assert sentence in " ".join(terminal.plain(terminal.shown(verdicts.verdicts([found]))).split())
 
 
 def test_one_other_value_among_coarse_ones_is_not_known_better_than_the_step() -> None:

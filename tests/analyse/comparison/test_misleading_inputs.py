@@ -15,7 +15,7 @@ from assay.cli import assay
 from assay.records import Comparison
 from assay.report.sentences import sentences
 from assay.report.sentences.recommendation import advised
-from assay.report.terminal import verdicts as terminal
+from assay.view import terminal, verdicts
 from stated_runs import metrics, side
 
 DICE = random.Random(5)
@@ -186,7 +186,7 @@ def test_the_first_line_of_the_terminal_is_the_page_s_sentence() -> None:
     found = compared(MEASURED, OTHERS)
     console = Console(width=400, no_color=True)
     with console.capture() as captured:
-        console.print(terminal.advice([found]))
+        console.print(terminal.shown([verdicts.advice([found])]))
     advice = advised([found])
     assert captured.get().startswith(f"{advice.action}. {advice.sentence}")
 

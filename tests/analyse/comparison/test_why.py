@@ -17,7 +17,7 @@ from assay.report import markdown
 from assay.report.contents.contents import gather
 from assay.report.page import page
 from assay.report.sentences import why as why_words
-from assay.report.terminal import verdicts as terminal
+from assay.view import terminal, verdicts
 from stated_runs import result
 
 NAMES = ("metal", "pods")
@@ -169,7 +169,7 @@ def test_a_terminal_tells_it_below_the_verdicts() -> None:
         "pods": [pods("node1", "node2", block=b, value=90.0 + b / 10) for b in blocks],
     }
     console = Console(width=200, record=True, file=StringIO())
-    console.print(terminal.whys(gather(sides, table).comparisons, sides, 0.02))
+    console.print(terminal.shown(verdicts.whys(gather(sides, table).comparisons, sides, 0.02)))
     told = console.export_text()
     assert "Why pods is slower at train on 2 workers:\n  Its 2 ranks run in 2 pods on node1, node2" in told
     (slower,) = why_words.plain(gather(sides, table).comparisons, sides, 0.02)

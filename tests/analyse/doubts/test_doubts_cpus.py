@@ -13,7 +13,7 @@ from assay.analyse.scaling.curve import scale
 from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
 from assay.report import markdown
 from assay.report.contents.contents import gather
-from assay.report.terminal import verdicts as terminal
+from assay.view import terminal, verdicts
 from stated_runs import metrics, result
 
 
@@ -45,9 +45,9 @@ def test_a_report_and_the_tables_of_run_and_scale_carry_the_doubt() -> None:
     contents = gather({"here": UNEQUAL}, metrics())
     assert "unequal-cpus" in markdown.text(contents)
     raised = [doubt for curve in contents.curves for point in curve.points for doubt in point.doubts]
-    for shown in (terminal.scaling(contents.curves), terminal.doubts_in_short(raised)):
+    for blocks in (verdicts.scaling(contents.curves), [verdicts.doubts_in_short(raised)]):
         console = Console(width=160, file=io.StringIO(), record=True)
-        console.print(shown)
+        console.print(terminal.shown(blocks))
         assert "unequal-cpus" in console.export_text()
 
 

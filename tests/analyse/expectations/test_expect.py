@@ -16,7 +16,8 @@ from assay.analyse.expectations.requirements import check, decide
 from assay.analyse.statistics.sequential import nominal_p
 from assay.records import Estimate, Expectation, NodeCounts, Requirement, Result, RunState
 from assay.report.sentences.recommendation import advised
-from assay.report.terminal.verdicts import requirements
+from assay.view.terminal import shown
+from assay.view.verdicts import requirements
 from assay_payloads.measuring.service_level import PERCENTILE_RANK, percentile
 from stated_runs import metrics, result, side
 
@@ -117,7 +118,9 @@ def test_runs_that_were_looked_at_are_held_by_the_plans_repeated_interval_which_
     assert (found.estimate.low, found.estimate.high) == pytest.approx((math.exp(low), math.exp(high)))
     assert found.estimate.confidence == level
     assert "a 98.7 % interval, so that 95 % hold over all looks, at 3, 5, 8, 12 and 20 runs" in found.reason
-    assert "98.7 % intervals, so that 95 % hold over all planned looks" in printed(requirements([found]))
+    assert "98.7 % intervals, so that 95 % hold over all planned looks" in printed(
+        shown(requirements([found]))
+    )
     assert "over all looks" not in held(side(values), 90).reason
 
 

@@ -15,7 +15,8 @@ from assay.analyse.statistics.families import corrected
 from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
 from assay.report import figures, tables
-from assay.report.terminal.verdicts import plain, verdicts
+from assay.view.terminal import plain, shown
+from assay.view.verdicts import verdicts
 from conftest import long_but, tries
 
 MARGIN = 0.02
@@ -223,16 +224,16 @@ def test_an_interval_that_ends_at_1_has_the_one_taken_alone_beside_it() -> None:
     alone = figures.interval(slower.ratio)
     assert figures.compared(slower).endswith(f"to <1.000; alone {alone})")
     assert "alone" not in figures.compared(control)
-    shown = " ".join(plain(verdicts([slower, control])).split())
-    assert figures.interval(slower.ratio, "–") in shown
-    assert "A bound of <1 or >1 gives the direction but not the size" in shown
+    text = " ".join(plain(shown(verdicts([slower, control]))).split())
+    assert figures.interval(slower.ratio, "–") in text
+    assert "A bound of <1 or >1 gives the direction but not the size" in text
     row = tables.comparison([slower, control]).bodies[0].rows[0]
     assert any(cell.endswith(f"to <1.000; alone {alone}") for cell in row.cells)
 
 
 def test_no_footnote_is_said_of_ends_that_no_interval_has() -> None:
     both = corrected([claim(normal(-0.1, 0.005)), claim(normal(-0.1, 0.005))])
-    assert "A bound of" not in plain(verdicts(both))
+    assert "A bound of" not in plain(shown(verdicts(both)))
 
 
 def test_a_gate_says_which_interval_an_answer_rests_on() -> None:

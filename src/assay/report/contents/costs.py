@@ -11,8 +11,8 @@ from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents.contents import Contents
 from assay.report.contents.summary import Summary
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, fixed, significant
+from assay.view.blocks import Table, TableBody, TableRow
 
 
 @dataclass(frozen=True)

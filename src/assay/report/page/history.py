@@ -12,7 +12,7 @@ from assay.report.charts.history import history as chart
 from assay.report.page.document import document, numbered
 from assay.report.sentences import history
 from assay.report.sentences.history import AnnotatedHistory, FactChange
-from assay.report.tables import Table, TableBody, TableRow
+from assay.view.blocks import Table, TableBody, TableRow
 
 TEMPLATE = "history.html"
 MOST_CHARTS = 24  # of histories, those with the worst steps first; the table lists every one

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assay.analyse.scaling.study import Study
 from assay.report.sentences import scaling as scaling_words
-from assay.report.tables import Table, TableBody, TableRow
+from assay.view.blocks import Table, TableBody, TableRow
 
 
 def tables(studies: Sequence[Study]) -> tuple[Table, ...]:

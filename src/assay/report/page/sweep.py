@@ -15,7 +15,7 @@ from assay.report.charts.chart import Chart
 from assay.report.contents.contents import Failure, Recipe
 from assay.report.page.document import document, numbered
 from assay.report.sentences import sweep as sweep_words
-from assay.report.tables import Table, TableBody, TableRow
+from assay.view.blocks import Table, TableBody, TableRow
 
 TEMPLATE = "sweep.html"
 MOST_ROWS = 2_000  # of a table; the slowest come first

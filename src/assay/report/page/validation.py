@@ -12,8 +12,8 @@ from assay.report.charts.confusion import matrix_chart
 from assay.report.charts.shares import NamedShare, share_bars
 from assay.report.page.document import document, numbered
 from assay.report.page.pictures import FramePictures
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted
+from assay.view.blocks import Table, TableBody, TableRow
 
 MOST_ROWS = 500  # of a table of groups, the worst first
 

@@ -9,8 +9,9 @@ from assay.analyse.statistics.bands import CurveVerdict, band, curve_verdicts, s
 from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
 from assay.report.sentences.sentences import SYMBOLS
-from assay.report.tables import Table, TableBody, TableRow, gathered
+from assay.report.tables import gathered
 from assay.units import all_of, human
+from assay.view.blocks import Table, TableBody, TableRow
 
 if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve

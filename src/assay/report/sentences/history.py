@@ -46,8 +46,9 @@ class AnnotatedHistory:
 
     def _repr_html_(self) -> str:
         """Each step with what else changed there, then each session's value, for a notebook."""
-        from assay.report.notebook import lead_html, table_html
         from assay.report.tables import Table, TableBody, TableRow
+        from assay.view import html
+        from assay.view.blocks import Lead
 
         history = self.history
         values = tuple(
@@ -68,7 +69,7 @@ class AnnotatedHistory:
             for step, changes in zip(history.steps, self.changes, strict=True)
         ]
         items = "".join(f"<li>{escape(line)}</li>" for line in (*steps, *swept(self)))
-        return f"{lead_html(f'{place(history)}: {found(history)}')}<ul>{items}</ul>{table_html(sessions)}"
+        return f"{html.fragment([Lead(f'{place(history)}: {found(history)}')])}<ul>{items}</ul>{html.table(sessions)}"
 
 
 def told(

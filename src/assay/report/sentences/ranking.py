@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.table import Table as Grid
-from rich.text import Text
 
 from assay.analyse.rankings.ranking import RankedSystem, Ranking, UnrankedSystem
 from assay.records import Estimate, to_plain
 from assay.report import figures
-from assay.report.folding import shortened
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, factor
+from assay.view.blocks import Block, Fold, Paragraph, Table, TableBody, TableRow
 
 MOST_NAMED = 3  # rivals that a sentence names individually
 MOST_SHOWN = 10  # rows per benchmark in a terminal, unless all are requested
-WIDEST_NAME = 36
 COLUMNS = (
     "#",
     "system",
@@ -188,29 +183,25 @@ def _score(s: RankedSystem) -> str:
     return f"{s.minutes:.2f}{scaled}"
 
 
-def terminal(rankings: Sequence[Ranking], *, every: bool) -> RenderableType:
-    """The headline and the first systems of each benchmark."""
-    parts: list[RenderableType] = []
+def blocks(rankings: Sequence[Ranking]) -> Iterator[Block]:
+    """The headline and the table of each benchmark, the first systems in the short form."""
     for ranking in rankings:
-        parts += [Text(headline(ranking), style="bold"), _grid(ranking, None if every else MOST_SHOWN)]
-        left = 0 if every else len(ranking.systems) - MOST_SHOWN
-        parts += [Text(f"{left} more: --all", style="dim")] * (left > 0) + [Text()]
+        yield Paragraph(headline(ranking), "strong")
+        more = len(ranking.systems) - MOST_SHOWN
+        full = _unnamed(table(ranking))
+        if more > 0:
+            short = _unnamed(table(ranking, MOST_SHOWN))
+            yield Fold((short,), (full,), f"{more} more systems")
+        else:
+            yield full
+        yield Paragraph("")
     if rankings:
-        parts.append(Text(how_to_read(rankings), style="dim"))
-    return Group(*parts)
+        yield Paragraph(how_to_read(rankings), "dim")
 
 
-def _grid(ranking: Ranking, most: int | None) -> Grid:
-    made = table(ranking, most)
-    left_out = {4} | ({10} if all(s.minutes is None for s in ranking.systems) else set())
-    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-    kept = [at for at in range(len(made.columns)) if at not in left_out]
-    for at in kept:
-        grid.add_column(made.columns[at], justify="left" if at in made.words else "right", no_wrap=at != 1)
-    for row in made.bodies[0].rows:
-        cells = [shortened(row.cells[at], WIDEST_NAME) if at == 1 else row.cells[at] for at in kept]
-        grid.add_row(*map(Text, cells))
-    return grid
+def _unnamed(whole: Table) -> Table:
+    """The table without the caption, which the headline says; intervals and scores leave room for names."""
+    return replace(whole, caption="", details=frozenset({4, 10}))
 
 
 def plain(rankings: Sequence[Ranking]) -> list[Mapping[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.report.contents.run_times import RunTime
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import human_seconds
+from assay.view.blocks import Table, TableBody, TableRow
 
 MOST_ROWS = 40  # of one table
 UNEXPLAINED = "unknown"

@@ -12,8 +12,8 @@ from assay.records import Estimate, Verdict
 from assay.report import figures
 from assay.report.figures import NONE
 from assay.report.sentences.sentences import SYMBOLS, looked_at
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, significant
+from assay.view.blocks import Table, TableBody, TableRow
 
 _LONG_MINUTES = 2.0  # shorter training times are shown in seconds
 _PER_UNIT = {"epochs": "epoch", "samples": "sample"}

@@ -9,8 +9,8 @@ from assay.analyse.comparison.groups import place_of
 from assay.analyse.doubts.paths import asked_and_used
 from assay.records import Links, Result
 from assay.report import figures
-from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted
+from assay.view.blocks import Table, TableBody, TableRow
 
 MOST_PLACES = 16  # in a matrix; with more places, rows list the rarest transports
 MOST_ROWS = 24

@@ -8,7 +8,8 @@ from assay.records import Point
 from assay.report import figures
 from assay.report.contents.summary import Summary
 from assay.report.figures import NONE
-from assay.report.tables import OPERATOR, Table, TableBody, TableRow, gathered
+from assay.report.tables import OPERATOR, gathered
+from assay.view.blocks import Table, TableBody, TableRow
 
 
 def tables(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Table]:

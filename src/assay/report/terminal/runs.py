@@ -18,8 +18,8 @@ from assay.report import figures
 from assay.report.sentences.confusion import most_confused
 from assay.report.tables import OPERATOR, gathered
 from assay.report.terminal.operators import by_operator, setting
-from assay.report.terminal.verdicts import printable
 from assay.units import human
+from assay.view.terminal import printable
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # characters of a spark line

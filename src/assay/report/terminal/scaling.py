@@ -10,7 +10,9 @@ from rich.text import Text
 
 from assay.analyse.scaling.study import Study
 from assay.report.sentences import scaling as scaling_words
-from assay.report.terminal import verdicts as terminal
+from assay.view import verdicts
+from assay.view.blocks import Doubts
+from assay.view.terminal import shown
 
 MOST_TOGETHER = 4  # curves in one table
 
@@ -22,18 +24,18 @@ def studies(found: Sequence[Study]) -> RenderableType:
     """
     apart = [[study] for study in found] if len(found) > MOST_TOGETHER else [found]
     parts = [part for of in apart for part in (*_together(of), "")]
-    return Group(*parts, terminal.doubts_of_curves([study.curve for study in found]))
+    return Group(*parts, shown([verdicts.doubts_of_curves([study.curve for study in found])]))
 
 
 def _together(found: Sequence[Study]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for study in found:
         parts += [_plain(scaling_words.heading(study), "bold"), _plain(scaling_words.lead(study)), ""]
-    parts.append(terminal.scaling([study.curve for study in found], doubted=False))
+    parts.append(shown(verdicts.scaling([study.curve for study in found], doubted=False)))
     for study in found:
         parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
         if study.doubts:
-            parts.append(terminal.doubts([(doubt, ()) for doubt in study.doubts], 0))
+            parts.append(shown([Doubts(tuple((doubt, 0) for doubt in study.doubts), 0)]))
     return parts
 
 

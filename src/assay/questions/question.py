@@ -1,0 +1,132 @@
+"""What a question of the product is: its fields are the options of a command, an address and a function.
+
+    @question
+    class Compare(Question):
+        \"\"\"Compare B with A.\"\"\"
+
+        a: str = argument()
+        metric: str | None = option("Only this metric.", default=None)
+
+        def answer(self) -> Comparisons: ...
+
+`cli/question_command.py` makes the command of it, `web/question_api.py` the address of the JSON API, and
+`function` the call from Python. An answer says what it found as blocks, and as the document of `--json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from os import PathLike
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, dataclass_transform
+
+from assay.errors import EXIT_OK
+from assay.view.blocks import Block
+
+P = ParamSpec("P")
+A = TypeVar("A")
+Q = TypeVar("Q", bound="Question")
+T = TypeVar("T")
+RunsDirectory = str | PathLike[str] | None  # None: $ASSAY_RUNS, or else `runs` here
+
+
+@dataclasses.dataclass(frozen=True)
+class Reads:
+    """How text becomes a value, for a type such as `Annotated[str | float, Reads(margin_of, "SHARE")]`.
+
+    read     raises ValueError with the reason
+    metavar  what help calls the value
+    """
+
+    read: Callable[[str], Any]
+    metavar: str
+
+
+class Answer:
+    """What a question is answered with; frozen records derive from it."""
+
+    @property
+    def exit_code(self) -> int:
+        """0, unless the answer is no or undecided."""
+        return EXIT_OK
+
+    def view(self) -> Iterator[Block]:
+        """What to say, the most important first."""
+        raise NotImplementedError
+
+    def document(self) -> dict[str, Any]:
+        """What `--json` prints: plain data that names its schema."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from assay.view import terminal
+
+        return terminal.plain(terminal.shown(self.view()))
+
+    def _repr_html_(self) -> str:
+        from assay.view import html
+
+        return html.fragment(self.view())
+
+
+class Question(Protocol):
+    """What can be asked.
+
+    all_help  help of `--all`, which shows what the answer's blocks fold; "" if it folds nothing
+    """
+
+    all_help: ClassVar[str] = ""
+
+    def answer(self) -> Answer:
+        """The answer. Raises InputError if there is none, with the reason."""
+        ...
+
+
+def argument(*, default: Any = dataclasses.MISSING) -> Any:
+    """A field that is given by its position."""
+    return dataclasses.field(default=default, metadata={"argument": True})
+
+
+def option(about: str, *, default: Any, metavar: str | None = None, local: bool = False) -> Any:
+    """A field that is given by its name.
+
+    about    its help
+    metavar  what help calls the value
+    local    names something on this machine: no address has it
+    """
+    metadata = {"help": about, "metavar": metavar, "local": local}
+    return dataclasses.field(default=default, kw_only=True, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(argument, option))
+def question(kind: type[T]) -> type[T]:
+    """Makes a frozen dataclass of a question."""
+    return dataclasses.dataclass(frozen=True)(kind)
+
+
+def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
+    """The call from Python: the question's fields are its parameters.
+
+    answer  the method that answers
+    """
+
+    def ask(*args: P.args, **options: P.kwargs) -> A:
+        return answer(kind(*args, **options))
+
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    signature = inspect.signature(kind)
+    result = inspect.signature(answer).return_annotation
+    ask.__name__ = ask.__qualname__ = kind.__name__.lower()
+    ask.__module__ = kind.__module__
+    ask.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
+    ask.__doc__ = "\n".join(
+        [
+            inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0],
+            "",
+            *(f"{f.name}  {f.metadata['help']}" for f in fields if f.metadata.get("help")),
+            "",
+            "Raises InputError if there is no answer, with the reason.",
+        ]
+    )
+    return ask

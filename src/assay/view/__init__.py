@@ -1,0 +1,1 @@
+"""What an answer says, as blocks, and how a terminal and a page show them."""

@@ -1,0 +1,151 @@
+"""Blocks on a terminal: readable at 80 columns and without color; no control character reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from assay.analyse.doubts import KINDS, rank
+from assay.report.folding import FoldedText
+from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableBody, TableRow
+
+STYLES: Final[dict[str, str]] = {
+    "": "",
+    "strong": "bold",
+    "dim": "dim",
+    "invalid": "bold red",
+    "biased": "bold yellow",
+    "equivalent": "green",
+    "faster": "bold green",
+    "slower": "bold red",
+    "undecided": "yellow",
+    "holds": "green",
+    "fails": "bold red",
+}
+PLAIN_WIDTH = 100  # columns if there is no terminal
+WIDEST_HEADING = 12  # of a column of figures; a longer one is wrapped at its dashes
+
+
+def plain(what: RenderableType) -> str:
+    """What a command would print, without color."""
+    console = Console(width=PLAIN_WIDTH, no_color=True, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()
+
+
+def shown(blocks: Iterable[Block], *, every: bool = False) -> RenderableType:
+    """The blocks one below the other; `every`: what is folded, in full."""
+    return Group(*(part for block in blocks for part in _parts(block, every)))
+
+
+def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
+    match block:
+        case Lead(text, tone):
+            yield from (styled(text, STYLES[tone]), Text())
+        case Paragraph(text, tone, indented):
+            paragraph = styled(text, STYLES[tone])
+            yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
+        case Table():
+            yield _sections(block) if any(body.title for body in block.bodies) else _grid(block)
+        case Doubts(doubts, _, brief):
+            if doubts:
+                yield from ([] if brief else [Text()])
+                yield doubts_table(block)
+        case Fold(short, full, more, how):
+            yield shown(full if every else short, every=every)
+            if more and not every:
+                yield styled(f"{more}; show them with {how}.")
+
+
+def doubts_table(block: Doubts) -> RenderableType:
+    """Each doubt once, the gravest first: its code, how many figures it concerns, the evidence, the remedy.
+
+    A note has no exclamation mark.
+    """
+    table = Grid.grid(padding=(0, 1), expand=False)
+    table.add_column("code", style="yellow", no_wrap=True)
+    table.add_column("evidence")
+    for doubt, concerned in sorted(block.doubts, key=lambda pair: rank(pair[0].code)):
+        is_note = KINDS[doubt.code].severity == "note"
+        reach = "" if concerned == block.of else f" (this and similar: {concerned} of {block.of})"
+        evidence = doubt.evidence if block.brief else f"{doubt.evidence}{reach}. {doubt.remedy}."
+        if not (block.brief and is_note):
+            table.add_row(styled(f"{'·' if is_note else '!'} {doubt.code}"), FoldedText(printable(evidence)))
+    return table
+
+
+def _sections(block: Table) -> RenderableType:
+    """Rows under headings as wide as the table: one grid per section, all with the same columns."""
+    kept = [column for column in range(1, len(block.columns)) if column not in block.details]
+    columns = [block.columns[column] for column in kept]
+    rows = [row for body in block.bodies for row in body.rows]
+    widths = [
+        max(min(len(name), WIDEST_HEADING), *(len(row.cells[column]) for row in rows))
+        for column, name in zip(kept, columns, strict=True)
+    ]
+    left = [column in block.words for column in kept]
+    parts: list[RenderableType] = [styled(block.caption, "dim")] if block.caption else []
+    parts.append(_columns(columns, widths, left, show_header=True))
+    for body in block.bodies:
+        grid = _columns(columns, widths, left, show_header=False)
+        for row in body.rows:
+            place = FoldedText(printable(f" {row.cells[0]}"))
+            grid.add_row(place, *(_cell(block, row, column) for column in kept))
+        parts += [_heading(body), grid] if body.title else [grid]
+    return Group(*parts)
+
+
+def _cell(block: Table, row: TableRow, column: int) -> RenderableType:
+    text = printable(row.cells[column])
+    if column == block.verdicts and row.verdict:
+        return Text(text, style=STYLES[row.verdict])
+    return FoldedText(text)
+
+
+def _columns(
+    columns: Sequence[str], widths: Sequence[int], left: Sequence[bool], *, show_header: bool
+) -> Grid:
+    grid = Grid(
+        box=None, padding=(0, 1), pad_edge=False, header_style="dim", expand=True, show_header=show_header
+    )
+    grid.add_column("", ratio=1)
+    for name, width, is_left in zip(columns, widths, left, strict=True):
+        heading = FoldedText(printable(name))
+        grid.add_column(heading, width=width, justify="left" if is_left else "right")
+    return grid
+
+
+def _heading(body: TableBody) -> Text:
+    text = styled(body.title, "bold")
+    if body.notes:
+        text.append(styled(f" ({body.notes})", "not bold dim"))
+    return text
+
+
+def _grid(block: Table) -> RenderableType:
+    """A table without sections."""
+    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    kept = [column for column in range(len(block.columns)) if column not in block.details]
+    for column in kept:
+        heading = FoldedText(printable(block.columns[column]))
+        grid.add_column(heading, justify="left" if column in block.words else "right")
+    for body in block.bodies:
+        for row in body.rows:
+            grid.add_row(*(_cell(block, row, column) for column in kept))
+    return Group(styled(block.caption, "dim"), grid) if block.caption else grid
+
+
+def styled(text: str, style: str = "") -> Text:
+    """Text without markup."""
+    return Text(printable(text), style=style)
+
+
+def printable(text: str) -> str:
+    """The text without control characters: none from a log reaches the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
