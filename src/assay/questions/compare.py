@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Annotated
 
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
@@ -11,7 +12,7 @@ from assay.questions.question import (
     Answer,
     Question,
     Reads,
-    RunsDirectory,
+    Reference,
     argument,
     function,
     option,
@@ -84,8 +85,8 @@ class Compare(Question):
 
     all_help = "Show all metrics, not only each benchmark's primary one."
 
-    a: str = argument()
-    b: str | None = argument(default=None)
+    a: Reference = argument()
+    b: Reference | None = argument(default=None)
     margin: Margin | None = option(
         "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]", default=None
     )
@@ -101,12 +102,14 @@ class Compare(Question):
     reference: str | tuple[str, ...] = option(
         "Compare the convergence of both sides with these runs; repeatable.", default=(), metavar="SET"
     )
-    runs: RunsDirectory = option("Directory for the runs.", default=None, local=True)
+    runs: str | PathLike[str] | None = option(
+        "Directory for the runs. [default: $ASSAY_RUNS or ./runs]", default=None, local=True
+    )
 
     def answer(self) -> Comparisons | Rankings:
         """Rankings of many systems without a baseline; else comparisons."""
         alone = self.b is None and self.baseline is None and not self.layouts
-        rankings = rank(self.a, metric=self.metric, runs=self.runs) if alone else ()
+        rankings = rank(str(self.a), metric=self.metric, runs=self.runs) if alone else ()
         return Rankings(rankings) if rankings else self.comparisons()
 
     def comparisons(self) -> Comparisons:
@@ -215,7 +218,7 @@ class Comparisons(Answer):
     def view(self) -> Iterator[Block]:
         """What to do; each pair's verdicts with their doubts; why; what was not compared; the splits."""
         from assay.report import figures
-        from assay.view import splits, verdicts
+        from assay.view import verdicts
 
         if self.primary or self.open:
             yield verdicts.advice(self.primary, open_questions=self.open)
@@ -230,7 +233,10 @@ class Comparisons(Answer):
         for point, why in self.not_compared:
             place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
             yield Paragraph(f"Not compared: {place}: {why}.")
-        yield from splits.splits(self.time_to_train, self.not_split, self.convergence)
+        if self.time_to_train or self.not_split or self.convergence:
+            from assay.view.splits import splits
+
+            yield from splits(self.time_to_train, self.not_split, self.convergence)
 
     def document(self) -> dict[str, Any]:
         """The document `assay.compare/1`."""
@@ -271,7 +277,9 @@ class Rankings(Answer):
         return {"schema": "assay.ranking/1", "rankings": ranking.plain(self.rankings)}
 
 
-def rank(reference: str, *, metric: str | None = None, runs: RunsDirectory = None) -> tuple[Ranking, ...]:
+def rank(
+    reference: str, *, metric: str | None = None, runs: str | PathLike[str] | None = None
+) -> tuple[Ranking, ...]:
     """The rankings of what a reference names; empty if its systems are few or have a baseline.
 
     metric  only this metric

@@ -19,7 +19,19 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, dataclass_transform
+from types import UnionType
+from typing import (
+    Any,
+    ClassVar,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from assay.errors import EXIT_OK
 from assay.view.blocks import Block
@@ -28,7 +40,7 @@ P = ParamSpec("P")
 A = TypeVar("A")
 Q = TypeVar("Q", bound="Question")
 T = TypeVar("T")
-RunsDirectory = str | PathLike[str] | None  # None: $ASSAY_RUNS, or else `runs` here
+Reference = str | PathLike[str]  # a suite, a session, `suite:system` or an imported set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,11 +127,16 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
         return answer(kind(*args, **options))
 
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    signature = inspect.signature(kind)
-    result = inspect.signature(answer).return_annotation
+    types = {name: _written(hint) for name, hint in get_type_hints(kind).items()}
+    parameters = inspect.signature(kind).parameters.values()
+    signature = inspect.Signature(
+        [parameter.replace(annotation=types[parameter.name]) for parameter in parameters],
+        return_annotation=inspect.signature(answer).return_annotation,
+    )
     ask.__name__ = ask.__qualname__ = kind.__name__.lower()
     ask.__module__ = kind.__module__
-    ask.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
+    ask.__signature__ = signature  # type: ignore[attr-defined]
+    ask.__annotations__ = {**types, "return": signature.return_annotation}
     ask.__doc__ = "\n".join(
         [
             inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0],
@@ -130,3 +147,10 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
         ]
     )
     return ask
+
+
+def _written(hint: Any) -> str:
+    """A type as its author would write it: `str | float | None`."""
+    if get_origin(hint) in (Union, UnionType):
+        return " | ".join(map(_written, get_args(hint)))
+    return "None" if hint is type(None) else inspect.formatannotation(hint).removeprefix("os.")

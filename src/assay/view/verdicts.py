@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from assay.analyse.comparison.sides import OpenQuestion
-from assay.analyse.feeding import Feeding
 from assay.analyse.statistics import bands
 from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
@@ -28,6 +28,9 @@ from assay.report.sentences.sentences import (
 )
 from assay.report.tables import gathered
 from assay.view.blocks import Block, Doubts, Lead, Paragraph, Table, TableBody, TableRow, Tone
+
+if TYPE_CHECKING:
+    from assay.analyse.feeding import Feeding
 
 Labels = Mapping[str, Scalar]
 _COLUMNS = ("B/A", "95 % CI", "n", "verdict", "detectable", "method")

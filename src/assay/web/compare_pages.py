@@ -84,8 +84,8 @@ def _contents(question: Compare) -> Contents:
     """The answer as a report holds it: nothing is judged again."""
     answer = question.answer()
     if isinstance(answer, Rankings):
-        return _report(question.a, Comparisons((), (), (), 0.0), rankings=answer.rankings)
-    return _report(question.a, answer)
+        return _report(str(question.a), Comparisons((), (), (), 0.0), rankings=answer.rankings)
+    return _report(str(question.a), answer)
 
 
 def _report(title: str, compared: Comparisons, **more: Any) -> Contents:

@@ -38,7 +38,8 @@ def asked(path: str, summary: str, question: type[Question]) -> HTTPRouteHandler
     types = {field.name: _type(field, hints[field.name]) for field in fields}
 
     def handler(site: Site, **given: Any) -> Document:
-        options = {name: _value(given[name]) for name in types}
+        values = {name: _value(given[name]) for name in types}
+        options = {name: value for name, value in values.items() if value is not None}
         runs = {"runs": site.runs} if "runs" in hints else {}
         return answer(question(**options, **runs).answer().document())
 
