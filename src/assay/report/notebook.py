@@ -85,35 +85,6 @@ def gate(answer: str, judged: Sequence[GateVerdict], missing: Sequence[tuple[str
     return f"{html.fragment([Lead(answer)])}{html.table(table)}<ul>{lacking}</ul>{doubts}"
 
 
-def history(found: AnnotatedHistory) -> str:
-    """Each session's value, and each step with what else changed there."""
-    from assay.report.sentences import history as words
-    from assay.units import human
-
-    told = found.history
-    rows = tuple(
-        TableRow(
-            (
-                one.session,
-                figures.NONE if not one.dated else words.when(one.at),
-                human(one.value, told.point.unit),
-            )
-        )
-        for one in told.entries
-    )
-    table = Table("Sessions", ("session", "when (UTC)", "value"), (TableBody("", rows),), frozenset())
-    steps = "".join(
-        f"<li>{escape(f'{words.size(step)} {words.at(told, step)}')}: {_changed(changes)}</li>"
-        for step, changes in zip(told.steps, found.changes, strict=True)
-    )
-    slow = "".join(f"<li>{escape(line)}</li>" for line in words.swept(found))
-    return f"{html.fragment([Lead(f'{words.place(told)])}: {words.found(told)}')}<ul>{steps}{slow}</ul>{html.table(table)}"
-
-
-def _changed(changes: Sequence[object]) -> str:
-    return escape("; ".join(map(str, changes)) or "nothing else is known to have changed")
-
-
 def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows of the index, with the columns that people read."""
     body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in found)
@@ -125,29 +96,6 @@ def points(found: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Dou
     columns = ("system", "benchmark", "on", "metric", "value")
     table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, found))),), frozenset())
     return html.table(table) + _doubts(doubts)
-
-
-def drawn(chart: Chart) -> dict[str, Any]:
-    """A chart in every form that a notebook may show."""
-    spec = {**json.loads(_VARIABLE.sub(_colour, json.dumps(chart.spec))), "width": WIDTH}
-    spec["config"] = {**spec.get("config", {}), "background": "white"}
-    version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
-    kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
-    figure = f"<figure><figcaption>{escape(chart.caption)}</figcaption><p>{escape(chart.words)}</p></figure>"
-    return {kind: spec, "text/html": figure, "text/plain": f"{chart.caption}: {chart.words}"}
-
-
-def _colour(variable: re.Match[str]) -> str:
-    return _colours()[variable[1]]
-
-
-@cache
-def _colours() -> dict[str, str]:
-    """The colors of the page in the light."""
-    from assay.report.page.document import page_text
-
-    light, _, _ = page_text("page.css").partition("}")
-    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", light))
 
 
 def _cell(value: Any) -> str:

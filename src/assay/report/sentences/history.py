@@ -46,9 +46,8 @@ class AnnotatedHistory:
 
     def _repr_html_(self) -> str:
         """Each step with what else changed there, then each session's value, for a notebook."""
-        from assay.report.tables import Table, TableBody, TableRow
         from assay.view import html
-        from assay.view.blocks import Lead
+        from assay.view.blocks import Lead, Table, TableBody, TableRow
 
         history = self.history
         values = tuple(
@@ -69,7 +68,8 @@ class AnnotatedHistory:
             for step, changes in zip(history.steps, self.changes, strict=True)
         ]
         items = "".join(f"<li>{escape(line)}</li>" for line in (*steps, *swept(self)))
-        return f"{html.fragment([Lead(f'{place(history)}: {found(history)}')])}<ul>{items}</ul>{html.table(sessions)}"
+        lead = Lead(f"{place(history)}: {found(history)}")
+        return f"{html.fragment([lead])}<ul>{items}</ul>{html.table(sessions)}"
 
 
 def told(
