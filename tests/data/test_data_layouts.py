@@ -36,7 +36,7 @@ def scanned(root: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], list
     there = place(str(root))
     files: Files = dict(there.files())
     layout = layout_of(there, files)
-    found = layout.find(there, files)
+    found = layout.find(there, files, lambda _: None)
     rows: list[Row] = read_frames(FramesToRead(there.address, layout.name, found.classes, found.frames))
     names = (
         "label",
@@ -389,3 +389,72 @@ def test_an_entry_is_in_its_file() -> None:
     frame = FoundFrame("train/s.tar#1.png", "", "", "", 0, 0, 0)
     assert file_of("webdataset", frame.label) == "train/s.tar"
     assert file_of("imagefolder", "a#b/1.jpg") == "a#b/1.jpg"
+
+
+@pytest.mark.parametrize("kind", [b"L", b"x"])
+def test_a_shard_of_headers_without_a_member_is_named_as_damaged(tmp_path: Path, kind: bytes) -> None:
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = kind, 10
+    block = header.tobuf(tarfile.GNU_FORMAT) + b"8 a=bcd\n\n".ljust(512, b"\0")
+    (tmp_path / "0.tar").write_bytes(block * 20_000 + bytes(1024))
+    with pytest.raises(InputError, match=r"0.tar: has hundreds of headers in a row"):
+        scanned(tmp_path)
+    with tarfile.open(tmp_path / "1.tar", "w") as shard:
+        add(shard, "1.jpg", encoded("JPEG"))
+        add(shard, "1.cls", b"cat")
+    frames, damaged, _ = scanned(tmp_path)
+    assert [*frames] == ["1.tar#1.cls"]
+    assert damaged == {"0.tar": "has hundreds of headers in a row that have no member: it is damaged"}
+
+
+UNUSABLE = {
+    "cls": {b"7" * 5000: "has a .cls of 5,000 bytes"},
+    "json": {
+        b"[" * 200_000: "has a .json that is not a JSON object",
+        b'{"label": 1e400}': "has a .json with the class inf; expected a name or a number",
+        b'{"label": [1]}': "has a .json with the class [1]; expected a name or a number",
+        b'{"label": 1' + b"0" * 5000 + b"}": "has a .json that is not a JSON object",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "why"), [(kind, *one) for kind, of in UNUSABLE.items() for one in of.items()]
+)
+def test_a_member_that_does_not_state_the_class_is_named(
+    tmp_path: Path, kind: str, content: bytes, why: str
+) -> None:
+    with tarfile.open(tmp_path / "0.tar", "w") as shard:
+        add(shard, "1.jpg", encoded("JPEG"))
+        add(shard, f"1.{kind}", content)
+    with pytest.raises(InputError) as refused:
+        scanned(tmp_path)
+    assert [str(one) for one in refused.value.problems] == [f"0.tar#1: {why}"]
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    assert scanned(tmp_path) == ({}, {f"0.tar#1.{kind}": why}, [])
+
+
+def test_more_classes_than_a_table_has_columns_are_refused_before_an_image_is_read(tmp_path: Path) -> None:
+    many = [{"id": number, "name": f"c{number}"} for number in range(4001)]
+    (tmp_path / "annotations").mkdir()
+    instances = tmp_path / "annotations/instances_val.json"
+    instances.write_text(json.dumps({"images": [], "categories": many}))
+    with pytest.raises(InputError, match=r"instances_val.json: has 4,001 categories; expected at most 4,000"):
+        scanned(tmp_path)
+    colors = {f"#{number:06x}": f"c {number}c" for number in range(4001)}
+    instances.unlink()
+    (tmp_path / "class_list.json").write_text(json.dumps(colors))
+    with pytest.raises(InputError, match=r"class_list.json: has 4,001 classes; expected at most 4,000"):
+        scanned(tmp_path)
+
+
+def test_a_large_shard_reports_how_far_it_was_looked_at(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "0.tar", "w") as shard:
+        for number in range(1000):
+            add(shard, f"{number}.cls", b"1")
+    seen: list[int] = []
+    api.scan_data(
+        tmp_path, catalog=tmp_path / "c.duckdb", processes=1, tell=lambda scan: seen.append(scan.members)
+    )
+    assert seen[0] == 1000
+    assert set(seen[1:]) == {0}

@@ -155,6 +155,9 @@ def _progress() -> Callable[[Scan], None]:
         if now - drawn < 0.1:
             return
         drawn = now
+        if scan.members:
+            show_progress(f"{scan.members:,} members of shards")
+            return
         left = (now - begin) / scan.read * (scan.total - scan.read) if scan.read else None
         words = "" if left is None else f", {human_seconds(left)} left"
         damaged = f", {scan.damaged:,} damaged" if scan.damaged else ""

@@ -15,6 +15,7 @@ from assay_payloads.datasets.places import DataPlace
 
 UNKNOWN = "unknown"  # pixels of colors that no class has
 LARGEST_BYTES = 16 << 20
+MOST_CLASSES = 4000  # each is a column of the catalog
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
@@ -68,6 +69,8 @@ def class_list(place: DataPlace, name: str) -> Classes:
         raise InputError(problems)
     single = {int(color[1:], 16): re.sub(r"\s+\d+$", "", class_.strip()) for color, class_ in pairs}
     names = tuple(dict.fromkeys(single.values()))
+    if len(names) > MOST_CLASSES:
+        raise InputError([Problem(path, f"has {len(names):,} classes; expected at most {MOST_CLASSES:,}")])
     return Classes(names, query_words(names), {color: names.index(name) for color, name in single.items()})
 
 

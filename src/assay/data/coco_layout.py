@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from assay.data.classes import Classes, of_names
+from assay.data.classes import MOST_CLASSES, Classes, of_names
 from assay.data.frames import (
     IMAGES,
     Column,
@@ -24,6 +24,7 @@ from assay.data.frames import (
     Files,
     FoundData,
     FoundFrame,
+    Looked,
     ReadFrame,
     check_same_size,
     image_size,
@@ -76,7 +77,7 @@ def _splits(files: Files) -> dict[str, str]:
     return splits
 
 
-def _find(place: DataPlace, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files, _looked: Looked) -> FoundData:
     splits = _splits(files)
     instances = {name: _instances(place, name, files[name].size) for name in splits}
     classes, place_of = _classes(instances)
@@ -118,6 +119,9 @@ def _classes(instances: Mapping[str, _Instances]) -> tuple[Classes, dict[int, in
                 what = f"category {category.id} is {category.name!r}, and also {names[category.id]!r}"
                 problems.append(Problem(file, f"{what}; expected one name for each id"))
             twice.add(category.id)
+    if len(names) > MOST_CLASSES:  # one problem, as each may have another
+        what = f"has {len(names):,} categories; expected at most {MOST_CLASSES:,}"
+        problems = [Problem(", ".join(instances), what)]
     if not names:
         problems.append(Problem(", ".join(instances), "has no categories"))
     if problems:

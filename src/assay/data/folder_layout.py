@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.data.classes import Classes, of_names
-from assay.data.frames import IMAGES, DataLayout, Files, FoundData, FoundFrame, ReadFrame, image_size
+from assay.data.classes import MOST_CLASSES, Classes, of_names
+from assay.data.frames import IMAGES, DataLayout, Files, FoundData, FoundFrame, Looked, ReadFrame, image_size
 from assay.errors import InputError
 from assay_payloads.datasets.places import DataPlace
 
 SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
-MOST_CLASSES: Final = 4000  # columns of a table
 
 
 def _is_image(name: str) -> bool:
@@ -30,7 +29,7 @@ def _depth(names: list[str]) -> int:
     return int(all(name.partition("/")[0].lower() in SPLITS for name in names if "/" in name))
 
 
-def _find(place: DataPlace, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files, _looked: Looked) -> FoundData:
     names = sorted(filter(_is_image, files))
     depth = _depth(names)
     parts = {name: name.split("/") for name in names}

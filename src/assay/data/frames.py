@@ -109,19 +109,23 @@ class ReadFrame(NamedTuple):
     extra: tuple[int | None, ...] = ()
 
 
+Looked = Callable[[int], None]
+
+
 @dataclass(frozen=True)
 class DataLayout:
     """A layout.
 
     has    whether files of these names are of it
-    find   its frames. Raises InputError if its classes can't be read
+    find   its frames; calls its last argument with the members of shards that it has looked at. Raises
+           InputError if its classes can't be read
     read   one frame, in a worker. Raises DamagedError, LabelImageError or AbsentError if it can't be counted
     extra  its own columns
     """
 
     name: str
     has: Callable[[Files], bool]
-    find: Callable[[DataPlace, Files], FoundData]
+    find: Callable[[DataPlace, Files, Looked], FoundData]
     read: Callable[[DataPlace, Classes, FoundFrame], ReadFrame]
     extra: tuple[Column, ...] = ()
 
@@ -180,18 +184,18 @@ def check_same_size(label: tuple[int, int], image: tuple[int, int]) -> None:
 def stated(place: DataPlace, name: str) -> Mapping[str, Any]:
     """The table in a small JSON file beside a frame; empty if there is none, or it is something else."""
     try:
-        return table_of(place.read(name, 0, LARGEST_JSON_BYTES))
+        return table_of(place.read(name, 0, LARGEST_JSON_BYTES)) or {}
     except AbsentError:
         return {}
 
 
-def table_of(text: bytes) -> Mapping[str, Any]:
-    """The table that a JSON text is; empty if it is something else."""
+def table_of(text: bytes) -> Mapping[str, Any] | None:
+    """The table that a JSON text is; None if it is something else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def taken_us(table: Mapping[str, Any]) -> int | None:

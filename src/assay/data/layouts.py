@@ -108,13 +108,13 @@ LAYOUTS: Final = (
     DataLayout(
         "a2d2",
         lambda files: CLASS_LIST in files,
-        lambda place, files: _in_pairs(class_list(place, CLASS_LIST), files, _a2d2, "camera"),
+        lambda place, files, _: _in_pairs(class_list(place, CLASS_LIST), files, _a2d2, "camera"),
         _read_pair,
     ),
     DataLayout(
         "cityscapes",
         lambda files: any(name.startswith("gtFine/") for name in files),
-        lambda _, files: _in_pairs(of_names(CITYSCAPES), files, _cityscapes, "leftImg8bit"),
+        lambda _place, files, _: _in_pairs(of_names(CITYSCAPES), files, _cityscapes, "leftImg8bit"),
         _read_pair,
     ),
     COCO,

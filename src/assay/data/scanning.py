@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from assay_payloads.datasets.places import AbsentError, DataPlace, PlaceError, i
 IN_A_TASK: Final = 16  # frames that a process reads before it answers
 ADDED_AT_ONCE: Final = 1024  # rows of a transaction: few transactions are fast, and a kill loses little
 WRITTEN_EVERY_S: Final = 5.0
+TOLD_EVERY_MEMBERS: Final = 1000
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Scan:
     vanished    removed from the catalog
     orphans     images without a label
     tags, bus   what was joined; None if nothing was
+    members     of shards that were looked at, before it is known what is to be read
     """
 
     total: int = 0
@@ -53,6 +56,7 @@ class Scan:
     seconds: float = 0.0
     tags: TagJoin | None = None
     bus: BusJoin | None = None
+    members: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def scan(
         there = _opened(address)
         files = dict(there.files())
         layout = layout_of(there, files)
-        contents = _with_names_of_text(layout.find(there, files))
+        looked = partial(_look, Scan(), tell)
+        contents = _with_names_of_text(layout.find(there, files, looked))
         with writing(path, there.address, layout.name, contents.classes, layout.extra) as catalog:
             so_far, to_read = _compared(catalog, contents)
             tell(so_far)
@@ -121,6 +126,12 @@ def scan(
             so_far.bus = join_bus(catalog, buses, listed, sources.bus_within_s, changed=changed)
     so_far.seconds = time.monotonic() - begin
     return so_far
+
+
+def _look(so_far: Scan, tell: Callable[[Scan], None], members: int) -> None:
+    so_far.members = members
+    if members % TOLD_EVERY_MEMBERS == 0:
+        tell(so_far)
 
 
 def _opened(address: str) -> DataPlace:
@@ -173,12 +184,14 @@ def _read_all(
 ) -> None:
     if not whole.frames:
         return
+    readable = [frame for frame in whole.frames if not frame.damage]
     tasks = (
-        FramesToRead(whole.address, whole.layout, whole.classes, whole.frames[first : first + IN_A_TASK])
-        for first in range(0, len(whole.frames), IN_A_TASK)
+        FramesToRead(whole.address, whole.layout, whole.classes, readable[first : first + IN_A_TASK])
+        for first in range(0, len(readable), IN_A_TASK)
     )
+    damaged: Iterator[list[Row]] = ([_damaged_row(frame)] for frame in whole.frames if frame.damage)
     rows, written = Rows(), time.monotonic()
-    for answer in mapped(read_frames, tasks, workers):
+    for answer in chain(damaged, mapped(read_frames, tasks, workers) if readable else ()):
         for row in answer:
             so_far.read += 1
             if isinstance(row, tuple):
@@ -212,9 +225,13 @@ def _prepare_worker() -> None:
     keep_freed_memory()
 
 
+def _damaged_row(frame: FoundFrame) -> Row:
+    return frame.label, frame.damage, frame.changed_ns
+
+
 def _row(there: DataPlace, layout: DataLayout, classes: Classes, frame: FoundFrame) -> Row:
     if frame.damage:
-        return frame.label, frame.damage, frame.changed_ns
+        return _damaged_row(frame)
     try:
         content = layout.read(there, classes, frame)
     except (DamagedError, LabelImageError) as error:

@@ -13,17 +13,20 @@ that leads out of the shard is refused by name.
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count, islice
+from types import MappingProxyType
 from typing import IO, Any, Final, NamedTuple
 
-from assay.data.classes import Classes, class_list, of_names
+from assay.data.classes import MOST_CLASSES, Classes, class_list, of_names
 from assay.data.frames import (
     LARGEST_JSON_BYTES,
     DataLayout,
     Files,
     FoundData,
     FoundFrame,
+    Looked,
     ReadFrame,
     check_same_size,
     image_size,
@@ -31,7 +34,7 @@ from assay.data.frames import (
     table_of,
     taken_us,
 )
-from assay.errors import InputError, Problem
+from assay.errors import MOST_SHOWN, InputError, Problem
 from assay_payloads.datasets.label_images import counts
 from assay_payloads.datasets.manifest import ENTRY, inside
 from assay_payloads.datasets.places import DataPlace
@@ -43,7 +46,6 @@ LABEL_KINDS: Final = ("label.png", "labels.png", "labelids.png", "seg.png", "mas
 CLASS_KINDS: Final = ("cls", "json")
 LARGEST_CLASS_BYTES: Final = 1000
 LARGEST_HEADER_BYTES: Final = 1 << 20  # of a member's long name or attributes
-MOST_CLASSES: Final = 4000
 
 
 class _Member(NamedTuple):
@@ -54,12 +56,21 @@ class _Member(NamedTuple):
     size: int
 
 
-@dataclass
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(slots=True)
 class _Sample:
+    """What a shard has of a sample.
+
+    unusable  why a member that should have stated the class does not; "" if none should have
+    """
+
     members: dict[str, _Member] = field(default_factory=dict)
     class_: str | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     damage: str = ""
+    unusable: str = ""
 
 
 class _Headers:
@@ -86,15 +97,16 @@ def _has(files: Files) -> bool:
     return bool(_shards(files)) and not any("/label/" in name for name in files)
 
 
-def _find(place: DataPlace, files: Files) -> FoundData:
+def _find(place: DataPlace, files: Files, looked: Looked) -> FoundData:
     samples: dict[str, dict[str, _Sample]] = {}
     broken: list[FoundFrame] = []
+    members = count(1)
     for shard in _shards(files):
-        samples[shard], wrong = _contents(place, shard, files[shard].size)
+        samples[shard], wrong = _contents(place, shard, files[shard].size, lambda: looked(next(members)))
         changed = files[shard].changed_ns
         for name, why in wrong:
             broken.append(FoundFrame(name, "", _split(shard), "", 0, 0, changed, damage=why))
-    classes = _classes(place, files, samples)
+    classes = _classes(place, files, samples, broken)
     frames, orphans = [*broken], []
     for shard, own in samples.items():
         for sample in own.values():
@@ -114,8 +126,13 @@ def _split(shard: str) -> str:
     return shard.rpartition("/")[0]
 
 
-def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sample], list[tuple[str, str]]]:
-    """A shard's samples by key, and what is wrong in it, each by name."""
+def _contents(
+    place: DataPlace, shard: str, size: int, looked: Callable[[], None]
+) -> tuple[dict[str, _Sample], list[tuple[str, str]]]:
+    """A shard's samples by key, and what is wrong in it, each by name.
+
+    looked  is called for each member
+    """
     samples: dict[str, _Sample] = {}
     wrong: list[tuple[str, str]] = []
     if ENTRY in shard:
@@ -125,6 +142,7 @@ def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sampl
     try:
         with place.opened(shard) as file, tarfile.open(fileobj=_Headers(file), mode="r:") as opened:  # type: ignore[call-overload]
             for member in opened:
+                looked()
                 if member.isdir():
                     continue
                 why = _refused(member, size)
@@ -135,6 +153,8 @@ def _contents(place: DataPlace, shard: str, size: int) -> tuple[dict[str, _Sampl
                 opened.members = []  # a shard may have millions
             if why := wrong_end(file, opened.offset):  # what is whole before it counts all the same
                 wrong.append((shard, why))
+    except RecursionError:  # tarfile reads a header within the one before
+        wrong.append((shard, "has hundreds of headers in a row that have no member: it is damaged"))
     except (tarfile.TarError, OSError, ValueError, EOFError) as error:
         wrong.append((shard, f"is not a whole tar file: {error or 'it is cut'}"))
     return samples, wrong
@@ -164,7 +184,7 @@ def _take(samples: dict[str, _Sample], file: IO[bytes], member: tarfile.TarInfo)
     sample.members[kind] = _Member(member.name, member.offset_data, member.size)
     if kind in CLASS_KINDS:
         if member.size > (LARGEST_CLASS_BYTES if kind == "cls" else LARGEST_JSON_BYTES):
-            sample.damage = f"has a .{kind} of {member.size:,} bytes"
+            sample.damage = sample.unusable = f"has a .{kind} of {member.size:,} bytes"
             return
         here = file.tell()
         file.seek(member.offset_data)
@@ -173,13 +193,28 @@ def _take(samples: dict[str, _Sample], file: IO[bytes], member: tarfile.TarInfo)
         if kind == "cls":
             sample.class_ = text.decode("utf-8", "replace").strip()
         else:
-            sample.about = table_of(text)
-            stated = sample.about.get("cls", sample.about.get("label"))
-            if sample.class_ is None and isinstance(stated, str | int) and not isinstance(stated, bool):
-                sample.class_ = str(stated)
+            _take_table(sample, text)
 
 
-def _classes(place: DataPlace, files: Files, samples: Mapping[str, Mapping[str, _Sample]]) -> Classes:
+def _take_table(sample: _Sample, text: bytes) -> None:
+    table = table_of(text)
+    if table is None:
+        sample.unusable = "has a .json that is not a JSON object"
+        return
+    sample.about = table
+    stated = table.get("cls", table.get("label"))
+    if isinstance(stated, str | int) and not isinstance(stated, bool):
+        sample.class_ = str(stated) if sample.class_ is None else sample.class_
+    elif stated is not None:
+        sample.unusable = f"has a .json with the class {str(stated)[:40]}; expected a name or a number"
+
+
+def _classes(
+    place: DataPlace,
+    files: Files,
+    samples: Mapping[str, Mapping[str, _Sample]],
+    broken: Sequence[FoundFrame],
+) -> Classes:
     """The classes of all shards. Raises InputError if they can't be known."""
     if "class_list.json" in files:
         return class_list(place, "class_list.json")
@@ -200,8 +235,19 @@ def _classes(place: DataPlace, files: Files, samples: Mapping[str, Mapping[str, 
             ]
         )
     named = {sample.class_ for sample in all_samples if sample.class_}
+    damage = chain((Problem(frame.label, frame.damage) for frame in broken), _unusable(samples))
+    if not named and (problems := [*islice(damage, MOST_SHOWN)]):
+        raise InputError(problems)
     numbers = all(name.isdecimal() for name in named)
     return _checked(place, tuple(sorted(named, key=(lambda name: (int(name), name)) if numbers else None)))
+
+
+def _unusable(samples: Mapping[str, Mapping[str, _Sample]]) -> Iterator[Problem]:
+    """The samples that should have stated a class."""
+    for shard, own in samples.items():
+        for key, sample in own.items():
+            if sample.unusable:
+                yield Problem(f"{shard}{ENTRY}{key}", sample.unusable)
 
 
 def _checked(place: DataPlace, names: Sequence[str]) -> Classes:
@@ -221,10 +267,12 @@ def _kinds(sample: _Sample) -> tuple[str, str]:
 def _frame(shard: str, sample: _Sample, changed: int, classes: Classes) -> FoundFrame | None:
     """A sample as a frame; None if it has no label."""
     image_kind, label_kind = _kinds(sample)
-    if not label_kind and sample.class_ is None:
-        return None
     damage, number = sample.damage, -1
-    if not label_kind:
+    if not label_kind and sample.class_ is None:
+        if not sample.unusable:
+            return None
+        damage = damage or sample.unusable
+    elif not label_kind:
         number = _number(sample.class_ or "", classes)
         if number < 0:
             damage = (
