@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -65,3 +66,17 @@ def test_the_help_names_every_exit_code() -> None:
     codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     listed = CliRunner().invoke(assay, ["--help"]).output.partition("Exit codes:")[2].partition(".")[0]
     assert {int(word) for word in re.findall(r"(?:^|; *)\s*(\d+) ", listed)} == codes
+
+
+@pytest.mark.parametrize(("library", "frozen"), [("torch", False), ("html", True)])
+def test_a_command_that_used_torch_leaves_nothing_that_its_libraries_call_leaked(
+    library: str, frozen: bool
+) -> None:
+    code = (
+        "import atexit, gc, sys, types; from assay.cli import _leave\n"
+        f"sys.modules[{library!r}] = types.ModuleType({library!r})\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "_leave(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{frozen}\n"

@@ -294,7 +294,8 @@ def _example(context: click.Context | None) -> str:
 def _leave(code: int) -> NoReturn:
     """Exit; Ctrl-C during the interpreter's shutdown does not change the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.freeze()  # the shutdown would look at every object of every import, which takes 80 ms
+    if "torch" not in sys.modules:  # its libraries (nanobind) would print every frozen object as leaked
+        gc.freeze()  # the shutdown would look at every object of every import, which takes 80 ms
     try:
         sys.stdout.flush()
     except (AssayError, ReaderGoneError):  # already reported; the interpreter would try again

@@ -45,7 +45,7 @@ def unreachable(
 
 def _started_at(pod: Object) -> float | None:
     states = rank_status(pod).get("state", {}).values()
-    return next((at for state in states if (at := moment(state.get("startedAt"))) is not None), None)
+    return next(filter(None, (moment(state.get("startedAt")) for state in states)), None)
 
 
 def _selects(policy: Object, pod: Object) -> bool:
