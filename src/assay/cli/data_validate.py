@@ -144,9 +144,7 @@ def command(
 
         validation_page(found, checkpoint, page, source=source, device=device)
     if as_json:
-        from assay.documents.data_validation import validation_document
-
-        echo_json(validation_document(found))
+        echo_json(found.document())
     else:
         _show(found, into, page)
     if found.unreadable:

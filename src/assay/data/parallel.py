@@ -222,10 +222,7 @@ def _check_answers(address: str) -> None:
 
 def _own_packages() -> list[str]:
     """Directories of what a cluster's workers import: they need no Assay of their own."""
-    import assay
-    import assay_payloads
-
-    return [str(Path(package.__file__).parent) for package in (assay, assay_payloads) if package.__file__]
+    return [str(Path(__file__).parents[2] / package) for package in ("assay", "assay_payloads")]
 
 
 def _first_line(error: BaseException) -> str:

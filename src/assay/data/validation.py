@@ -140,6 +140,15 @@ class Validation:
     more_groups: tuple[str, ...]
     worst: tuple[FrameResult, ...]
 
+    def document(self) -> dict[str, Any]:
+        """What `assay data validate --json` prints, and result.json holds; what isn't defined is null."""
+        names = self.about.names
+        groups = [
+            {**asdict(group), "ious": dict(zip(names, group.ious, strict=True))} for group in self.groups
+        ]
+        unreadable = [{"label": label, "why": why} for label, why in self.unreadable_frames]
+        return {**asdict(self), "groups": groups, "unreadable_frames": unreadable}
+
 
 @dataclass
 class ValidationDirectory:
@@ -159,6 +168,11 @@ class ValidationDirectory:
             self.chunk_path(number), text.encode() + b"\n", elsewhere="name another place with --into"
         )
         self.done.add(number)
+
+    def keep_result(self, result: Validation) -> None:
+        """Keep what the chunks amount to. Raises HostError if it can't be written."""
+        text = json.dumps(result.document(), ensure_ascii=False, indent=1)
+        write_atomic(self.path / RESULT, text.encode())
 
     def missing(self) -> list[int]:
         """Chunks that are still to be computed."""

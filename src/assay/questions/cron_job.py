@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
-from assay.questions.schedule import ScheduleRequest, run_arguments, schedule_request
+from assay.questions.schedule_request import ScheduleRequest, schedule_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,7 +78,7 @@ def _objects(
         image=image,
         cron=request.period.cron(),
         limit_s=request.period.seconds,
-        arguments=run_arguments(request, suite, systems, scheduled.RUNS),
+        arguments=request.run_arguments(suite, systems, scheduled.RUNS),
         files=files,
         claim=claim,
         options=options,

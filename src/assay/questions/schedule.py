@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from assay.errors import InputError
-from assay.units import rough_seconds, seconds
+from assay.questions.schedule_request import ScheduleRequest, schedule_request
+from assay.units import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from assay.launch.slurm.options import SlurmSystem
     from assay.monitor.idleness import NodeIdleness
-    from assay.monitor.schedule.period import SchedulePeriod
-    from assay.questions.plan import SuitePlan
-    from assay.suite.model import System
 
 ScheduleForm = Literal["cronjob", "systemd", "scrontab"]
 FORMS: Mapping[str, ScheduleForm] = {"kubernetes": "cronjob", "slurm": "scrontab"}
@@ -38,24 +36,6 @@ class Schedule:
     form: ScheduleForm
     files: Mapping[str, str]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ScheduleRequest:
-    """A suite on one system, checked, with its period."""
-
-    suite: Path
-    systems: Path | None
-    system: System
-    plan: SuitePlan
-    period: SchedulePeriod
-    baseline: str | None
-    textfile: Path | None
-
-    @property
-    def name(self) -> str:
-        """The suite's."""
-        return self.plan.plan.suite
 
 
 def schedule(
@@ -113,39 +93,6 @@ def schedule(
         raise InputError(str(error)) from None
 
 
-def schedule_request(
-    suite: str | PathLike[str],
-    system: str,
-    systems: str | PathLike[str] | None,
-    *,
-    every: str | float,
-    baseline: str | None,
-    max_trial: str | float,
-    textfile: str | PathLike[str] | None = None,
-    runs: str | PathLike[str] | None = None,
-) -> tuple[ScheduleRequest, list[str]]:
-    """The checked request, and what is unknown about its length. Arguments and errors as for `schedule`."""
-    from assay.monitor.schedule.period import schedule_period
-    from assay.questions.plan import plan
-
-    planned = plan(suite, systems=systems, system=[system], runs=runs)
-    try:
-        period = schedule_period(seconds(every), planned.plan.suite)
-        longest_s = seconds(max_trial)
-    except ValueError as error:
-        raise InputError(f"every {every}, longest trial {max_trial}: {error}") from None
-    request = ScheduleRequest(
-        Path(suite),
-        None if systems is None else Path(systems),
-        planned.run.systems.by_name[system],
-        planned,
-        period,
-        baseline,
-        None if textfile is None else Path(textfile),
-    )
-    return request, _long_trials(request, longest_s)
-
-
 def idleness(*, for_: str | float = 2.0) -> NodeIdleness:
     """Whether anything else needs this machine, like `assay monitor idle`.
 
@@ -159,39 +106,6 @@ def idleness(*, for_: str | float = 2.0) -> NodeIdleness:
         return node_idleness(seconds(for_))
     except ValueError as error:
         raise InputError(str(error)) from None
-
-
-def _long_trials(request: ScheduleRequest, longest_s: float) -> list[str]:
-    """What is unknown about the length. Raises InputError for a trial or a session that is too long."""
-    planned, name = request.plan, request.system.name
-    of_trials = planned.durations_of_trials()
-    for trial, time_s in of_trials:
-        if time_s is not None and time_s > longest_s:
-            raise InputError(
-                f"{request.suite}: {trial.benchmark} on {name} takes about {rough_seconds(time_s)}; a "
-                f"scheduled trial may take {rough_seconds(longest_s)}: choose smaller parameters, or allow "
-                "more with --max-trial"
-            )
-    known_s = sum(time_s for _, time_s in of_trials if time_s is not None)
-    if known_s > request.period.seconds:
-        raise InputError(
-            f"{request.suite}: a session on {name} takes about {rough_seconds(known_s)}, longer than the "
-            f"{rough_seconds(request.period.seconds)} between sessions: lower `repeats`, or raise --every"
-        )
-    unknown = dict.fromkeys(trial.benchmark for trial, time_s in of_trials if time_s is None)
-    if not unknown:
-        return []
-    return [
-        f"How long {', '.join(unknown)} takes is unknown: run the suite once and print this again, so that "
-        "its length is checked."
-    ]
-
-
-def run_arguments(request: ScheduleRequest, suite: str, systems: str | None, runs: str) -> list[str]:
-    """Of `assay`: one session, resumed if the last one could not finish."""
-    found = ["run", suite, "--system", request.system.name, "--quiet", "--runs", runs]
-    found += [] if systems is None else ["--systems", systems]
-    return found + ([] if request.baseline is None else ["--baseline", request.baseline])
 
 
 def _new_claim(claim: str | None) -> tuple[str, ...]:
@@ -229,7 +143,7 @@ def _timer(request: ScheduleRequest, notes: list[str]) -> Schedule:
         suite=request.name,
         system=request.system.name,
         directory=Path(suite).parent,
-        command=[_assay(), *run_arguments(request, suite, systems, runs)],
+        command=[_assay(), *request.run_arguments(suite, systems, runs)],
         idle=[_assay(), "monitor", "idle"] if own else [],
         export=_export(request, runs),
         period=request.period,
@@ -255,7 +169,7 @@ def _scrontab(request: ScheduleRequest, notes: list[str]) -> Schedule:
             "choose --as systemd"
         )
     suite, systems, runs = _here(request)
-    commands = [[_assay(), *run_arguments(request, suite, systems, runs)], _export(request, runs)]
+    commands = [[_assay(), *request.run_arguments(suite, systems, runs)], _export(request, runs)]
     text = scrontab_lines(
         name=request.name,
         directory=Path(suite).parent,

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
     from pathlib import Path
-    from typing import Any
 
     from assay.data.validation import Validation, ValidationAbout, ValidationDirectory, ValidationProgress
     from assay_payloads.datasets.manifest import ChosenFrame
@@ -76,7 +75,7 @@ def validate_data(
             so_far.seconds = time.monotonic() - begin
             report(so_far)
         result = reduced(directory, chunks, by={column: Path(catalog) for column in by})
-        _keep_result(directory.path, result)
+        directory.keep_result(result)
     return result
 
 
@@ -211,17 +210,6 @@ def _take_from_logs(directory: ValidationDirectory, runs: Sequence[str | PathLik
                 f"{run}: has no chunk of this validation; expected the run of `segmentation-validation` with "
                 "the same checkpoint, frames, batch_size and chunk_frames"
             )
-
-
-def _keep_result(path: Path, result: Validation) -> None:
-    import json
-
-    from assay.data.validation import RESULT
-    from assay.documents.data_validation import validation_document
-    from assay.durable import write_atomic
-
-    document: dict[str, Any] = validation_document(result)
-    write_atomic(path / RESULT, json.dumps(document, ensure_ascii=False, indent=1).encode())
 
 
 def validation_rayjob(
