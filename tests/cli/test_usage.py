@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from assay import cli, errors
-from assay.cli import COMMANDS, assay
+from assay.cli import assay
+from assay.cli.commands import COMMANDS
 
 
 @pytest.mark.parametrize(

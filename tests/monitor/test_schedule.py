@@ -382,7 +382,7 @@ def test_a_real_sampler_sees_a_gpu_that_works(tmp_path: Path, monkeypatch: pytes
 def test_an_unknown_load_is_an_error_and_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idleness, "watch", lambda *_: iter(()))
     with pytest.raises(HostError, match="can't tell whether this machine is idle"):
-        api.schedules.idleness(for_=0.5)
+        api.idleness(for_=0.5)
 
 
 def test_names_that_kubernetes_refuses_and_times_that_are_none_are_refused(tmp_path: Path) -> None:

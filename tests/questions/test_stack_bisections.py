@@ -16,7 +16,8 @@ from tests.support.package_index import Release, serving
 from tests.support.wheels import make_wheel
 
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, InputError
-from assay.questions.bisect_stacks import BisectionResult, BisectLimits, BisectRequest, bisect_stacks
+from assay.questions.bisect_stacks import BisectionResult, bisect_stacks
+from assay.questions.stack_bisection_input import BisectLimits, BisectRequest
 from assay.records import RunState
 from assay.rundir.session import sessions_of
 from assay.stacks.exploring.environments import Workshop

@@ -10,8 +10,9 @@ import pytest
 from tests.support.wheels import make_wheel
 
 from assay.errors import InputError
-from assay.questions.bisect_stacks import BisectionResult, BisectLimits, BisectRequest, bisect_stacks
+from assay.questions.bisect_stacks import BisectionResult, bisect_stacks
 from assay.questions.run import run
+from assay.questions.stack_bisection_input import BisectLimits, BisectRequest
 from assay.stacks import uv
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)

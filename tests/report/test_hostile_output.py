@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from assay import durable
-from assay.cli import COMMANDS, assay
+from assay.cli import assay
+from assay.cli.commands import COMMANDS
 from assay.errors import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_READER_GONE, HostError
 from conftest import long_but, require
 

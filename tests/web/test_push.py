@@ -333,7 +333,7 @@ def test_no_word_of_an_answered_command_opens_a_file_that_it_names(place: Path) 
             opened.append(str(arguments[0]))
 
     sys.addaudithook(watch)  # it stays for ever, so it is switched off below
-    for name in remote_commands.COMMANDS:
+    for name in remote_commands.ANSWERED:
         command = assay.get_command(click.Context(assay), name)
         assert command is not None
         arguments = [one for one in command.params if isinstance(one, click.Argument)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -19,6 +18,8 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 from click.core import ParameterSource
 
+from assay.cli.command_group import CommandGroup
+from assay.cli.commands import COMMANDS
 from assay.cli.one_blas_thread import install as install_one_blas_thread
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -39,58 +40,9 @@ _NO_TEMPORARY = "No usable temporary directory"  # the words of tempfile.gettemp
 _MISSING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
-# command → (module in this package, one line for --help); the module is imported only when it is called,
-# so that `assay --help` is fast
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write a starter suite for this machine."),
-    "doctor": ("doctor", "Check what is missing here, and show the command that fixes it."),
-    "clean": ("clean", "Find and remove what killed or abandoned runs left behind."),
-    "cluster": ("cluster", "Grant runs on Kubernetes or OpenShift the rights they need."),
-    "plan": ("plan", "Show the trials of a suite and exactly what each would submit."),
-    "run": ("run", "Run a suite and show progress; run it again to resume."),
-    "queue": ("queue", "Run suites one after the other, whatever becomes of this terminal."),
-    "top": ("top", "Show what is running now: nodes, GPUs and ranks, what is off first."),
-    "monitor": ("monitor", "Serve metrics to Prometheus, with alert rules and dashboards."),
-    "watch": ("watch", "Watch a running job: CPU, memory, disk, network and GPUs, live."),
-    "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
-    "import": ("import_", "Import logs, spreadsheets, and runs made elsewhere."),
-    "score": ("score", "Score MLPerf training logs by the rules of their round."),
-    "submit": ("submit", "Prepare an MLPerf training submission from runs, and check it."),
-    "list": ("list_", "List runs and imported sets."),
-    "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
-    "diff": ("diff", "Show what differs between two runs' settings, machines and software."),
-    "compare": ("compare", "Compare B with A: ratio, interval and verdict."),
-    "gate": ("gate", "Check in CI, by exit code, that A is no worse than its baseline."),
-    "history": ("history", "Show a metric over sessions, and where it stepped."),
-    "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
-    "goodput": ("goodput", "Show useful time, time between failures, and the best checkpoint interval."),
-    "data": ("data", "Catalog labelled frames, and choose subsets by what is on them."),
-    "stack": ("stack", "Show which software runs how fast where; write container files."),
-    "explain": ("explain", "Explain what a doubt means and what to do about it."),
-    "report": ("report", "Write a self-contained report page to share."),
-    "notebook": ("notebook", "Write a Jupyter notebook that reproduces a report."),
-    "serve": ("serve", "Show runs and verdicts in a browser, and answer as JSON."),
-    "push": ("push", "Send runs to a server, which takes them like import."),
-    "export": ("export", "Write measurements as CSV, Parquet or JSON."),
-    "index": ("index", "Rebuild the index of run directories."),
-    "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),
-}
 
-
-class LazyGroup(click.Group):
-    """Commands by name, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order in which users typically need them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself; None if there is no command with this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
-        return command
+class LazyGroup(CommandGroup):
+    """The commands of `assay`, of which a server answers some."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -103,10 +55,10 @@ class LazyGroup(click.Group):
             hint = f"did you mean {near[0]}?" if near else "`assay --help` lists them."
             ctx.fail(f"No such command {args[0]!r}; {hint}")
         if ctx.params.get("server") and args and not {"-h", "--help"} & set(args):
-            from assay.cli.remote_commands import COMMANDS as REMOTE
+            from assay.cli.remote_commands import ANSWERED
 
             # $ASSAY_SERVER is for the commands that a server answers; the others work here
-            if args[0] in REMOTE or ctx.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+            if args[0] in ANSWERED or ctx.get_parameter_source("server") is ParameterSource.COMMANDLINE:
                 return args[0], _CommandElsewhere(ctx.params, args, self.get_command(ctx, args[0])), []
         return super().resolve_command(ctx, args)
 
@@ -138,7 +90,9 @@ class _CommandElsewhere(click.Command):
 
 
 @click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    modules=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="assay")
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -15,10 +14,12 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from assay.cli.command_group import command_of
+from assay.cli.commands import COMMANDS
 from assay.errors import CODES_OF_ANSWERS, EXIT_ENVIRONMENT
 
 # each only reads, and is answered from the runs directory
-COMMANDS = (
+ANSWERED = (
     "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "show", "top",
 )  # fmt: skip
 LONGEST_S = 120.0
@@ -38,9 +39,9 @@ class CommandAnswer:
 def refusal(words: Sequence[str]) -> str:
     """Why a server does not answer this command; "" if it does. Nothing is run."""
     name = words[0] if words else ""
-    if name not in COMMANDS:
-        return f"{name or 'this'} works only where the runs are; a server answers {', '.join(COMMANDS)}"
-    command: click.Command = importlib.import_module(f"assay.cli.{_module(name)}").command
+    if name not in ANSWERED:
+        return f"{name or 'this'} works only where the runs are; a server answers {', '.join(ANSWERED)}"
+    command = command_of(COMMANDS[name][0])
     if isinstance(command, click.Group):
         return f"{name} has parts, which a server does not answer"
     if {"-h", "--help"} & set(words):
@@ -115,11 +116,4 @@ def forward(server: str, token_file: Path | None, ca_file: Path | None, words: S
 
 
 def _takes_runs(name: str) -> bool:
-    command: click.Command = importlib.import_module(f"assay.cli.{_module(name)}").command
-    return any(parameter.name == "runs_dir" for parameter in command.params)
-
-
-def _module(name: str) -> str:
-    from assay.cli import COMMANDS as ALL
-
-    return ALL[name][0]
+    return any(parameter.name == "runs_dir" for parameter in command_of(COMMANDS[name][0]).params)

@@ -159,7 +159,8 @@ def command(
     130 stopped; run again to resume.
     """
     from assay.cli.progress import teller
-    from assay.questions.bisect_stacks import BisectLimits, BisectRequest, bisect_stacks
+    from assay.questions.bisect_stacks import bisect_stacks
+    from assay.questions.stack_bisection_input import BisectLimits, BisectRequest
     from assay.records import DEFAULT_MARGIN
 
     request = BisectRequest(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import echo_json_line
-from assay.cli.watch import event_words, gpu_figures, node_figures, row_of
 from assay.cli.watch_logs import beside
+from assay.cli.watch_process import event_text, gpu_figures, node_figures, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def _lines(samples: Iterator[WatchedJob]) -> None:
             for gpu, row in gpu_figures(one).items():
                 click.echo(f"            {place} GPU {gpu}  {row_of(row)}")
             for event in one.events[shown.get(place, 0) :]:
-                click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_words(event.gpu, event.words)}")
+                click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_text(event)}")
             shown[place] = len(one.events)
     _end(last)
 
@@ -86,7 +86,7 @@ def _live(samples: Iterator[WatchedJob]) -> None:
             live.update(_table(last), refresh=True)
     for place, one in last.places.items() if last else ():
         for event in one.events:
-            click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_words(event.gpu, event.words)}")
+            click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_text(event)}")
     _end(last)
 
 

@@ -6,13 +6,20 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import reindex, runs_directory
-from assay.records import DEFAULT_MARGIN
+from assay.questions.stack_bisection_input import (
+    BisectLimits,
+    BisectRequest,
+    digest_of_request,
+    first_line,
+    packages_line,
+    system_of,
+    work_of,
+)
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -26,52 +33,6 @@ if TYPE_CHECKING:
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import MeasuredWork
-
-
-@dataclass(frozen=True)
-class BisectRequest:
-    """What to bisect.
-
-    good, bad  a requirement file with exact versions, or a stack that runs have observed
-    between    instead of a bad one: two days; `good` is then any requirement file
-    measure    a suite's file: what each stack runs
-    pythons    versions or paths of the good and the bad one; None: a stack's own, else Assay's
-    env        variables of the good and the bad one, besides a stack's own
-    wheels     directories with wheels; `offline`: nothing else
-    imports    modules that a stack must be able to import
-    system     where stacks run: its launcher and options; the Python is each stack's
-    systems    the file with that system; None: systems.yaml next to the suite
-    """
-
-    good: str
-    measure: Path
-    bad: str | None = None
-    between: tuple[date, date] | None = None
-    name: str | None = None
-    pythons: tuple[str | None, str | None] = (None, None)
-    env: tuple[Mapping[str, str], Mapping[str, str]] = field(default_factory=lambda: ({}, {}))
-    wheels: tuple[Path, ...] = ()
-    offline: bool = False
-    imports: tuple[str, ...] = ()
-    system: str = "local"
-    systems: Path | None = None
-
-
-@dataclass(frozen=True)
-class BisectLimits:
-    """The budget and the precision: nothing starts once the budget is spent.
-
-    error        probability with which a named change may be wrong
-    margin       share that counts as equal
-    max_repeats  most blocks in which the ends are compared
-    max_time_s   of builds and trials together; None: no limit
-    """
-
-    error: float = 0.05
-    margin: float = DEFAULT_MARGIN
-    max_repeats: int = 20
-    max_stacks: int = 100
-    max_time_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -163,7 +124,6 @@ def bisect_stacks(
     process works on it, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
     """
     from assay.durable import locked, make_directory
-    from assay.questions.stack_bisection_input import digest_of_request, system_of, work_of
     from assay.run.progress import Silence
     from assay.stacks import places
     from assay.stacks.exploring.environments import Workshop
@@ -230,8 +190,6 @@ class _Bisection:
     benches: list[StackBench] = field(default_factory=list)
 
     def run(self, planned: Callable[[BisectPlan], bool]) -> BisectionResult | None:
-        from assay.questions.stack_bisection_input import first_line
-
         line, fixed = first_line(self.request, self.runs_dir, self.workshop, self.journal, self.say)
         plan = BisectPlan(
             self.work.name,
@@ -257,7 +215,6 @@ class _Bisection:
 
     def _finer(self, line: StackLine, found: BisectedLine) -> StackLine | str | None:
         """The line within what was found; why there is none, as text; or None if that needs no words."""
-        from assay.questions.stack_bisection_input import packages_line
         from assay.stacks.bisecting.lines import ChangesLine, RowLine, versions_line
 
         culprits = found.search.culprits

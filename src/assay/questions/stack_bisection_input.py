@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError, Problem
+from assay.records import DEFAULT_MARGIN
 
 if TYPE_CHECKING:
-    from assay.questions.bisect_stacks import BisectLimits, BisectRequest
     from assay.records import Stack
     from assay.stacks.bisecting.difference import StackEnd, WheelSources
     from assay.stacks.bisecting.lines import ChangesLine, RowLine, StackLine
@@ -21,6 +23,52 @@ if TYPE_CHECKING:
     from assay.stacks.uv import Interpreter
 
 SEED = 1
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to bisect.
+
+    good, bad  a requirement file with exact versions, or a stack that runs have observed
+    between    instead of a bad one: two days; `good` is then any requirement file
+    measure    a suite's file: what each stack runs
+    pythons    versions or paths of the good and the bad one; None: a stack's own, else Assay's
+    env        variables of the good and the bad one, besides a stack's own
+    wheels     directories with wheels; `offline`: nothing else
+    imports    modules that a stack must be able to import
+    system     where stacks run: its launcher and options; the Python is each stack's
+    systems    the file with that system; None: systems.yaml next to the suite
+    """
+
+    good: str
+    measure: Path
+    bad: str | None = None
+    between: tuple[date, date] | None = None
+    name: str | None = None
+    pythons: tuple[str | None, str | None] = (None, None)
+    env: tuple[Mapping[str, str], Mapping[str, str]] = field(default_factory=lambda: ({}, {}))
+    wheels: tuple[Path, ...] = ()
+    offline: bool = False
+    imports: tuple[str, ...] = ()
+    system: str = "local"
+    systems: Path | None = None
+
+
+@dataclass(frozen=True)
+class BisectLimits:
+    """The budget and the precision: nothing starts once the budget is spent.
+
+    error        probability with which a named change may be wrong
+    margin       share that counts as equal
+    max_repeats  most blocks in which the ends are compared
+    max_time_s   of builds and trials together; None: no limit
+    """
+
+    error: float = 0.05
+    margin: float = DEFAULT_MARGIN
+    max_repeats: int = 20
+    max_stacks: int = 100
+    max_time_s: float | None = None
 
 
 def system_of(request: BisectRequest) -> Mapping[str, Any]:
