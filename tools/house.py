@@ -2,10 +2,12 @@
 
     python tools/house.py            the table, next to other projects counted in the same way
     python tools/house.py --check    fails if local names that say nothing have increased, or a file's
-                                     count of them has; tools/empty_names.txt is what remains
+                                     count of them has; tools/empty_names.txt is what remains. Fails if
+                                     files import each other in a circle
     python tools/house.py --write    records fewer of them
 
 A local name says what it holds. `found`, `one` or `words` do not, so their number only goes down.
+Files that import each other can only be read, moved and tested together: one of them is below the other.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,8 +104,57 @@ def names_by_file() -> dict[str, int]:
     return {file: count for file, count in counts.items() if count}
 
 
+def imports() -> dict[str, set[str]]:
+    """Module → modules of the source that its file imports, also late or only for types."""
+    files = {_module(path): path for path in sorted(SOURCE.rglob("*.py"))}
+    return {
+        module: {_nearest(name, files) for name in _imported_names(ast.parse(path.read_text()))}
+        - {module, ""}
+        for module, path in files.items()
+    }
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported_names(tree: ast.AST) -> Iterator[str]:
+    """What each import names: a module, or something in one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _nearest(name: str, modules: Collection[str]) -> str:
+    """The module that this names, or that has it; empty if it is not of the source."""
+    parent = name.rpartition(".")[0]
+    return name if name in modules else parent if parent in modules else ""
+
+
+def circle(imported: Mapping[str, Collection[str]]) -> list[str]:
+    """Modules of which each imports the next, and the last is the first; empty if there are none."""
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        modules: list[str] = error.args[1]
+        return modules[::-1]  # the standard library names what is imported first
+    return []
+
+
 def check() -> list[str]:
-    """What is worse than the record, or no longer as it says."""
+    """What is worse than the record or no longer as it says, and a circle of imports."""
+    wrong = _worse_names()
+    if modules := circle(imports()):
+        wrong.append(
+            f"files import each other in a circle: {' imports '.join(modules)}. Move what both need into the "
+            "file that is below, or into its own"
+        )
+    return wrong
+
+
+def _worse_names() -> list[str]:
     remaining, counts = _remaining(), names_by_file()
     wrong = [
         f"src/{file}: {counts.get(file, 0)} local names that say nothing ({', '.join(sorted(EMPTY))}), "
