@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -23,18 +24,25 @@ def command_of(question: type[Question]) -> click.Command:
 
     def ask(every: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
         runs = {"runs": runs_dir} if "runs" in hints else {}
-        answer = question(**options, **runs).answer()
+        question_ = question(**options, **runs)
+        answer = question_.answer()
+        question_.write(answer)
         if as_json:
             echo_json(answer.document())
         else:
             from assay.cli.console import Console
             from assay.view import terminal
 
-            Console(highlight=False).print(terminal.shown(answer.view(), every=every))
+            terminal.show(Console(highlight=False), answer.view(), every=every)
         sys.exit(answer.exit_code)
 
+    required = [p for p in parameters if isinstance(p, click.Option) and p.required]
     command = click.Command(
-        None, params=parameters, callback=ask, help=inspect.cleandoc(question.__doc__ or "")
+        None,
+        params=parameters,
+        callback=ask,
+        help=inspect.cleandoc(question.__doc__ or ""),
+        options_metavar=" ".join([*(f"{p.opts[0]} {p.metavar}" for p in required), "[OPTIONS]"]),
     )
     if question.all_help:
         command.params.append(click.Option(["--all", "every"], is_flag=True, help=question.all_help))
@@ -51,8 +59,12 @@ def _parameter(field: dataclasses.Field[Any], hint: Any) -> click.Parameter:
     spelled = [f"--{field.name.replace('_', '-')}", field.name]
     if hint is bool:
         return click.Option(spelled, is_flag=True, help=field.metadata["help"])
+    if field.metadata["output"]:
+        file = click.Path(path_type=Path, dir_okay=False, writable=True)
+        return click.Option(spelled, type=file, help=field.metadata["help"])
     return click.Option(
         spelled,
+        required=field.default is dataclasses.MISSING,
         multiple=any(get_origin(kind) is tuple for kind in kinds),
         metavar=reads.metavar if reads else field.metadata["metavar"],
         callback=_reading(reads.read) if reads else None,

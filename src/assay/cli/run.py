@@ -180,9 +180,7 @@ def show_result(found: RunResult) -> None:
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
     if found.gate is not None:
-        from assay.cli.gate import show as show_gate
-
-        show_gate(found.gate)
+        console.print(shown(found.gate.view()))
     session = completed.session
     console.print(f"\nStored in {printable(str(session.path))}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):

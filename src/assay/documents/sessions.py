@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assay.documents import gates
 from assay.records import to_plain
 from assay.report.sentences import why as why_words
 
@@ -40,7 +39,7 @@ def document(found: RunResult) -> dict[str, Any]:
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
         "doubts": [to_plain(doubt) for doubt in found.doubts],
-        **({} if found.gate is None else {"gate": gates.document(found.gate)}),
+        **({} if found.gate is None else {"gate": found.gate.document()}),
     }
 
 

@@ -24,7 +24,6 @@ from typing import (
     Any,
     ClassVar,
     ParamSpec,
-    Protocol,
     TypeVar,
     Union,
     dataclass_transform,
@@ -82,7 +81,7 @@ class Answer:
         return html.fragment(self.view())
 
 
-class Question(Protocol):
+class Question:
     """What can be asked.
 
     all_help  help of `--all`, which shows what the answer's blocks fold; "" if it folds nothing
@@ -92,7 +91,10 @@ class Question(Protocol):
 
     def answer(self) -> Answer:
         """The answer. Raises InputError if there is none, with the reason."""
-        ...
+        raise NotImplementedError
+
+    def write(self, answer: Any) -> None:
+        """Write the files that the command was asked for besides its output; most questions have none."""
 
 
 def argument(*, default: Any = dataclasses.MISSING) -> Any:
@@ -100,14 +102,22 @@ def argument(*, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"argument": True})
 
 
-def option(about: str, *, default: Any, metavar: str | None = None, local: bool = False) -> Any:
-    """A field that is given by its name.
+def option(
+    about: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    metavar: str | None = None,
+    local: bool = False,
+    output: bool = False,
+) -> Any:
+    """A field that is given by its name; without a default, it must be given.
 
     about    its help
     metavar  what help calls the value
     local    names something on this machine: no address has it
+    output   a file that the command writes; the function returns the answer instead
     """
-    metadata = {"help": about, "metavar": metavar, "local": local}
+    metadata = {"help": about, "metavar": metavar, "local": local or output, "output": output}
     return dataclasses.field(default=default, kw_only=True, metadata=metadata)
 
 
@@ -128,7 +138,9 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
 
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     types = {name: _written(hint) for name, hint in get_type_hints(kind).items()}
-    parameters = inspect.signature(kind).parameters.values()
+    helps = {f.name: f.metadata.get("help") for f in fields}
+    outputs = {f.name for f in fields if f.metadata.get("output")}
+    parameters = [p for p in inspect.signature(kind).parameters.values() if p.name not in outputs]
     signature = inspect.Signature(
         [parameter.replace(annotation=types[parameter.name]) for parameter in parameters],
         return_annotation=inspect.signature(answer).return_annotation,
@@ -141,7 +153,7 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
         [
             inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0],
             "",
-            *(f"{f.name}  {f.metadata['help']}" for f in fields if f.metadata.get("help")),
+            *(f"{p.name}  {helps[p.name]}" for p in parameters if helps[p.name]),
             "",
             "Raises InputError if there is no answer, with the reason.",
         ]

@@ -17,7 +17,7 @@ from assay.view import html
 from assay.view.blocks import Lead, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from assay.analyse.comparison.gate import GateVerdict
+    pass
 
 _MINUTES = ".3f"
 
@@ -61,28 +61,6 @@ def _doubts(found: Iterable[Doubt]) -> str:
         for d in by_code.values()
     )
     return f"<p>Doubts:</p><ul>{''.join(items)}</ul>"
-
-
-def gate(answer: str, judged: Sequence[GateVerdict], missing: Sequence[tuple[str, str]]) -> str:
-    """The answer, then each comparison with its own, and what one side lacks."""
-    columns = ("benchmark", "metric", "on", "ratio", "answer", "reason")
-    rows = [
-        TableRow(
-            (
-                one.comparison.point.benchmark,
-                figures.metric(one.comparison.point.metric),
-                figures.where(one.comparison.point),
-                figures.compared(one.comparison),
-                one.answer,
-                one.reason,
-            )
-        )
-        for one in judged
-    ]
-    table = Table("Compared with the baseline", columns, (TableBody("", tuple(rows)),), frozenset())
-    lacking = "".join(f"<li>{escape(place)}: {escape(why)}</li>" for place, why in missing)
-    doubts = _doubts(doubt for one in judged for doubt in one.comparison.doubts)
-    return f"{html.fragment([Lead(answer)])}{html.table(table)}<ul>{lacking}</ul>{doubts}"
 
 
 def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -44,6 +45,14 @@ def shown(blocks: Iterable[Block], *, every: bool = False) -> RenderableType:
     return Group(*(part for block in blocks for part in _parts(block, every)))
 
 
+def show(console: Console, blocks: Iterable[Block], *, every: bool = False) -> None:
+    """Print the blocks. In a pipe whose reader states no width, a paragraph stays one line, as in a log."""
+    one_line = not console.is_terminal and "COLUMNS" not in os.environ
+    for block in blocks:
+        for part in _parts(block, every):
+            console.print(part, soft_wrap=one_line and isinstance(part, Text))
+
+
 def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
     match block:
         case Lead(text, tone):
@@ -58,7 +67,8 @@ def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
                 yield from ([] if brief else [Text()])
                 yield doubts_table(block)
         case Fold(short, full, more, how):
-            yield shown(full if every else short, every=every)
+            for inner in full if every else short:
+                yield from _parts(inner, every)
             if more and not every:
                 yield styled(f"{more}; show them with {how}.")
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from assay import cli
 from assay.analyse.comparison.gate import judge, overall
-from assay.cli import gate as gate_command
+from assay.questions import gate as gate_questions
 from assay.questions.gate import GateSide
 from assay.records import Better, Comparison, Doubt, Estimate, Family, Point
 from assay.report.junit import junit
@@ -155,7 +155,8 @@ def test_the_exit_code_is_the_answer(runs: Path, a: str, margin: str, code: int,
 def test_the_runs_and_the_sessions_that_each_side_pools_are_stated(runs: Path) -> None:
     words = ("gate", "n:new", "--baseline", "n:old", "--runs", runs)
     lines = assay(*words).stdout.splitlines()
-    assert ", n = 6 of old and 6 of new: " in lines[0]
+    assert lines[0].startswith("worse")
+    assert ", n = 6 of old and 6 of new: " in lines[2]
     [session] = [path.name for path in (runs / "n").iterdir() if path.is_dir()]
     assert f"old: 12 runs in 1 session: n/{session}" in lines
     assert f"new: 12 runs in 1 session: n/{session}" in lines
@@ -165,8 +166,8 @@ def test_the_runs_and_the_sessions_that_each_side_pools_are_stated(runs: Path) -
 
 
 def test_many_sessions_are_counted_and_only_the_first_and_the_last_are_named() -> None:
-    said = gate_command._pooled(GateSide("new", 12, tuple(f"n/{day}" for day in range(1, 7))))
-    assert said == "new: 12 runs in 6 sessions: n/1, …, n/6"
+    line = gate_questions._pooled(GateSide("new", 12, tuple(f"n/{day}" for day in range(1, 7))))
+    assert line == "new: 12 runs in 6 sessions: n/1, …, n/6"
 
 
 def test_an_interval_that_differs_from_the_one_of_the_ratio_says_what_it_is() -> None:
