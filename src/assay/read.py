@@ -34,14 +34,14 @@ from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
 from assay.telemetry.energy import GpuEnergy, gpu_energy
 from assay.telemetry.gpu_use import gpu_uses
-from assay.telemetry.recorded import FOLDERS
+from assay.telemetry.recorded import FOLDERS, uncovered
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
 from assay.workloads.every_run import PEAK_RSS
 from assay_payloads.datasets.manifest import ManifestError, header
 
 # Increased when a log would be read differently although its reader stayed the same.
-READ_VERSION = 6
+READ_VERSION = 7
 
 
 GPU_ENERGY = Metric(
@@ -216,13 +216,15 @@ def _with_telemetry(reading: Reading, run: Run, attempt: Attempt) -> Reading:
     """
     if reading.problems or run.started_at is None or run.ended_at is None:
         return reading
+    duration_s = run.ended_at - run.started_at
     try:
         uses = gpu_uses(attempt.path)
-        energy = gpu_energy(attempt.path, run.ended_at - run.started_at)
+        energy = gpu_energy(attempt.path, duration_s)
+        unsampled = uncovered(attempt.path, duration_s, len(run.nodes))
         differences = tuple(_disagreements(attempt.path))
     except InputError:
         return reading
-    reading = replace(reading, gpus=uses, disagreements=differences)
+    reading = replace(reading, gpus=uses, disagreements=differences, unsampled=unsampled)
     return reading if energy is None else _with_energy(reading, energy)
 
 

@@ -108,7 +108,8 @@ class Catalog:
             self.connection.execute(f"INSERT INTO frames ({into}) SELECT {chosen} FROM added")  # noqa: S608
             self.connection.unregister("added")
         if rows.damaged:
-            self.connection.executemany("INSERT INTO damaged VALUES (?, ?, ?)", rows.damaged)
+            columns = [list(column) for column in zip(*rows.damaged, strict=True)]
+            self.connection.execute("INSERT INTO damaged SELECT unnest(?), unnest(?), unnest(?)", columns)
         self.connection.execute("COMMIT")
 
     def forget(self, labels: Sequence[str]) -> None:

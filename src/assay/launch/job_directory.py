@@ -83,7 +83,8 @@ class JobDirectory:
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.directory / f"claim.{os.getpid()}"
-        draft.write_text(json.dumps({"by": "nobody"}))
+        with naming(draft):
+            draft.write_text(json.dumps({"by": "nobody"}))
         with suppress(FileExistsError):
             (self.directory / "claim.json").hardlink_to(draft)
         draft.unlink()

@@ -117,6 +117,7 @@ class Reading:
     links          how its ranks were connected, if the communication library reports it
     gpus           what each GPU of its nodes did, if they were sampled
     disagreements  figures for which the sampler and a Prometheus differ, in words
+    unsampled      nodes whose telemetry covers only a part of the run, in words
     notes          how its logs were read: what others had put around them, what may be missing from them
     """
 
@@ -131,6 +132,7 @@ class Reading:
     links: tuple[Links, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
     disagreements: tuple[str, ...] = ()
+    unsampled: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -36,6 +36,7 @@ from assay.telemetry.lines import (
     reading_lines,
     sampler_logs,
 )
+from assay.units import human_seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,7 @@ MOST_ROWS: Final = 1_000_000  # of a table, and for each of its bytes:
 MOST_ROWS_PER_BYTE: Final = 4  # samples of 8 GPUs that do nothing take 0.9 bytes each
 MOST_COLUMNS: Final = 500
 _KINDS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE")
+COVERED: Final = 0.8  # share of a run that a node's samples cover if none is missing: a busy node's are late
 _LATE: Final = 2.5  # periods between two samples, from which on something is missing in between
 _NOTICED_S: Final = 5.0  # after a job's end, which a batch system or a cluster reports late
 
@@ -162,6 +164,28 @@ def nodes(directory: Path, recorder: Recorder | None = None) -> tuple[NodeTeleme
     if not all(is_sound(node.header) for node in node_telemetry):
         raise InputError(f"{about}: damaged (names or GPUs of a node are not the sampler's); the run counts")
     return node_telemetry
+
+
+def uncovered(directory: Path, duration_s: float, node_count: int) -> tuple[str, ...]:
+    """Each node whose sampler covered less than 80 % of a run, as text; empty if no node was sampled.
+
+    duration_s  from the start of the ranks to the end
+
+    Raises InputError if what describes the tables is damaged.
+    """
+    sampled = nodes(directory, "sampler")
+    if not sampled:
+        return ()
+    period_s = max(node.header.period_s for node in sampled)
+    covered_s = dict.fromkeys(range(node_count), 0.0) | {
+        node.node: node.samples * node.header.period_s for node in sampled
+    }
+    enough_s = min(COVERED * duration_s, duration_s - _LATE * period_s)
+    return tuple(
+        f"node {node}: {human_seconds(covered)} of {human_seconds(duration_s)}"
+        for node, covered in sorted(covered_s.items())
+        if covered < enough_s
+    )
 
 
 def gpus_once(nodes: Sequence[NodeTelemetry]) -> set[tuple[int, int]]:

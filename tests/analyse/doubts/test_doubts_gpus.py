@@ -92,13 +92,16 @@ def test_sides_at_different_power_limits_are_compared_by_energy() -> None:
     assert raised(runs(GPU), runs(GPU, limit_w=690.0, system="b"), margin=0.02) == {}
 
 
-def sampled(directory: Path, columns: Sequence[str], rows: Sequence[str]) -> tuple[GpuUse, ...]:
+def sampled(
+    directory: Path, columns: Sequence[str], rows: Sequence[str], node_samples: int = 60
+) -> tuple[GpuUse, ...]:
     header = {
         "version": 1, "started_at": 1000.0, "period_s": 1.0, "node": ["memory_available_bytes"],
         "gpu": columns, "gpus": [{"index": 0}],
     }  # fmt: skip
     (directory / "logs").mkdir(parents=True)
-    text = "\n".join([f":::ASSAY-TELEMETRY {json.dumps(header)}", *(f"n {t} 5 ." for t in range(60)), *rows])
+    of_node = (f"n {t} 5 ." for t in range(node_samples))
+    text = "\n".join([f":::ASSAY-TELEMETRY {json.dumps(header)}", *of_node, *rows])
     (directory / "logs/telemetry-0.log").write_text(text + "\n")
     before = gpu_uses(directory)
     recorded.store(directory)
@@ -158,3 +161,32 @@ def test_two_sources_that_differ_are_doubted() -> None:
     (doubt,) = found
     assert doubt.code == "telemetry-disagrees"
     assert doubt.evidence.endswith("power of GPU 0 of node 0: … and 1 more")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "duration_s", "nodes", "words"),
+    [
+        (3, 9.0, 1, ("node 0: 3 s of 9 s",)),
+        (9, 9.0, 1, ()),
+        (1, 3.0, 1, ()),  # less than 2.5 periods are missing
+        (49, 60.0, 1, ()),  # a busy node's samples are late
+        (60, 60.0, 2, ("node 1: 0 s of 60 s",)),
+    ],
+)
+def test_a_sampler_that_ended_before_the_run_leaves_a_part_of_it_unsampled(
+    tmp_path: Path, seconds: int, duration_s: float, nodes: int, words: tuple[str, ...]
+) -> None:
+    sampled(tmp_path, ("power_watts",), [], node_samples=seconds)
+    assert recorded.uncovered(tmp_path, duration_s, nodes) == words
+    assert recorded.uncovered(tmp_path / "nothing", duration_s, nodes) == ()
+
+
+def test_telemetry_of_a_part_of_the_run_is_doubted() -> None:
+    made = [
+        replace(one, reading=replace(one.reading, unsampled=("node 0: 3 s of 9 s",))) for one in runs(GPU)
+    ]
+    [at] = group(made, metrics()).values()
+    doubts = of(Case((Side("A", at),), Estimate(1.0, None, None, 3, ""), None))
+    [doubt] = [doubt for doubt in doubts if doubt.code == "telemetry-incomplete"]
+    assert doubt.evidence.startswith("A, ")
+    assert "node 0: 3 s of 9 s were sampled; in all, 3 runs" in doubt.evidence

@@ -85,6 +85,7 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     gpus.GPU_NEIGHBOURS,
     gpus.POWER_LIMITS_DIFFER,
     gpus.TELEMETRY_DISAGREES,
+    gpus.TELEMETRY_INCOMPLETE,
     network.DIFFERENT_PLACEMENT,
     network.CPU_LIMITED,
     network.MANY_RETRANSMITS,

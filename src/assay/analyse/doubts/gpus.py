@@ -182,6 +182,42 @@ TELEMETRY_DISAGREES = CaseDoubtKind(
 )
 
 
+def unsampled(case: Case) -> str | None:
+    """The telemetry of a run covers only a part of it."""
+    runs = [
+        (side.name, sample.result)
+        for side in case.sides
+        for sample in side.group.samples
+        if sample.result.reading.unsampled
+    ]
+    if not runs:
+        return None
+    side, result = runs[0]
+    nodes = result.reading.unsampled
+    more = f" and {counted(len(nodes) - 1, 'more node')}" if len(nodes) > 1 else ""
+    in_all = f"; in all, {counted(len(runs), 'run')}" if len(runs) > 1 else ""
+    return f"{side}, {result.run.trial.id}: {nodes[0]} were sampled{more}{in_all}"
+
+
+TELEMETRY_INCOMPLETE = CaseDoubtKind(
+    code="telemetry-incomplete",
+    subject="meanwhile",
+    severity="weak",
+    means=(
+        "The samples of a node cover less than 80 % of the run, and more than 2.5 of their periods are "
+        "missing. Its sampler was killed or stopped, its output was lost, or the node gave it no CPU time."
+    ),
+    effect=(
+        "What GPUs, memory, network and disks did in the rest of the run is unknown: its means and peaks are "
+        "those of the sampled time. The doubts about GPUs and the energy leave such a GPU out. The result "
+        "itself does not rest on the samples."
+    ),
+    remedy="Look for what ended the sampler, such as the kernel's memory killer (`dmesg`), and run again.",
+    evidence=unsampled,
+    looks_at="runs",
+)
+
+
 def slowed_share(gpu: GpuUse) -> float | None:
     """The share of the sampled time at lowered clocks; None if the driver does not say."""
     return None if gpu.slowed_s is None or not gpu.sampled_s else min(1.0, gpu.slowed_s / gpu.sampled_s)
