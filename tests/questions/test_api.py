@@ -21,8 +21,8 @@ import assay
 import stated_runs
 from assay import api, store
 from assay.analyse.comparison import groups
-from assay.cli import COMMANDS
 from assay.cli import assay as command_line
+from assay.cli.commands import COMMANDS
 from assay.errors import InputError
 from assay.records import Result
 

@@ -18,8 +18,7 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 from click.core import ParameterSource
 
-from assay.cli.command_group import CommandGroup
-from assay.cli.commands import COMMANDS
+from assay.cli.commands import COMMANDS, about
 from assay.cli.one_blas_thread import install as install_one_blas_thread
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -29,6 +28,7 @@ from assay.errors import (
     NO_TEMPORARY_DIRECTORY,
     AssayError,
     HostError,
+    PluginError,
     ReaderGoneError,
     machine_advice,
 )
@@ -41,8 +41,21 @@ _MISSING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectory
 NARROWEST = 40  # minimum number of columns for tables, whatever the terminal reports
 
 
-class LazyGroup(CommandGroup):
-    """The commands of `assay`, of which a server answers some."""
+class LazyGroup(click.Group):
+    """The commands of `assay`, imported on demand, of which a server answers some."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which users typically need them."""
+        return [*COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself; None if there is no command with this name."""
+        try:
+            return COMMANDS.get(cmd_name)
+        except PluginError:
+            if ctx.resilient_parsing:  # the shell completes another word
+                return None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,7 +78,7 @@ class LazyGroup(CommandGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing one."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+            formatter.write_dl([*about().items()])
 
 
 class _CommandElsewhere(click.Command):
@@ -91,7 +104,6 @@ class _CommandElsewhere(click.Command):
 
 @click.group(
     cls=LazyGroup,
-    modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="assay")

@@ -24,10 +24,5 @@ class CommandGroup(click.Group):
         """The command itself; None if there is no command with this name."""
         if cmd_name not in self._modules:
             return None
-        return command_of(self._modules[cmd_name][0])
-
-
-def command_of(module: str) -> click.Command:
-    """The command of a module below `assay.cli`, which is imported."""
-    command: click.Command = importlib.import_module(f"assay.cli.{module}").command
-    return command
+        command: click.Command = importlib.import_module(f"assay.cli.{self._modules[cmd_name][0]}").command
+        return command

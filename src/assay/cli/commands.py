@@ -1,41 +1,73 @@
-"""The commands of `assay`: for each, its module in this package, and one line for --help.
-
-A module is imported only when its command is called, so that `assay --help` is fast.
-"""
+"""The commands, each imported when it is called, and one line on each, so that `assay --help` is fast."""
 
 from __future__ import annotations
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write a starter suite for this machine."),
-    "doctor": ("doctor", "Check what is missing here, and show the command that fixes it."),
-    "clean": ("clean", "Find and remove what killed or abandoned runs left behind."),
-    "cluster": ("cluster", "Grant runs on Kubernetes or OpenShift the rights they need."),
-    "plan": ("plan", "Show the trials of a suite and exactly what each would submit."),
-    "run": ("run", "Run a suite and show progress; run it again to resume."),
-    "queue": ("queue", "Run suites one after the other, whatever becomes of this terminal."),
-    "top": ("top", "Show what is running now: nodes, GPUs and ranks, what is off first."),
-    "monitor": ("monitor", "Serve metrics to Prometheus, with alert rules and dashboards."),
-    "watch": ("watch", "Watch a running job: CPU, memory, disk, network and GPUs, live."),
-    "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
-    "import": ("import_", "Import logs, spreadsheets, and runs made elsewhere."),
-    "score": ("score", "Score MLPerf training logs by the rules of their round."),
-    "submit": ("submit", "Prepare an MLPerf training submission from runs, and check it."),
-    "list": ("list_", "List runs and imported sets."),
-    "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
-    "diff": ("diff", "Show what differs between two runs' settings, machines and software."),
-    "compare": ("compare", "Compare B with A: ratio, interval and verdict."),
-    "gate": ("gate", "Check in CI, by exit code, that A is no worse than its baseline."),
-    "history": ("history", "Show a metric over sessions, and where it stepped."),
-    "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
-    "goodput": ("goodput", "Show useful time, time between failures, and the best checkpoint interval."),
-    "data": ("data", "Catalog labelled frames, and choose subsets by what is on them."),
-    "stack": ("stack", "Show which software runs how fast where; write container files."),
-    "explain": ("explain", "Explain what a doubt means and what to do about it."),
-    "report": ("report", "Write a self-contained report page to share."),
-    "notebook": ("notebook", "Write a Jupyter notebook that reproduces a report."),
-    "serve": ("serve", "Show runs and verdicts in a browser, and answer as JSON."),
-    "push": ("push", "Send runs to a server, which takes them like import."),
-    "export": ("export", "Write measurements as CSV, Parquet or JSON."),
-    "index": ("index", "Rebuild the index of run directories."),
-    "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from assay.errors import AssayError, ReaderGoneError
+from assay.registry import EntryPoint, NamedEntries, registry
+
+_ABOUT: Final[Mapping[str, str]] = {
+    "init": "Write a starter suite for this machine.",
+    "doctor": "Check what is missing here, and show the command that fixes it.",
+    "clean": "Find and remove what killed or abandoned runs left behind.",
+    "cluster": "Grant runs on Kubernetes or OpenShift the rights they need.",
+    "plan": "Show the trials of a suite and exactly what each would submit.",
+    "run": "Run a suite and show progress; run it again to resume.",
+    "queue": "Run suites one after the other, whatever becomes of this terminal.",
+    "top": "Show what is running now: nodes, GPUs and ranks, what is off first.",
+    "monitor": "Serve metrics to Prometheus, with alert rules and dashboards.",
+    "watch": "Watch a running job: CPU, memory, disk, network and GPUs, live.",
+    "sweep": "Find the slow nodes of a system, and the slow links between them.",
+    "import": "Import logs, spreadsheets, and runs made elsewhere.",
+    "score": "Score MLPerf training logs by the rules of their round.",
+    "submit": "Prepare an MLPerf training submission from runs, and check it.",
+    "list": "List runs and imported sets.",
+    "show": "Show one run: numbers, spread, doubts, provenance.",
+    "diff": "Show what differs between two runs' settings, machines and software.",
+    "compare": "Compare B with A: ratio, interval and verdict.",
+    "gate": "Check in CI, by exit code, that A is no worse than its baseline.",
+    "history": "Show a metric over sessions, and where it stepped.",
+    "scale": "Show throughput, speed-up and efficiency over worker counts.",
+    "goodput": "Show useful time, time between failures, and the best checkpoint interval.",
+    "data": "Catalog labelled frames, and choose subsets by what is on them.",
+    "stack": "Show which software runs how fast where; write container files.",
+    "explain": "Explain what a doubt means and what to do about it.",
+    "report": "Write a self-contained report page to share.",
+    "notebook": "Write a Jupyter notebook that reproduces a report.",
+    "serve": "Show runs and verdicts in a browser, and answer as JSON.",
+    "push": "Send runs to a server, which takes them like import.",
+    "export": "Write measurements as CSV, Parquet or JSON.",
+    "index": "Rebuild the index of run directories.",
+    "schema": "Print the JSON Schema of suite.yaml or systems.yaml.",
 }
+_MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python has a word for
+_EXPECTED: Final = (
+    *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
+    *(click.ClickException, click.Abort, click.exceptions.Exit),
+)
+
+
+def _guarded(command: click.Command, plugin: EntryPoint) -> click.Command:
+    """The command of a plug-in, whose unexpected exceptions name it."""
+    invoke = plugin.guarded(command.invoke, passes=_EXPECTED)
+    command.invoke = invoke  # type: ignore[method-assign]
+    return command
+
+
+COMMANDS: Final[NamedEntries[click.Command]] = registry(
+    "assay.commands",
+    {name: f"assay.cli.{_MODULES.get(name, name)}:command" for name in _ABOUT},
+    click.Command,
+    adapt=_guarded,
+)
+"""In the order in which users typically need them, those of plug-ins last."""
+
+
+def about() -> dict[str, str]:
+    """Each command in one line, of a plug-in's that of its package. Imports none."""
+    added = {name: entries[0] for name, entries in COMMANDS.plugin_entries().items()}
+    return {**_ABOUT, **{n: f"{e.about or e.value} ({e.package} {e.version})" for n, e in added.items()}}

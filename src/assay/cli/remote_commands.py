@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from assay.cli.command_group import command_of
 from assay.cli.commands import COMMANDS
 from assay.errors import CODES_OF_ANSWERS, EXIT_ENVIRONMENT
 
@@ -41,7 +40,7 @@ def refusal(words: Sequence[str]) -> str:
     name = words[0] if words else ""
     if name not in ANSWERED:
         return f"{name or 'this'} works only where the runs are; a server answers {', '.join(ANSWERED)}"
-    command = command_of(COMMANDS[name][0])
+    command = COMMANDS[name]
     if isinstance(command, click.Group):
         return f"{name} has parts, which a server does not answer"
     if {"-h", "--help"} & set(words):
@@ -116,4 +115,4 @@ def forward(server: str, token_file: Path | None, ca_file: Path | None, words: S
 
 
 def _takes_runs(name: str) -> bool:
-    return any(parameter.name == "runs_dir" for parameter in command_of(COMMANDS[name][0]).params)
+    return any(parameter.name == "runs_dir" for parameter in COMMANDS[name].params)

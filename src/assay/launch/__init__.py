@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from assay.errors import InputError
+from assay.launch.added import guarded_platform
 from assay.launch.launcher import Launcher
 from assay.launch.platform import Platform
 from assay.registry import NamedEntries, registry
@@ -26,7 +27,9 @@ PACKAGES = {
     "ssh": "assay.launch.ssh",
 }
 _PLACES = {launcher: f"{package}:PLATFORM" for launcher, package in PACKAGES.items()}
-PLATFORMS: NamedEntries[Platform[Any]] = registry("assay.launchers", _PLACES, Platform)
+PLATFORMS: NamedEntries[Platform[Any]] = registry(
+    "assay.launchers", _PLACES, Platform, adapt=guarded_platform
+)
 # launcher → model of its options in systems.yaml; each has `max_nodes`, None if there is no limit
 SYSTEM_MODELS: NamedEntries[type[BaseModel]] = PLATFORMS.part(lambda platform: platform.options)
 

@@ -22,6 +22,6 @@ def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
     if file == "template":
         return template_schema()
     if file == "systems":
-        return systems_schema(SYSTEM_MODELS, PARTS)
+        return systems_schema(dict(SYSTEM_MODELS.items()), PARTS)
     models = {name: workload.params for name, workload in WORKLOADS.items()}
     return suite_schema(models, {name: workload.about for name, workload in WORKLOADS.items()})
