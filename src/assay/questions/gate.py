@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from assay.analyse.comparison.gate import Answer as GateAnswer
-    from assay.analyse.comparison.gate import GateVerdict
+    from assay.analyse.comparison.gate import GateAnswer, GateVerdict
     from assay.analyse.comparison.sides import OpenQuestion
     from assay.records import Point, Result
     from assay.view.blocks import Block

@@ -30,14 +30,14 @@ class SquadQuestion:
 
 
 @dataclass(frozen=True)
-class Paragraph:
+class SquadParagraph:
     """A text and the questions about it."""
 
     text: str
     questions: tuple[SquadQuestion, ...]
 
 
-def paragraphs(path: Path) -> list[Paragraph]:
+def paragraphs(path: Path) -> list[SquadParagraph]:
     """Every paragraph of the data set's file, in order.
 
     Raises OSError, and ValueError if the file is not SQuAD v1.1's, naming the file and the place in it.
@@ -52,16 +52,16 @@ def paragraphs(path: Path) -> list[Paragraph]:
     return all_paragraphs
 
 
-def _paragraphs(document: Any, where: str) -> Iterator[Paragraph]:
+def _paragraphs(document: Any, where: str) -> Iterator[SquadParagraph]:
     for article, place in _each(document, "data", where):
         for entry, entry_place in _each(article, "paragraphs", place):
             yield _paragraph(entry, entry_place)
 
 
-def _paragraph(entry: Any, where: str) -> Paragraph:
+def _paragraph(entry: Any, where: str) -> SquadParagraph:
     text = _member(entry, "context", str, where)
     entries = [(_member(qa, "question", str, place), qa, place) for qa, place in _each(entry, "qas", where)]
-    return Paragraph(
+    return SquadParagraph(
         text, tuple(SquadQuestion(question, _answers(qa, text, place)) for question, qa, place in entries)
     )
 

@@ -16,7 +16,7 @@ from assay.analyse.doubts import percent
 from assay.records import Comparison, Estimate
 from assay.units import counted, significant
 
-Answer = Literal["holds", "worse", "undecided"]
+GateAnswer = Literal["holds", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class GateVerdict:
     """One comparison, with the candidate as B, and whether it is worse by more than the margin."""
 
     comparison: Comparison
-    answer: Answer
+    answer: GateAnswer
     reason: str
 
 
@@ -65,7 +65,7 @@ def judge(comparison: Comparison) -> GateVerdict:
     return GateVerdict(c, "undecided", f"{own} extends beyond {width}: {remedy}")
 
 
-def overall(judged: Sequence[GateVerdict], missing: int) -> Answer:
+def overall(judged: Sequence[GateVerdict], missing: int) -> GateAnswer:
     """One answer for all: `worse` if any is, else `undecided` if any is or could not be compared."""
     answers = {one.answer for one in judged}
     if "worse" in answers:

@@ -15,7 +15,7 @@ from assay.report.tables import gathered
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReportedAnswer:
     """One sentence, its evidence, and the codes of its doubts.
 
     verdict  the verdict, or the efficiency if there is no verdict
@@ -42,7 +42,7 @@ class Answers:
     """Answers of one kind; `doubts` concern every one of them and are shown once."""
 
     title: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ReportedAnswer, ...]
     doubts: tuple[str, ...]
 
 
@@ -57,15 +57,15 @@ def answers(contents: Contents) -> tuple[Answers, ...]:
     return tuple(_with_common_doubts(title, made) for title, made in kinds.items() if made)
 
 
-def _with_common_doubts(title: str, made: Sequence[Answer]) -> Answers:
+def _with_common_doubts(title: str, made: Sequence[ReportedAnswer]) -> Answers:
     common = [code for code in made[0].doubts if all(code in a.doubts for a in made)]
     own = [replace(a, doubts=tuple(code for code in a.doubts if code not in common)) for a in made]
     return Answers(title, tuple(own), tuple(common))
 
 
-def _compared(contents: Contents) -> list[Answer]:
+def _compared(contents: Contents) -> list[ReportedAnswer]:
     return [
-        Answer(
+        ReportedAnswer(
             q.verdict,
             sentences.SYMBOLS[q.verdict],
             sentences.answer(q),
@@ -76,21 +76,21 @@ def _compared(contents: Contents) -> list[Answer]:
         )
         for q in contents.questions
     ] + [
-        Answer(
+        ReportedAnswer(
             "undecided", sentences.SYMBOLS["undecided"], f"{one}.", f"{one.metric} is its primary metric", ()
         )
         for one in contents.open
     ]
 
 
-def _split(contents: Contents) -> list[Answer]:
+def _split(contents: Contents) -> list[ReportedAnswer]:
     return [
-        Answer(d.verdict, sentences.SYMBOLS[d.verdict], split.sentence(d), split.evidence(d), ())
+        ReportedAnswer(d.verdict, sentences.SYMBOLS[d.verdict], split.sentence(d), split.evidence(d), ())
         for d in contents.splits
     ]
 
 
-def _required(contents: Contents) -> list[Answer]:
+def _required(contents: Contents) -> list[ReportedAnswer]:
     made = []
     for group in gathered(
         contents.requirements, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written)
@@ -100,7 +100,7 @@ def _required(contents: Contents) -> list[Answer]:
         doubts = _codes([d for r in group for d in r.doubts])
         symbol = sentences.REQUIREMENT_SYMBOLS[verdict]
         made.append(
-            Answer(
+            ReportedAnswer(
                 verdict,
                 symbol,
                 sentences.requirement(group),
@@ -122,10 +122,10 @@ def _measured(group: Sequence[Requirement]) -> str:
     return "; ".join(filter(None, (evidence, sentences.looked_at(known))))
 
 
-def _scaled(contents: Contents) -> list[Answer]:
+def _scaled(contents: Contents) -> list[ReportedAnswer]:
     points = [(curve, point) for curve in contents.curves for point in curve.points[1:]]
     return [
-        Answer(
+        ReportedAnswer(
             sentences.efficiency(group),
             "",
             sentences.scaled(group),

@@ -38,7 +38,7 @@ from assay.records import (
 )
 from assay.report import figures
 from assay.report.contents.summary import Summary, summaries_of
-from assay.report.sentences.sentences import Question, questions
+from assay.report.sentences.sentences import ComparedBenchmark, questions
 
 if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve
@@ -115,7 +115,7 @@ class Contents:
     margin: float
     primary: Mapping[str, str]
     comparisons: tuple[Comparison, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[ComparedBenchmark, ...]
     requirements: tuple[Requirement, ...]
     curves: tuple[Scaling, ...]
     summaries: tuple[Summary, ...]

@@ -34,7 +34,7 @@ REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 
 @dataclass(frozen=True)
-class Question:
+class ComparedBenchmark:
     """A question about one benchmark on one shape: is B as fast as A? One comparison for each label."""
 
     comparisons: tuple[Comparison, ...]
@@ -61,15 +61,15 @@ class Question:
         return tuple(doubt for doubt, _ in figures.distinct_doubts(self.comparisons))
 
 
-def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
+def questions(comparisons: Sequence[Comparison]) -> tuple[ComparedBenchmark, ...]:
     """Comparisons grouped by sides, benchmark, metric and shape, in the order of their first occurrence."""
     groups: dict[tuple[str, ...], list[Comparison]] = {}
     for c in comparisons:
         groups.setdefault((c.a, c.b, c.point.benchmark, c.point.metric, c.point.shape), []).append(c)
-    return tuple(Question(tuple(group)) for group in groups.values())
+    return tuple(ComparedBenchmark(tuple(group)) for group in groups.values())
 
 
-def headline(asked: Sequence[Question]) -> str:
+def headline(asked: Sequence[ComparedBenchmark]) -> str:
     """`here-again compared with here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
 
     Then the doubts to fix before an answer counts, and the doubts that may bias answers.
@@ -78,7 +78,7 @@ def headline(asked: Sequence[Question]) -> str:
     return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
 
 
-def reservations(asked: Sequence[Question]) -> str:
+def reservations(asked: Sequence[ComparedBenchmark]) -> str:
     """Which doubts to fix first and which may have shifted an answer; "" if there are none."""
     comparisons = [c for question in asked for c in question.comparisons]
     said = []
@@ -97,7 +97,7 @@ _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
 )
 
 
-def resolution(asked: Sequence[Question]) -> str:
+def resolution(asked: Sequence[ComparedBenchmark]) -> str:
     """The smallest difference these runs could detect, over all comparisons; "" if there is no interval."""
     shown = visible([c for question in asked for c in question.comparisons])
     if not shown:
@@ -172,7 +172,7 @@ def together(comparisons: Sequence[Comparison]) -> str:
     ) + open_ends * any(map(figures.alone_beside, comparisons))
 
 
-def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
+def _pair_headline(sides: tuple[str, str], asked: Sequence[ComparedBenchmark]) -> str:
     verdicts = [_short_word(c) for q in asked if q.sides == sides for c in q.comparisons]
     a, b = sides
     counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
@@ -205,7 +205,7 @@ def verdict_word(c: Comparison) -> str:
     return {"faster": more, "slower": less}.get(c.verdict, c.verdict)
 
 
-def answer(question: Question) -> str:
+def answer(question: ComparedBenchmark) -> str:
     """The answer as a sentence, with its ratio and interval, or the range of its points' ratios."""
     if len(question.comparisons) == 1:
         return _one(question.comparisons[0])
@@ -227,7 +227,7 @@ def _one(c: Comparison) -> str:
             return f"{claim}, {reach}."
 
 
-def evidence(question: Question) -> str:
+def evidence(question: ComparedBenchmark) -> str:
     """What the answer rests on: both means, n, the method, and what these runs detect or how many decide."""
     points = question.comparisons
     n = figures.runs([c.n for c in points])
@@ -444,7 +444,7 @@ def _adjectives(point: Point) -> tuple[str, str, str]:
     return ("fast", "faster", "slower") if is_speed(point) else ("good", "better", "worse")
 
 
-def _many(question: Question) -> str:
+def _many(question: ComparedBenchmark) -> str:
     points = question.comparisons
     a, b = question.sides
     bare = Point(**{**question.point.__dict__, "labels": {}})

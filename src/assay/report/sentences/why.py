@@ -7,10 +7,12 @@ from typing import Any
 
 from assay.analyse.comparison.why import why
 from assay.records import Comparison, Result
-from assay.report.sentences.sentences import Question, questions
+from assay.report.sentences.sentences import ComparedBenchmark, questions
 
 
-def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: float) -> tuple[str, ...]:
+def sentences(
+    asked: ComparedBenchmark, sides: Mapping[str, Sequence[Result]], margin: float
+) -> tuple[str, ...]:
     """Reasons, and what was ruled out; () unless a comparison is slower and something was examined.
 
     sides  all runs of each side by name
@@ -28,7 +30,7 @@ def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: fl
 
 def told(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
-) -> Iterator[tuple[Question, tuple[str, ...]]]:
+) -> Iterator[tuple[ComparedBenchmark, tuple[str, ...]]]:
     """Each question that there is something to say about, with its sentences."""
     for asked in questions(comparisons):
         if found := sentences(asked, sides, margin):
