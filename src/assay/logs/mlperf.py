@@ -36,6 +36,7 @@ from assay.records import TrainingPhases, TrainingRun, TrainingStatus
 from assay.targets import QualityTarget, binds_open_division, era_of
 
 LONGEST_MINUTES: Final = 366 * 24 * 60.0  # no training takes a year: one of its two times is wrong
+ROUNDING: Final = 1e-9  # by which a score that is a mean of logarithms may exceed its maximum
 
 
 def training_runs(result_set: ResultSet, *, round_: str | None = None) -> Iterator[TrainingRun]:
@@ -277,7 +278,7 @@ def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> st
     if found is None:
         return f"no evaluation of {target} before run_stop"
     value, line = found
-    if not 0 <= value <= target.largest:
+    if not 0 <= value <= target.largest * (1 + ROUNDING):
         return f"the last evaluation is {value:.6g} (line {line}), but it can't be {_outside(target)}"
     return "" if target.reached(value) else f"the last evaluation is {value:.6g} (line {line}), not {target}"
 

@@ -199,7 +199,7 @@ class Translation(TrainingBenchmark):
             sums = [float(x) for x in (*share.counts, *share.totals, share.sys_len, share.ref_len)]
         *grams, ours, theirs = (round(x) for x in self.rank.over_ranks(sums, "SUM"))
         whole = sacrebleu.BLEU.compute_bleu(grams[:4], grams[4:], ours, theirs, smooth_method="exp")
-        return float(whole.score) / 100
+        return min(float(whole.score) / 100, 1.0)  # the geometric mean of four 1s is rounded to above 1
 
     def translations(self, model: torch.nn.Module, lines: list[int]) -> dict[int, list[int]]:
         """The piece numbers of each line's translation."""
