@@ -14,9 +14,9 @@ from pathlib import Path
 
 from assay import store
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import group
 from assay.analyse.doubts.result_sets import doubts_of_set
-from assay.analyse.statistics.ratio import one_side
+from assay.analyse.points.groups import group
+from assay.analyse.points.ratio import one_side
 from assay.read import metrics
 from assay.records import Result
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse.comparison.succession import LEVEL
 from assay.analyse.doubts.detection import RUNS
 from assay.analyse.doubts.series import is_no_gain, is_slow_start, start
+from assay.analyse.points.succession import LEVEL
 from assay.analyse.statistics import trouble
 
 SETS = 10_000

@@ -1,8 +1,8 @@
 """How seldom a history shows a false change, how soon a true one is found, and how reliable its figures are.
 
 `python benchmarks/history.py` prints the tables of docs/explanation/statistics.md. They show what the price
-of a change in `analyse/level_shifts.py` is chosen for: 500 sessions or more between false changes. It takes
-about fifteen minutes; the seed is fixed.
+of a change in `analyse/statistics/level_shifts.py` is chosen for: 500 sessions or more between false changes.
+It takes about fifteen minutes; the seed is fixed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse import level_shifts
-from assay.analyse.level_shifts import FEWEST, PRICE, SHORTEST_STRETCH, split
+from assay.analyse.statistics import level_shifts
+from assay.analyse.statistics.level_shifts import FEWEST, PRICE, SHORTEST_STRETCH, split
 
 SEED = 20260301
 MOST = 200  # sessions of the healthy histories

@@ -21,7 +21,7 @@ from typing import Any
 
 from options import parse, sized
 
-from assay.analyse.comparison.compare import decide
+from assay.analyse.comparison.verdict import decide
 from assay.errors import EXIT_OK
 from assay.records import Estimate
 

@@ -20,7 +20,7 @@ from hypothesis import settings
 
 import s3_server
 from assay import redact
-from assay.analyse.doubts import kernel_counts
+from assay.analyse.points import encounters
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree
 from payload_processes import Forks
@@ -132,7 +132,7 @@ def knowing_no_secret() -> Iterator[None]:
 @pytest.fixture
 def no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     """What others took from the trials of a test is left out: its figures don't depend on load."""
-    monkeypatch.setattr(kernel_counts, "lost_to_others", lambda _results, _margin: 0.0)
+    monkeypatch.setattr(encounters, "lost_to_others", lambda _results, _margin: 0.0)
 
 
 @pytest.fixture(scope="session")

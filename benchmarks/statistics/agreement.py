@@ -8,11 +8,10 @@ import methods
 import numpy as np
 from methods import Ratios
 
-from assay.analyse.comparison.compare import decide
-from assay.analyse.comparison.succession import Succession, drifts
+from assay.analyse.comparison.families import corrected
+from assay.analyse.comparison.verdict import decide
+from assay.analyse.points.succession import Succession, drifts, worth
 from assay.analyse.statistics import intervals
-from assay.analyse.statistics.families import corrected
-from assay.analyse.statistics.hidden import worth
 from assay.analyse.statistics.intervals import Hidden, LogInterval
 from assay.records import Comparison, Point
 

@@ -9,8 +9,8 @@ import numpy as np
 from experiment import AT_MOST_2_5, MARGIN, Experiment
 
 from assay.analyse.statistics import intervals
-from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import NOTHING_HIDDEN
+from assay.analyse.statistics.rounding import hidden_by_rounding
 
 TICKS = (10.3, 20.3)  # ticks per run
 SLOWER = 1.03  # B's times over A's
@@ -42,7 +42,7 @@ def _called_equivalent(
             np.round(here * times * np.exp(day + NOISE * rng.normal(size=n))).tolist()
             for times in (1.0, SLOWER)
         )
-        hidden = of_values(a, b) if allowed else NOTHING_HIDDEN
+        hidden = hidden_by_rounding(a, b) if allowed else NOTHING_HIDDEN
         logs = np.log(a).tolist(), np.log(b).tolist()
         found = (
             intervals.paired(list(zip(*logs, strict=True)), 0.95, hidden)

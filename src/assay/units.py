@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _LEAST_PLAIN, _MOST_PLAIN = 1e-12, 1e15  # smaller or larger values are written with an exponent
+_MOST_SHARE = 10_000.0  # that is worth its digits
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
 
 
@@ -211,6 +213,17 @@ def human_seconds(value: float) -> str:
     return f"{significant(value * 1e6, 4)} µs"
 
 
+def percent(share: float) -> str:
+    """A share as a percentage: `2 %`, `0.35 %`; beyond any meaningful value, `over 1000000 %`.
+
+    >>> percent(0.02), percent(0.00354), percent(-1.5)
+    ('2.0 %', '0.35 %', '-150 %')
+    """
+    if share > _MOST_SHARE:
+        return f"over {100 * _MOST_SHARE:.0f} %"
+    return f"{significant(100 * share, 2)} %" if abs(share) < 1 else f"{100 * share:.0f} %"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 run`, `5 runs`, `1,200 runs`: a count with its noun.
 
@@ -229,3 +242,13 @@ def all_of(number: int, noun: str) -> str:
     if number == 1:
         return f"the only {noun}"
     return f"{'both' if number == 2 else f'all {number}'} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

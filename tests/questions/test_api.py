@@ -20,7 +20,7 @@ from click.testing import CliRunner
 import assay
 import stated_runs
 from assay import api, store
-from assay.analyse.comparison import groups
+from assay.analyse.points import groups
 from assay.cli import assay as command_line
 from assay.cli.commands import COMMANDS
 from assay.errors import InputError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import made_results
 from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.groups import group, nodes_used
+from assay.analyse.points.groups import group, nodes_used
 from assay.records import Result
 from assay.report.sentences import places as place_words
 

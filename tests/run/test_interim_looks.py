@@ -144,8 +144,8 @@ def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: 
     assert whole["until"]["blocks"] > 3  # otherwise the kill below comes after the decision
     cut = site(tmp_path / "cut", noise=0.01)
     alone = (
-        "from assay.analyse.doubts import kernel_counts; "
-        "kernel_counts.lost_to_others = lambda results, margin: 0.0; from assay.cli import main; main()"
+        "from assay.analyse.points import encounters; "
+        "encounters.lost_to_others = lambda results, margin: 0.0; from assay.cli import main; main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", alone, "run", "suite.yaml", "--until", "decided", "--quiet"],
@@ -185,7 +185,7 @@ def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as loaded:
-        loaded.setattr(lost_time, "lost_to_others", lambda *_: (0.5, 0.4))
+        loaded.setattr(lost_time, "lost_by_sides", lambda *_: (0.5, 0.4))
         document, said = until(site(tmp_path, factor=0.8))
     assert said.returncode == 3, said.stderr
     assert (document["until"]["ended"], document["until"]["blocks"]) == ("more runs decide nothing", 3)

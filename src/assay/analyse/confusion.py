@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.analyse.comparison.groups import place_of
+from assay.analyse.points.groups import place_of
 from assay.records import ConfusionMatrix, Result, Trial
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from assay.analyse import doubts
 from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.groups import Group, Metrics, group
-from assay.analyse.doubts import percent
-from assay.analyse.statistics.ratio import Ratio, one_side, ratio, why_no_ratio
+from assay.analyse.points.groups import Group, Metrics, group
+from assay.analyse.points.ratio import Ratio, one_side, ratio, why_no_ratio
 from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
+from assay.units import percent
 
 DAY_S = 86400.0
 _READS = ("random-read", "sequential-read")
@@ -254,7 +254,7 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
         return None
     found = ratio(demand.group, supply.group)
     raised = _doubts(supply, demand, found)
-    times, why = _allowed(supply, demand, found, raised)
+    times, why = _allowed(supply, demand, found)
     each = (1.0 if sample_bytes is None else sample_bytes) / demand.ranks
     unit = demand.group.point.unit if sample_bytes is None else "B/s"
     return Feeding(
@@ -281,14 +281,12 @@ def _doubts(supply: _Measured, demand: _Measured, found: Ratio) -> tuple[Doubt, 
     return tuple(doubt for doubt in doubts.of(case) if doubt.code not in expected)
 
 
-def _allowed(
-    supply: _Measured, demand: _Measured, found: Ratio, raised: Sequence[Doubt]
-) -> tuple[Estimate, str]:
+def _allowed(supply: _Measured, demand: _Measured, found: Ratio) -> tuple[Estimate, str]:
     """Supply over demand, stretched by what each may have lost to others, or why it has no interval."""
     if found.interval.why:
         why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
         return found.estimate, why
-    lost = lost_time.lost_to_others(demand.results, supply.results, DEFAULT_MARGIN, raised)
+    lost = lost_time.lost_by_sides(demand.results, supply.results, DEFAULT_MARGIN)
     if lost_time.too_much(lost):
         words = lost_time.words(lost, (demand.name, supply.name))
         limit = f"nothing is promised above {percent(lost_time.MOST_LOST)}"

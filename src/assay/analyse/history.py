@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
-from assay.analyse.comparison.groups import Group, Metrics, group
-from assay.analyse.level_shifts import LevelShift, Split, split
-from assay.analyse.statistics.ratio import mean
+from assay.analyse.points.groups import Group, Metrics, group
+from assay.analyse.points.ratio import mean
+from assay.analyse.statistics.level_shifts import LevelShift, Split, split
 from assay.records import Better, Point, Result, Run
 
 MOST_SESSIONS = 400  # the newest

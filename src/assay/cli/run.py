@@ -223,7 +223,7 @@ def _times(number: int) -> str:
 
 def _alone(contents: Contents) -> Iterator[str]:
     """One line per point, and one per curve over sizes, if there is nothing to compare with."""
-    from assay.analyse.statistics.bands import SIZE
+    from assay.analyse.points.groups import SIZE
     from assay.report.sentences import exchange as exchange_words
 
     drawn = {(curve.system, curve.benchmark, curve.shape) for curve in contents.exchanges}

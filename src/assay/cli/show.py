@@ -180,7 +180,7 @@ def _usage_lines(found: RunDetails) -> Iterator[str]:
 
 
 def _failed(found: RunSet) -> Iterator[str]:
-    from assay.analyse.comparison.groups import cause
+    from assay.analyse.points.groups import cause
 
     failed = [r for r in found.results if r.failed]
     if failed:

@@ -185,7 +185,7 @@ def _margin(text: str) -> float:
 
 def _show(found: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
-    from assay.analyse.comparison.groups import cause
+    from assay.analyse.points.groups import cause
     from assay.cli.console import Console
     from assay.report.sentences import sweep as sweep_words
     from assay.report.terminal import rings as sweep_rings

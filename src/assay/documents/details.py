@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.comparison.groups import cause
+from assay.analyse.points.groups import cause
 from assay.records import to_plain
 from assay.report.sentences import ranking as ranking_words
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.level_shifts import BETWEEN_FALSE_CHANGES, false_change_rate
+from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, false_change_rate
 from assay.records import to_plain
 from assay.report.sentences.history import around
 
 if TYPE_CHECKING:
-    from assay.analyse.level_shifts import LevelShift
+    from assay.analyse.statistics.level_shifts import LevelShift
     from assay.report.sentences.history import AnnotatedHistory, FactChange
 
 

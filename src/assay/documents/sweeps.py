@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.comparison.groups import cause
+from assay.analyse.points.groups import cause
 from assay.records import to_plain
 
 if TYPE_CHECKING:

@@ -352,7 +352,7 @@ def _nothing(
     left: RunSet, right: RunSet | None, metric: str | None, not_compared: Sequence[tuple[Point, str]]
 ) -> str:
     """Why there is no comparison at all, with the failures on each side."""
-    from assay.analyse.comparison.groups import cause
+    from assay.analyse.points.groups import cause
 
     sides = [left] if right is None else [left, right]
     parts = ["nothing to compare: no metric was measured at the same point on both sides"]

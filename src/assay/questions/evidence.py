@@ -14,7 +14,7 @@ from assay.errors import BusyError, HostError, InputError, UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from assay.analyse.comparison.groups import Metrics
+    from assay.analyse.points.groups import Metrics
     from assay.errors import Problem
     from assay.records import Plan, Result
     from assay.rundir.session import Session

@@ -11,9 +11,9 @@ from assay.questions.evidence import RunSet, run_set, runs_directory
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.analyse.comparison.groups import Group
     from assay.analyse.exchange.curves import ExchangeCurve
     from assay.analyse.expectations.shares import Usage
+    from assay.analyse.points.groups import Group
     from assay.analyse.rankings.ranking import Ranking
     from assay.records import Doubt, Estimate, Result
 
@@ -55,8 +55,8 @@ class RunDetails:
     @cached_property
     def systems(self) -> tuple[SystemFigures, ...]:
         """Each system, in the plan's order."""
-        from assay.analyse.comparison.groups import group
         from assay.analyse.exchange.curves import exchange_curves
+        from assay.analyse.points.groups import group
 
         metrics = self.runs.metrics()
         found = []
@@ -129,7 +129,7 @@ def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -
 
 
 def _figures(here: Group) -> PointFigures:
+    from assay.analyse.points.ratio import logs, one_side
     from assay.analyse.statistics.intervals import spread
-    from assay.analyse.statistics.ratio import logs, one_side
 
     return PointFigures(here, one_side(here), spread(logs(here)) if min(here.values) > 0 else None)

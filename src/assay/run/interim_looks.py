@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay import plan
-from assay.analyse.comparison.groups import Metrics
-from assay.analyse.comparison.obstacles import more_runs_may_decide
 from assay.analyse.comparison.sides import Judgement, against, baseline_of, judge, led_by, primary_metrics
+from assay.analyse.comparison.verdict import more_runs_may_decide
+from assay.analyse.points.groups import Metrics
 from assay.analyse.statistics.sequential import looks
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Plan, Result, Run, digest_of

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.analyse.doubts.case import percent
-from assay.analyse.doubts.kernel_counts import others_cpus
+from assay.analyse.points.encounters import others_cpus
 from assay.records import NodeCounts
-from assay.units import counted
+from assay.units import counted, percent
 
 
 def cpu_use(nodes: Sequence[NodeCounts]) -> str:

@@ -20,10 +20,10 @@ from typing import Final, Literal
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.lost_time import MOST_LOST
 from assay.analyse.stacks.effects import Level, level
 from assay.analyse.stacks.linked import LinkedStacks
-from assay.analyse.statistics.families import corrected
 from assay.records import DEFAULT_MARGIN, Comparison, HardwareClass, Observation, Stack
 from assay.stacks.predictions import (
     INDICATORS,

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from assay.analyse.comparison.families import corrected
 from assay.analyse.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
-from assay.analyse.statistics.families import corrected
 from assay.analyse.statistics.intervals import t_quantile
 from assay.records import Comparison, HardwareClass, Observation, Stack, StackWorkload, to_compact_json
 from assay.stacks.changes import Change, changes, folded, with_it

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from assay.analyse import doubts
-from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.groups import Group, Metrics, group
-from assay.analyse.doubts import kernel_counts
-from assay.analyse.statistics.ratio import looked_at, one_side
+from assay.analyse.points import encounters
+from assay.analyse.points.groups import Group, Metrics, group
+from assay.analyse.points.ratio import looked_at, one_side
 from assay.records import (
     DEFAULT_MARGIN,
     Doubt,
@@ -129,7 +128,6 @@ def _figures(
             continue
         first = point_group.samples[0].result.run
         raised = _raised(point_group)
-        lost = not lost_time.CODES.isdisjoint(doubt.code for doubt in raised)
         yield Observation(
             stack=stack,
             hardware=hardware,
@@ -145,9 +143,7 @@ def _figures(
                 s.result.run.interleaved and not s.result.run.outside_block for s in point_group.samples
             ),
             confidence=max(0.95, looked_at((point_group.samples,), paired=True)),
-            lost_to_others=kernel_counts.lost_to_others(_results(point_group), DEFAULT_MARGIN)
-            if lost
-            else 0.0,
+            lost_to_others=encounters.lost_to_others(_results(point_group), DEFAULT_MARGIN),
             doubts=tuple(doubt for doubt in raised if doubts.KINDS[doubt.code].severity in _SHIFTS),
             log=log_of(first),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from assay.analyse.comparison.curve_verdicts import curve_verdicts
 from assay.analyse.comparison.sides import OpenQuestion
-from assay.analyse.statistics import bands
 from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
 from assay.report.sentences import exchange as exchange_words
@@ -72,7 +72,7 @@ def verdicts(
 
 def _curve_lines(comparisons: Sequence[Comparison]) -> Iterator[Block]:
     """One line per curve: at which sizes it is slower, faster, or as fast."""
-    curves = bands.curve_verdicts(comparisons)
+    curves = curve_verdicts(comparisons)
     for curve in curves:
         yield Paragraph(exchange_words.verdict_line(curve), curve.verdict)
     if curves:
@@ -136,7 +136,7 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
         *allowances(comparisons),
         *undecided_words.lines(comparisons),
         together(comparisons),
-        exchange_words.how_to_read(bands.curve_verdicts(comparisons)),
+        exchange_words.how_to_read(curve_verdicts(comparisons)),
     )
     return "\n".join(filter(None, lines))
 

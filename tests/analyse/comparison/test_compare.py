@@ -14,10 +14,12 @@ from click.testing import CliRunner
 from scipy import stats
 
 from assay import store
-from assay.analyse.comparison.compare import compare, decide, hold_against
-from assay.analyse.comparison.groups import group
-from assay.analyse.statistics import hidden, intervals
-from assay.analyse.statistics.ratio import ratio
+from assay.analyse.comparison.compare import compare, hold_against
+from assay.analyse.comparison.verdict import decide
+from assay.analyse.points.groups import group
+from assay.analyse.points.ratio import ratio
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
@@ -176,7 +178,7 @@ def test_one_side_of_a_single_value_has_no_interval_however_fine_the_other_sides
 
 def test_a_side_whose_values_repeat_has_its_own_step() -> None:
     a, b = [10.0] * 9 + [9.5], [10.13, 10.11, 10.12, 10.14, 10.12, 10.1, 10.13, 10.12, 10.11, 10.12]
-    of_a, of_b = hidden.of_values(a, b).steps
+    of_a, of_b = hidden_by_rounding(a, b).steps
     assert of_a == pytest.approx(0.05, rel=0.06)
     assert of_b == pytest.approx(0.001, rel=0.02)
     found = verdict(side(a, interleaved=False), side(b, system="b", interleaved=False))
@@ -210,7 +212,7 @@ def test_a_side_with_coarser_ticks_than_the_other_hides_no_difference(
             [round(x, 2) for x in np.round(level * np.exp(noise * rng.normal(size=k)) / tick) * tick]
             for level, k, tick in zip((here, here * ratio), n, ticks, strict=True)
         )
-        logs, unseen = ([math.log(x) for x in a], [math.log(x) for x in b]), hidden.of_values(a, b)
+        logs, unseen = ([math.log(x) for x in a], [math.log(x) for x in b]), hidden_by_rounding(a, b)
         found = (
             intervals.paired(list(zip(*logs, strict=True)), 0.95, unseen)
             if paired
@@ -441,7 +443,7 @@ def test_a_coarse_timer_hides_no_difference(
         a = np.round(here * np.exp(day + noise * rng.normal(size=n))).tolist()
         b = np.round(1.03 * here * np.exp(day + noise * rng.normal(size=n))).tolist()
         logs = [math.log(x) for x in a], [math.log(x) for x in b]
-        unseen = hidden.of_values(a, b)
+        unseen = hidden_by_rounding(a, b)
         found = (
             intervals.paired(list(zip(*logs, strict=True)), 0.95, unseen)
             if paired

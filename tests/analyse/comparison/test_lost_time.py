@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.comparison.compare import compare
+from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.gate import judge
 from assay.analyse.comparison.lost_time import allowing_for
-from assay.analyse.comparison.obstacles import more_runs_may_decide
+from assay.analyse.comparison.verdict import more_runs_may_decide
 from assay.analyse.expectations.requirements import decide as decide_requirement
-from assay.analyse.statistics.families import corrected
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
 from assay.report.sentences import sentences
 from assay.report.sentences import undecided as undecided_words

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.comparison.compare import compare
-from assay.analyse.comparison.groups import group
 from assay.analyse.doubts import CASE_KINDS, Case, Side, of
+from assay.analyse.points.groups import group
 from assay.records import Doubt, Estimate, Measurement, Result, RunState
 from stated_runs import metrics, result, side
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from assay.analyse.comparison.groups import group
 from assay.analyse.doubts import Case, Side, of
-from assay.analyse.doubts.kernel_counts import others_cpus, time_to_neighbours
+from assay.analyse.points.encounters import others_cpus, time_to_neighbours
+from assay.analyse.points.groups import group
 from assay.launch.job_directory import joined
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem

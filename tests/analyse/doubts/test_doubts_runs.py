@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.comparison.compare import compare
-from assay.analyse.comparison.groups import group
-from assay.analyse.comparison.succession import FALSE_ALARM
 from assay.analyse.doubts import Case, Side, of
 from assay.analyse.doubts.detection import POWER
 from assay.analyse.doubts.sequence import two_modes
+from assay.analyse.points.groups import group
+from assay.analyse.points.succession import FALSE_ALARM
 from assay.analyse.statistics import rounding, trouble
 from assay.records import Doubt, Estimate, Result, Series, TrainingRun
 from conftest import ROOT, long_but, long_rows_but

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse.comparison.groups import group
 from assay.analyse.exchange.curves import ExchangeCurve, exchange_curves
+from assay.analyse.points.groups import group
 from assay.records import Measurement, Metric, Provenance, Result, Run, Scalar
 from stated_runs import result
 

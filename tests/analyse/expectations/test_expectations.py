@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from assay import store
-from assay.analyse.comparison.groups import group
 from assay.analyse.exchange.fabrics import of_node, port_bytes_per_s
 from assay.analyse.expectations.accelerators import ACCELERATORS, of_name
 from assay.analyse.expectations.references import REFERENCES
 from assay.analyse.expectations.shares import Usage, mfu, usage
+from assay.analyse.points.groups import group
 from assay.cli import assay as command_line
 from assay.records import Metric, Reading, Result, Scalar
 from stated_runs import side

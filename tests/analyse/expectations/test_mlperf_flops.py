@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from assay import read
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import group
 from assay.analyse.expectations.shares import Usage, usage
+from assay.analyse.points.groups import group
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
 from assay.readers.mlperf_flops import SAMPLE_FLOPS, sample_flops

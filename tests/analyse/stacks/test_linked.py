@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from assay.analyse.comparison.families import corrected
 from assay.analyse.stacks.effects import NEVER_TOGETHER
 from assay.analyse.stacks.linked import LinkedStacks
-from assay.analyse.statistics.families import corrected
 from assay.records import Comparison, Observation
 from conftest import long_but, tries
 from observed_figures import observed

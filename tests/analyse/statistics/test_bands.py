@@ -12,8 +12,8 @@ import pytest
 from scipy.special import stdtr
 
 from assay.analyse.comparison.compare import compare
+from assay.analyse.comparison.families import corrected
 from assay.analyse.statistics.bands import along
-from assay.analyse.statistics.families import corrected
 from assay.records import Comparison
 from conftest import long_but, tries
 from made_results import all_reduce, by_system, metrics

@@ -8,7 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from assay.analyse.comparison.compare import compare, decide
+from assay.analyse.comparison.compare import compare
+from assay.analyse.comparison.verdict import decide
 from assay.analyse.statistics import intervals, power
 from assay.analyse.statistics.power import (
     Spread,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assay.analyse.doubts.kernel_counts import BUSY_ERROR_S, lost_to_others
+from assay.analyse.points.encounters import BUSY_ERROR_S, lost_to_others
 from assay.records import NodeCounts, Result
 from conftest import ROOT
 from stated_runs import result

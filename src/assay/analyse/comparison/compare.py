@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 from assay.analyse import doubts
 from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.groups import Group, Key, Metrics, group
-from assay.analyse.comparison.lost_time import NOTHING_LOST, Lost, allowing_for
-from assay.analyse.doubts import percent
+from assay.analyse.comparison.curve_verdicts import Curve, curve_of
+from assay.analyse.comparison.verdict import decide, more_would_decide, surely_beyond
+from assay.analyse.points.groups import Group, Key, Metrics, group
+from assay.analyse.points.ratio import Allowance, Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics import bands, power, rank
-from assay.analyse.statistics.hidden import Allowance
 from assay.analyse.statistics.intervals import LogInterval, ratio_end, share_of
-from assay.analyse.statistics.ratio import Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics.sequential import allowance
 from assay.errors import InputError
-from assay.records import Better, Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape, Verdict
+from assay.records import Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape
+from assay.units import percent
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,16 @@ def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
 
 def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> Iterator[Comparison]:
     """The comparisons; those that are sizes of one curve with their number of independent claims."""
-    curves: dict[bands.Curve, list[Ratio]] = {}
+    curves: dict[Curve, list[Ratio]] = {}
     for c, r in zip(comparisons, found, strict=True):
-        curve = bands.curve_of(c)
+        curve = curve_of(c)
         if curve is not None and c.error is not None:
             curves.setdefault(curve, []).append(r)
     worth = {
         curve: bands.along([r.replicates for r in of], paired=of[0].paired) for curve, of in curves.items()
     }
     for c in comparisons:
-        curve = bands.curve_of(c)
+        curve = curve_of(c)
         yield c if curve is None or c.error is None else replace(c, along=worth[curve])
 
 
@@ -152,7 +152,7 @@ def _compare_point(
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
     case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
     raised = doubts.of(case, about_runs)
-    lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
+    lost = lost_time.lost_by_sides(_results(found.a), _results(found.b), margin)
     shift = share_of(found.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
     more = more_would_decide(verdict, estimate, lost, shift)
@@ -249,75 +249,3 @@ def _rank(found: Ratio) -> Estimate | None:
     if found.paired:
         return rank.paired(list(zip(a, b, strict=True)), found.confidence)
     return rank.unpaired(a, b, found.confidence)
-
-
-def more_would_decide(
-    verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST, shift: float = 0.0
-) -> bool:
-    """Whether the interval is too wide for a verdict: it contains 1, and more runs make it narrower.
-
-    More runs with the same neighbors do not, nor do more with the same coarse timer or drift (`shift`).
-    """
-    low, high = estimate.low, estimate.high
-    if lost != NOTHING_LOST or shift:
-        return False
-    return verdict == "undecided" and low is not None and high is not None and low <= 1 <= high
-
-
-def beyond(estimate: Estimate, margin: float) -> bool:
-    """Whether the whole interval is outside the margin."""
-    low, high = estimate.low, estimate.high
-    return low is not None and high is not None and (low > 1 + margin or high < 1 / (1 + margin))
-
-
-def surely_beyond(estimate: Estimate, margin: float, better: Better | None, lost: Lost) -> bool:
-    """Whether it is outside the margin whatever the sides may have lost to others."""
-    return not lost_time.too_much(lost) and beyond(allowing_for(lost, estimate, better), margin)
-
-
-def decide(
-    estimate: Estimate,
-    margin: float,
-    better: Better | None,
-    lost: Lost = NOTHING_LOST,
-    names: tuple[str, str] = ("A", "B"),
-    shift: float = 0.0,
-) -> tuple[Verdict, str]:
-    """The verdict on B from the interval, and the reason as text.
-
-    lost   shares of their time that A and B may have lost to others, by which the interval is stretched
-    shift  part of the interval that more runs don't narrow
-
-    Inside [1/(1 + margin), 1 + margin] the verdict is `equivalent`; otherwise, if the interval excludes 1,
-    `faster` or `slower`; otherwise, or if there is no interval or too much may be lost, `undecided`.
-    """
-    stretched = allowing_for(lost, estimate, better)
-    low, high = stretched.low, stretched.high
-    if low is None or high is None:
-        return "undecided", "an end of the interval exceeds any number: new runs"
-    if lost_time.too_much(lost):
-        limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
-        return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again on an idle machine"
-    least, most = 1 / (1 + margin), 1 + margin
-    reach, remedy = f"the interval {_written(low)} to {_written(high)}", lost_time.what_decides(lost, shift)
-    if lost != NOTHING_LOST:
-        reach += f", stretched because {lost_time.words(lost, names)},"
-    if least <= low and high <= most:
-        return "equivalent", f"{reach} is within the margin of ±{percent(margin)}"
-    if low <= 1 <= high:
-        if high / low > most / least:
-            return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: {remedy}"
-        beyond_it = f"contains 1 and extends beyond the margin of ±{percent(margin)}"
-        return "undecided", f"{reach} {beyond_it}: {remedy}"
-    if better is None:
-        return "undecided", f"{reach} excludes 1, but the metric has no declared direction"
-    verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"
-    by_margin = beyond(estimate, margin)
-    by = (
-        f"by more than the margin of ±{percent(margin)}" if by_margin else "though possibly within the margin"
-    )
-    return verdict, f"{reach} excludes 1, {by}"
-
-
-def _written(value: float) -> str:
-    return f"{value:.3f}" if abs(value - 1) >= 0.002 else f"{value:.4f}"

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.analyse.comparison.lost_time import allowing_for, too_much, what_decides, words
-from assay.analyse.doubts import percent
 from assay.records import Comparison, Estimate
-from assay.units import counted, significant
+from assay.units import counted, percent, significant
 
 GateAnswer = Literal["holds", "worse", "undecided"]
 

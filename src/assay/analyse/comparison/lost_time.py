@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.analyse.doubts import kernel_counts, percent
-from assay.records import Better, Doubt, Estimate, Result
+from assay.analyse.points import encounters
+from assay.records import Better, Estimate, Result
+from assay.units import percent
 
 MOST_LOST = 0.2
 
@@ -22,15 +23,11 @@ Lost = tuple[float, float]
 """Shares of their time that A and B may have lost; 0 if it does not matter."""
 
 NOTHING_LOST: Lost = (0.0, 0.0)
-CODES = {kernel_counts.BUSY_NEIGHBOURS.code, kernel_counts.STOLEN_TIME.code}
-"""The doubts about time that others took."""
 
 
-def lost_to_others(a: Sequence[Result], b: Sequence[Result], margin: float, doubts: Sequence[Doubt]) -> Lost:
-    """What two sides may have lost; computed only if their doubts say that others were present."""
-    if CODES.isdisjoint(doubt.code for doubt in doubts):
-        return NOTHING_LOST
-    return kernel_counts.lost_to_others(a, margin), kernel_counts.lost_to_others(b, margin)
+def lost_by_sides(a: Sequence[Result], b: Sequence[Result], margin: float) -> Lost:
+    """What two sides may have lost; 0 for a side that lost less than matters."""
+    return encounters.lost_to_others(a, margin), encounters.lost_to_others(b, margin)
 
 
 def too_much(lost: Lost) -> bool:

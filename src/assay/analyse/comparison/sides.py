@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.groups import Metrics, cause
-from assay.analyse.statistics.families import claimed_together
+from assay.analyse.comparison.families import claimed_together
+from assay.analyse.points.groups import Metrics, cause
 from assay.errors import InputError
 from assay.records import Comparison, Metric, Point, Result, Run, Shape
 from assay.units import counted

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.analyse.comparison.groups import Group, Sample
-from assay.analyse.doubts import kernel_counts
-from assay.analyse.doubts.case import counted, listed, percent, probed
-from assay.analyse.statistics.ratio import one_side
+from assay.analyse.points import encounters
+from assay.analyse.points.groups import Group, Sample, probed
+from assay.analyse.points.ratio import one_side
 from assay.records import NodeCounts, Point, Result, Shape
-from assay.units import human
+from assay.units import counted, human, listed, percent
 
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
-    ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", kernel_counts.throttled_share),
-    ("other processes contended for {} of the CPU time", "other processes", kernel_counts.neighbours_share),
-    ("the host stole {} of its CPU time", "CPU time stolen by the host", kernel_counts.stolen_share),
-    ("its CPUs were thermally throttled for {} of the time", "heat", kernel_counts.heat_share),
-    ("it waited for swapped memory {} of the time", "swapping", kernel_counts.swap_share),
+    ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", encounters.throttled_share),
+    ("other processes contended for {} of the CPU time", "other processes", encounters.neighbours_share),
+    ("the host stole {} of its CPU time", "CPU time stolen by the host", encounters.stolen_share),
+    ("its CPUs were thermally throttled for {} of the time", "heat", encounters.heat_share),
+    ("it waited for swapped memory {} of the time", "swapping", encounters.swap_share),
 )
 
 
@@ -158,7 +157,7 @@ def _least(results: Sequence[Result], fact: str) -> float | None:
 
 def _mean(results: Sequence[Result], share: Callable[[NodeCounts], float | None]) -> float | None:
     """The mean over the runs' worst nodes; a side without a quota was never stopped by one."""
-    if share is kernel_counts.throttled_share and results and _least(results, "cpu.quota") is None:
+    if share is encounters.throttled_share and results and _least(results, "cpu.quota") is None:
         return 0.0 if all(map(probed, results)) else None
     costs = [
         max(known)

@@ -31,12 +31,12 @@ from assay.analyse.doubts import (
     sides,
     timing,
 )
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.logs import cache_clearing
 from assay.logs import doubts as of_logs
 from assay.records import SEVERITIES, Doubt, DoubtKind, Subject
 
-__all__ = ["CASE_KINDS", "KINDS", "Case", "Side", "of", "of_subject", "percent", "rank"]
+__all__ = ["CASE_KINDS", "KINDS", "Case", "Side", "of", "of_subject", "rank"]
 
 CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     plausibility.ABOVE_BEST_KNOWN,

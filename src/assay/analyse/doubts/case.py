@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
-from assay.analyse.comparison.groups import Group
-from assay.analyse.comparison.succession import Succession, of_pairs, of_side
-from assay.records import Doubt, DoubtKind, Estimate, Result, Scalar
-from assay.units import significant
+from assay.analyse.points.encounters import Encounter, encounter
+from assay.analyse.points.groups import Group
+from assay.analyse.points.succession import Succession, of_pairs, of_side
+from assay.records import DEFAULT_MARGIN, Doubt, DoubtKind, Estimate, Result
+from assay.units import percent
 
+T = TypeVar("T")
 MOST_SHOWN = 6
-MOST_SHARE = 10_000.0  # that is worth its digits
 UNSTEADY = object()
 """Marks a fact that varies within a side."""
 
@@ -87,22 +88,9 @@ class CaseDoubtKind(DoubtKind):
         return None if evidence is None else self.doubt(evidence, *self.reworded(case))
 
 
-def percent(share: float) -> str:
-    """A share as a percentage: `2 %`, `0.35 %`; beyond any meaningful value, `over 1000000 %`."""
-    if share > MOST_SHARE:
-        return f"over {100 * MOST_SHARE:.0f} %"
-    return f"{significant(100 * share, 2)} %" if abs(share) < 1 else f"{100 * share:.0f} %"
-
-
 def counted(number: int, noun: str) -> str:
     """`1 run`, `3 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first three names, and how many more there are."""
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def steady_facts(results: Sequence[Result]) -> dict[str, object]:
@@ -117,8 +105,42 @@ def steady_facts(results: Sequence[Result]) -> dict[str, object]:
     return found
 
 
-def probed(result: Result) -> Sequence[Mapping[str, Scalar]]:
-    """The probe's tables of a run, one per node, without nodes where the probe failed."""
-    if result.provenance is None:
-        return ()
-    return [table for table in result.provenance.nodes if len(table) > 1 or "unreadable" not in table]
+def evidence(
+    case: Case,
+    what: str,
+    parts: Callable[[Result], Sequence[T]],
+    share: Callable[[T], float | None],
+    words: Callable[[T], str],
+) -> str | None:
+    """The share on each side, and whether both are affected; None if no side is affected enough to matter.
+
+    what   `a quota stopped it for {} of its CPU time`
+    words  about the worst node or GPU
+    """
+    matters = (case.margin or DEFAULT_MARGIN) / 2
+    results = {side.name: [sample.result for sample in side.group.samples] for side in case.sides}
+    found = [encounter(name, own, parts, share) for name, own in results.items()]
+    sides = [met for met in found if met is not None]
+    if max((met.share for met in sides), default=0.0) < matters:
+        return None
+    told = [
+        f"{met.name}: {what.format(percent(met.share))} over {counted(met.runs, 'run')} "
+        f"(most in {met.worst_trial}: {words(met.worst)})"
+        for met in sides
+        if met.share >= matters
+    ]
+    told += [f"{met.name}: {percent(met.share)}" for met in sides if met.share < matters]
+    if len(case.sides) > 1:
+        told.append(_between(case, sides, matters))
+    return "; ".join(told)
+
+
+def _between(case: Case, sides: Sequence[Encounter[T]], matters: float) -> str:
+    """What it means for a comparison."""
+    unknown = {side.name for side in case.sides} - {met.name for met in sides}
+    if unknown:
+        return f"nothing was counted for {', '.join(sorted(unknown))}"
+    least, most = sorted(sides, key=lambda met: met.share)
+    if least.share >= matters or most.share - least.share <= matters:
+        return "both sides were affected, and either may have lost more"
+    return f"the effect on {least.name} hardly matters, the effect on {most.name} may have slowed it down"

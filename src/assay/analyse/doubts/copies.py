@@ -8,12 +8,12 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import fmean
 
-from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, percent
+from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side
+from assay.analyse.points.ratio import mean
 from assay.analyse.statistics.intervals import ROUNDING
-from assay.analyse.statistics.ratio import mean
 from assay.analyse.statistics.rounding import step
 from assay.records import Run, Shape
-from assay.units import factor, significant
+from assay.units import factor, percent, significant
 
 BY_CHANCE = 1e-5  # values measured independently agree this often by chance; rarer agreement is doubted
 FEWEST_COPIED = 5  # values that were altered a little; fewer are this close by chance

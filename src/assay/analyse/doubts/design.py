@@ -7,15 +7,14 @@ from collections import Counter
 from itertools import groupby
 from statistics import NormalDist, stdev
 
-from assay.analyse.comparison.groups import Group, cause
-from assay.analyse.comparison.pairing import pairing
-from assay.analyse.comparison.sessions import session_of
-from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, listed, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, counted
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
-from assay.analyse.doubts.kernel_counts import lost_to_others
+from assay.analyse.points.encounters import lost_to_others
+from assay.analyse.points.groups import Group, cause
+from assay.analyse.points.replication import pairing, session_of
 from assay.analyse.statistics.intervals import constant
 from assay.records import DEFAULT_MARGIN
-from assay.units import all_of, significant
+from assay.units import all_of, listed, percent, significant
 
 FEW_RUNS = 5  # with fewer per side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 MOST_RUNS = 60  # in one session, that are plausible without the start of each

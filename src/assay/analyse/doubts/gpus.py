@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent, probed
-from assay.analyse.doubts.encounters import evidence
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, evidence
+from assay.analyse.points.groups import probed
 from assay.records import GpuUse, Result
-from assay.units import significant
+from assay.units import percent, significant
 
 BUSY = 0.05  # mean use from which on a GPU took part in a run
 COVERED = 0.9  # share of a run that the samples of a GPU must cover to say that it was idle

@@ -3,27 +3,28 @@
 Each problem is counted as a share, and raises its doubt if the mean over a side's runs is above half of
 the margin. The worst of a run's nodes counts, because the others wait for it.
 
-These counters do not bound what a side lost: ranks that wait for each other lose more than the share, and
-it is unknown in which part of the run the measurement was taken. So a doubt reports what was counted and
-which side was affected more. Verdicts allow for `lost_to_others`, a rule that docs/explanation/statistics.md
-tests by simulation.
+How much a side lost is unknown (`points/encounters.py`), so a doubt reports what was counted and which side
+was affected more.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
-from assay.analyse.doubts.encounters import encounter, evidence
-from assay.records import DEFAULT_MARGIN, NodeCounts, Result
-from assay.units import human
-
-# A count in steps of 10 ms, cut off at both ends, has an error of at most 8 ms in 95 % of cases; a CPU's
-# busy time is the sum of five.
-COUNT_ERROR_S, BUSY_ERROR_S = 0.008, 0.018
-SWAP_WAIT_S = 1e-4  # for one page from a flash disk, if the kernel does not count the waiting itself
-PAGE_BYTES = 4096
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, evidence
+from assay.analyse.points.encounters import (
+    encounter,
+    heat_share,
+    neighbours_share,
+    nodes_of,
+    others_cpus,
+    stolen_share,
+    suspended_share,
+    swap_share,
+    throttled_share,
+)
+from assay.records import DEFAULT_MARGIN, NodeCounts
+from assay.units import human, percent
 
 _RULE = (
     " Raised if the mean over a side's runs is above half of the margin (above 1 % if nothing is "
@@ -139,6 +140,10 @@ STOLEN_TIME = CaseDoubtKind(
 )
 
 
+OTHERS_USED_ITS_CPUS = frozenset({BUSY_NEIGHBOURS.code, STOLEN_TIME.code})
+"""The doubts about time that others took, for which verdicts allow."""
+
+
 def heat(case: Case) -> str | None:
     """A CPU was thermally throttled."""
     return _evidence(case, "its CPUs were thermally throttled for {} of the time", heat_share, _heat)
@@ -229,7 +234,7 @@ SUSPENDED = CaseDoubtKind(
 
 def _suspended_runs(side: Side, matters: float) -> str:
     """Which of a side's runs were suspended, and for how long, as text; "" if none was."""
-    each = [encounter("", [sample.result], _nodes, suspended_share) for sample in side.group.samples]
+    each = [encounter("", [sample.result], nodes_of, suspended_share) for sample in side.group.samples]
     known = [one for one in each if one is not None]
     hit = [one for one in known if one.share >= matters]
     if not hit:
@@ -238,119 +243,6 @@ def _suspended_runs(side: Side, matters: float) -> str:
     pause, whole = human(longest.worst.suspended_s or 0.0, "s"), human(longest.worst.elapsed_s, "s")
     runs = f"{len(hit)} of {counted(len(known), 'run')}"
     return f"{side.name}: {runs}, the longest for {pause} of {whole} ({longest.worst_trial})"
-
-
-def throttled_share(node: NodeCounts) -> float | None:
-    """The share of the CPU time that the job would have had for which it was stopped."""
-    if node.throttled_s is None or not node.job_cpu_s:
-        return None
-    return node.throttled_s / (node.throttled_s + node.job_cpu_s)
-
-
-def suspended_share(node: NodeCounts) -> float | None:
-    """The share of the run in which the keeper or a rank was suspended."""
-    return None if node.suspended_s is None else node.suspended_s / node.elapsed_s
-
-
-def others_cpus(node: NodeCounts) -> float | None:
-    """Average number of CPUs used by processes other than the job's, minus the counting error.
-
-    Busy time is read a moment after the clock, and where CPUs are short, other tasks run in that moment: no
-    more counts than the CPUs have in the time between the readings.
-    """
-    if node.busy_cpu_s is None or node.job_cpu_s is None:
-        return None
-    own = node.job_cpu_s + (node.beside_cpu_s or 0.0)
-    others = min(node.busy_cpu_s - BUSY_ERROR_S * node.cpus, node.cpus * node.elapsed_s) - own
-    return max(0.0, others) / node.elapsed_s
-
-
-def neighbours_share(node: NodeCounts) -> float | None:
-    """The share of the CPU time on the job's CPUs, as used by the job and others, that others used.
-
-    Never more than the share of time in which the job can have waited for a CPU.
-    """
-    others = others_cpus(node)
-    if not others:
-        return others
-    own = ((node.job_cpu_s or 0.0) + (node.beside_cpu_s or 0.0)) / node.elapsed_s
-    return min(others / (others + own), _waiting_share(node))
-
-
-def time_to_neighbours(node: NodeCounts) -> float | None:
-    """Share of the time in which the job may have waited for a CPU that others used.
-
-    In that time others used at least one of its CPUs, all of them were busy, and some task waited: the result
-    is the minimum of the three. Ranks or threads that wait for each other lose all of it.
-    """
-    others = others_cpus(node)
-    return None if others is None else min(1.0, others, _waiting_share(node))
-
-
-def _waiting_share(node: NodeCounts) -> float:
-    """Share of the time in which a task of the job can have waited for a CPU, as far as the kernel counts it.
-
-    Without a count of waiting, this is the share in which all CPUs can have been busy.
-    """
-    waits = [wait for wait in (node.cpu_wait_s, node.queue_wait_s) if wait is not None]
-    all_busy_s = math.inf if node.busy_cpu_s is None else node.busy_cpu_s / node.cpus
-    return min(1.0, min([all_busy_s, *waits]) / node.elapsed_s)
-
-
-def stolen_share(node: NodeCounts) -> float | None:
-    """The share of the CPU time that the virtual machine wanted and its host did not give it."""
-    if node.stolen_cpu_s is None or not node.busy_cpu_s:
-        return None
-    stolen_s = max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus)
-    return stolen_s / (stolen_s + node.busy_cpu_s)
-
-
-def time_stolen(node: NodeCounts) -> float | None:
-    """Share of the time in which the host may have stolen a CPU, assuming never two at once."""
-    if node.stolen_cpu_s is None:
-        return None
-    return min(1.0, max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus) / node.elapsed_s)
-
-
-def heat_share(node: NodeCounts) -> float | None:
-    """Share of the time in which a package was throttled; all of it if only events are counted."""
-    if node.heat_s is None:
-        return None if node.heat_events is None else float(node.heat_events > 0)
-    return min(1.0, node.heat_s / node.elapsed_s)
-
-
-def swap_share(node: NodeCounts) -> float | None:
-    """Share of the time in which some task waited for memory, if anything was read back from swap."""
-    if node.swapped_in_bytes is None:
-        return None
-    estimated_s = node.swapped_in_bytes / PAGE_BYTES * SWAP_WAIT_S
-    waited_s = estimated_s if node.memory_wait_s is None else node.memory_wait_s
-    return min(1.0, waited_s / node.elapsed_s) if node.swapped_in_bytes else 0.0
-
-
-def lost_to_others(results: Sequence[Result], margin: float) -> float:
-    """Share of its time that a side may have lost to others who used its CPUs: the mean over its runs.
-
-    0 if nothing was counted, or if at most half of the margin went to others: that much is the noise of
-    the system itself, and does not show which side is faster.
-    """
-    lost = 0.0
-    for share, time in ((neighbours_share, time_to_neighbours), (stolen_share, time_stolen)):
-        taken, met = (encounter("", results, _nodes, one) for one in (share, time))
-        if taken is not None and met is not None and taken.share >= margin / 2:
-            lost += met.share
-    return min(1.0, lost)
-
-
-def lost_by_run(results: Sequence[Result]) -> list[float | None]:
-    """For each run, the share of its time that it may have lost to others; None if nobody counted it."""
-    return [_lost_by(result) for result in results]
-
-
-def _lost_by(result: Result) -> float | None:
-    met = [encounter("", [result], _nodes, time) for time in (time_to_neighbours, time_stolen)]
-    known = [one.share for one in met if one is not None]
-    return min(1.0, math.fsum(known)) if known else None
 
 
 def _stops(node: NodeCounts) -> str:
@@ -380,8 +272,4 @@ def _swapped(node: NodeCounts) -> str:
 
 
 def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
-    return evidence(case, what, _nodes, share, words)
-
-
-def _nodes(result: Result) -> Sequence[NodeCounts]:
-    return result.run.nodes
+    return evidence(case, what, nodes_of, share, words)

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, counted, probed
+from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, counted
+from assay.analyse.points.groups import probed
 from assay.records import Result, Scalar
 
 HOT_C = 83.0  # NVIDIA's data-center GPUs begin to throttle between 83 and 90 °C, depending on the model

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, listed, percent, probed
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
 from assay.analyse.exchange.fabrics import port_bytes_per_s
-from assay.analyse.statistics.ratio import mean
+from assay.analyse.points.groups import probed
+from assay.analyse.points.ratio import mean
 from assay.logs.facts import ONLY_HOST
 from assay.records import Result, Scalar, Shape
-from assay.units import human, significant
+from assay.units import human, listed, percent, significant
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
 # By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of

@@ -6,7 +6,7 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.analyse.expectations.accelerators import of_name
 from assay.analyse.expectations.references import HALF, PublishedFigure, matching, workload_of
 from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
-from assay.analyse.statistics.ratio import mean
+from assay.analyse.points.ratio import mean
 from assay.records import Shape
 from assay.units import convert, factor, fixed, human
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from assay.analyse.doubts.case import percent
 from assay.records import Doubt, DoubtKind
+from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.analyse.scaling.batches import Kind

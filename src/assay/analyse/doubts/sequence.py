@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from assay.analyse.comparison.succession import LEVEL, Succession, drifts
-from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, counted
 from assay.analyse.doubts.detection import POWER, shown_at
+from assay.analyse.points.succession import LEVEL, Succession, drifts
 from assay.analyse.statistics import trouble
 from assay.analyse.statistics.intervals import constant, share_of
+from assay.units import percent
 
 MATTERS = 0.002  # an effect of less than a tenth of the usual margin does not matter
 _FOUR = (

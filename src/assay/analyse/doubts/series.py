@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.analyse.comparison.succession import LEVEL
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
 from assay.analyse.doubts.sequence import MATTERS
+from assay.analyse.points.succession import LEVEL
 from assay.analyse.statistics.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
 from assay.records import Result, Series, TrainingRun
 from assay.targets import relation_of
-from assay.units import significant
+from assay.units import percent, significant
 
 FEWEST_WINDOWS = 4
 FEWEST_RUNS = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
 from assay.records import DEFAULT_MARGIN, Result
-from assay.units import human, significant
+from assay.units import human, percent, significant
 
 FEWEST_BEYOND = 10  # requests above a percentile, on average
 UNEQUAL_REQUESTS = 1.5  # times as many on one side: the percentiles are then off by different shares

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from assay.analyse.doubts.case import (
-    MOST_SHOWN,
-    UNSTEADY,
-    Case,
-    CaseDoubtKind,
-    Side,
-    listed,
-    probed,
-    steady_facts,
-)
+from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, CaseDoubtKind, Side, steady_facts
+from assay.analyse.points.groups import probed
 from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
 from assay.logs.fio_settings import SETTINGS as FIO_SETTINGS
+from assay.units import listed
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",

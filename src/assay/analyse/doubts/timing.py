@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind
 from assay.records import DEFAULT_MARGIN, Measurement, Point, Result
-from assay.units import human
+from assay.units import human, percent
 
 SHORTEST_S = 0.1  # below, one time slice of another process (a few ms) is several percent
 STAMP_S = 1e-3  # MLLOG stamps are whole milliseconds

@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison.groups import Group, Sample
-from assay.analyse.comparison.sessions import Session, session_of
+from assay.analyse.points.groups import Group, Sample
+from assay.analyse.points.ratio import mean, one_side, ratio
+from assay.analyse.points.replication import Session, session_of
 from assay.analyse.scaling.curve import Curve
-from assay.analyse.statistics.ratio import mean, one_side, ratio
 from assay.records import Estimate, Measurement, Point, Result, Scaling, ScalingPoint, Shape
 from assay.units import convert
 

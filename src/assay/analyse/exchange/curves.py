@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group, Sample
 from assay.analyse.exchange import fabrics
 from assay.analyse.exchange.alpha_beta import Line, Misfit, fit, misfit
 from assay.analyse.exchange.fabrics import Fabric
-from assay.analyse.statistics.bands import LEAST_SIZES, SIZE, without_size
-from assay.analyse.statistics.ratio import mean, one_side
+from assay.analyse.points.groups import SIZE, Group, Sample, without_size
+from assay.analyse.points.ratio import mean, one_side
+from assay.analyse.statistics.bands import LEAST_SIZES
 from assay.records import Estimate, Point, Result, Scalar, Shape
 
 MISFIT = 0.05  # false-alarm rate of the test whether the runs' means deviate from their lines

@@ -13,15 +13,16 @@ from statistics import stdev
 from typing import Literal
 
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import Group, Metrics, group, place_of
-from assay.analyse.comparison.lost_time import CODES, MOST_LOST
-from assay.analyse.doubts import kernel_counts
+from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.doubts.kernel_counts import OTHERS_USED_ITS_CPUS
 from assay.analyse.doubts.serving import FEW_BEYOND
+from assay.analyse.points import encounters
+from assay.analyse.points.groups import Group, Metrics, group, place_of
+from assay.analyse.points.ratio import logs, looks_of, one_side
 from assay.analyse.statistics import intervals
-from assay.analyse.statistics.ratio import logs, looks_of, one_side
 from assay.analyse.statistics.sequential import allowance
 from assay.records import DEFAULT_MARGIN, Estimate, Expectation, Point, Requirement, Result
-from assay.units import convert, human
+from assay.units import convert, human, percent
 
 CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bound
 
@@ -84,7 +85,7 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
     estimate, why = _estimate(found)
     needed = convert(expectation.value, expectation.unit, found.point.unit)
     case = doubts.Case((doubts.Side(system, found),), estimate)
-    lost = kernel_counts.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
+    lost = encounters.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
     if looks := looks_of(found.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
@@ -93,7 +94,7 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
         if doubt.code == FEW_BEYOND.code:
             verdict, reason = "undecided", doubt.evidence
     if verdict != "undecided" and not _may_change(found, estimate, expectation.relation, needed):
-        raised = tuple(doubt for doubt in raised if doubt.code not in CODES)
+        raised = tuple(doubt for doubt in raised if doubt.code not in OTHERS_USED_ITS_CPUS)
     return Requirement(system, found.point, expectation, estimate, verdict, why or reason, raised)
 
 
@@ -105,7 +106,7 @@ def _may_change(found: Group, estimate: Estimate, relation: Literal[">=", "<="],
     metric may get better or worse by a loss.
     """
     low, high = estimate.low, estimate.high
-    shares = kernel_counts.lost_by_run([sample.result for sample in found.samples])
+    shares = encounters.lost_by_run([sample.result for sample in found.samples])
     if low is None or high is None or any(share is None or share > MOST_LOST for share in shares):
         return True
     spread = stdev(logs(found))
@@ -140,8 +141,7 @@ def decide(
         alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
         if alone is None or sign * (alone - needed) >= 0:
             taken = (
-                f"these runs may have waited for {doubts.percent(lost)} of the time because others used "
-                "their CPUs"
+                f"these runs may have waited for {percent(lost)} of the time because others used their CPUs"
             )
             return (
                 "undecided",

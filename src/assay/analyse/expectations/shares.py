@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group
 from assay.analyse.exchange import fabrics
 from assay.analyse.expectations.accelerators import Accelerator, of_name
 from assay.analyse.expectations.references import PublishedFigure, matching, workload_of
-from assay.analyse.statistics.ratio import one_side
+from assay.analyse.points.groups import Group
+from assay.analyse.points.ratio import one_side
 from assay.records import Estimate, Point, Result, Run, Scalar, Shape
 from assay.units import factor
 

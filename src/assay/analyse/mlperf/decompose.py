@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.analyse.comparison.compare import decide
-from assay.analyse.comparison.groups import Place, Sample, place_of
 from assay.analyse.comparison.lost_time import Lost
-from assay.analyse.comparison.pairing import pairing
-from assay.analyse.doubts.kernel_counts import lost_to_others
+from assay.analyse.comparison.verdict import decide
 from assay.analyse.mlperf.likeness import Likeness, likeness
 from assay.analyse.mlperf.lmdi import Factor, Factors, factors, log_mean, mean_run
 from assay.analyse.mlperf.training_sets import (
@@ -26,7 +23,10 @@ from assay.analyse.mlperf.training_sets import (
     trained,
     training_set,
 )
-from assay.analyse.statistics.ratio import looked_at
+from assay.analyse.points.encounters import lost_to_others
+from assay.analyse.points.groups import Place, Sample, place_of
+from assay.analyse.points.ratio import looked_at
+from assay.analyse.points.replication import pairing
 from assay.records import Estimate, Result, Verdict
 from assay.units import counted, significant
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from assay.analyse import doubts
 from assay.analyse.doubts import KINDS, Case, Side, copies, rank
-from assay.analyse.statistics.ratio import Ratio, one_side
+from assay.analyse.points.ratio import Ratio, one_side
 from assay.records import DEFAULT_MARGIN, Doubt
 
 _OF_TWO = (copies.COPIED_VALUES, copies.SUSPECT_UNIT, copies.SHARE_OF_WHOLE)

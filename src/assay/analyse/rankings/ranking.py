@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from assay.analyse.comparison.groups import Group, Metrics, group
 from assay.analyse.doubts import Side
 from assay.analyse.mlperf.score import score
+from assay.analyse.points.groups import Group, Metrics, group
+from assay.analyse.points.ratio import Ratio, logs, one_side, ratio
 from assay.analyse.rankings.inputs import misleading
 from assay.analyse.statistics.intervals import one_mean, ratio_end, t_quantile
-from assay.analyse.statistics.ratio import Ratio, logs, one_side, ratio
 from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
 from assay.units import counted
 

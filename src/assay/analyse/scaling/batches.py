@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group
+from assay.analyse.points.groups import Group
 from assay.records import Result
 
 Kind = Literal["strong", "weak", "mixed", "unknown"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import Group, Key, Metrics, Place, group
-from assay.analyse.statistics.ratio import one_side, ratio
+from assay.analyse.points.groups import Group, Key, Metrics, Place, group
+from assay.analyse.points.ratio import one_side, ratio
 from assay.errors import InputError
 from assay.records import Better, Estimate, Metric, Result, Run, Scaling, ScalingPoint, Shape
 

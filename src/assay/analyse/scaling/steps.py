@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from assay.analyse.comparison.groups import Group
+from assay.analyse.points.groups import Group
+from assay.analyse.points.ratio import ratio
 from assay.analyse.scaling.batches import batch_of
-from assay.analyse.statistics.ratio import ratio
 from assay.records import Better, Estimate, Shape
 
 FALSE_ALARMS = 0.05  # for all steps of a curve jointly

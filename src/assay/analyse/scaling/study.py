@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group, Sample
-from assay.analyse.comparison.pairing import pairing
-from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
 from assay.analyse.exchange import communication
 from assay.analyse.exchange.communication import Communication
 from assay.analyse.expectations.shares import Flops, Usage, of_group
+from assay.analyse.points.groups import Group, Sample
+from assay.analyse.points.ratio import Ratio, logs, looked_at, ratio
+from assay.analyse.points.replication import pairing
 from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
 from assay.analyse.scaling.borders import Border, border
@@ -24,9 +24,9 @@ from assay.analyse.scaling.laws import Fit, HoldoutSize, Size
 from assay.analyse.scaling.steps import ScalingStep, steps
 from assay.analyse.spending import Prices, Spending, spending
 from assay.analyse.statistics.intervals import ratio_end
-from assay.analyse.statistics.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.statistics.sequential import IN_FAMILY
 from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
+from assay.units import percent
 
 Fitted = tuple[Fit, tuple[HoldoutSize, ...]]
 FAR = 4  # times the largest size: predictions beyond say more about the law than about the machine

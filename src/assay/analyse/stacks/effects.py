@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay.analyse import doubts
-from assay.analyse.comparison.compare import decide, more_would_decide, surely_beyond
-from assay.analyse.statistics import hidden, intervals, power
+from assay.analyse.comparison.verdict import decide, more_would_decide, runs_still_needed, surely_beyond
+from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import Hidden, LogInterval, ratio_end
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.records import Comparison, Doubt, Estimate, Observation, Point
 from assay.units import convert
 
@@ -54,7 +55,7 @@ def level(observed: Sequence[Observation]) -> Level:
         mean = math.fsum(value for one in observed for _, value in one.values) / runs
         return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
     values = [math.exp(log) for one in observed for log in _logs(one, metric.unit)]
-    means, rounding = session_means(observed), hidden.of_values(values)
+    means, rounding = session_means(observed), hidden_by_rounding(values)
     if len(means) > 1:
         interval = intervals.one_mean(means, hidden=rounding)
         return Level(interval.estimate(metric.unit), len(means), runs)
@@ -106,7 +107,9 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
 def _hidden(a: Sequence[Observation], b: Sequence[Observation]) -> Hidden:
     """What rounding hides of both; a session's mean is taken to be as coarse as one of its values."""
     unit = _unit(a[0])
-    return hidden.of_values(*([math.exp(log) for one in side for log in _logs(one, unit)] for side in (a, b)))
+    return hidden_by_rounding(
+        *([math.exp(log) for one in side for log in _logs(one, unit)] for side in (a, b))
+    )
 
 
 def between_sessions(
@@ -174,7 +177,7 @@ def comparison_of(
     )
     if interval.error is None or not more_would_decide(verdict, estimate, lost):
         return found
-    return replace(found, runs_needed=power.of_comparison(found, confidence))
+    return replace(found, runs_needed=runs_still_needed(found, confidence))
 
 
 def _doubts(

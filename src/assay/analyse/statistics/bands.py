@@ -15,35 +15,19 @@ Sources: Šidák, JASA 62 (1967) 626-633; Westfall and Young, Resampling-Based M
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from assay.records import Comparison, Estimate, Point, Scalar, SizeCurve, Verdict
+from assay.records import SizeCurve
 
-SIZE: Final = "payload_bytes"  # the label that a curve runs over
 LEAST_SIZES: Final = 4
 _STEP: Final = 0.05  # of the correlation, to limit the number of designs to simulate
 _DRAWS: Final = 20_000
 _SEED: Final = 20_251_121
 _LEVELS: Final = (0.05, 0.01)  # the number differs little between them; the larger one counts
 Replicates = tuple[Sequence[float], Sequence[float]]  # logarithms of A and of B
-Curve = tuple[str, str, str, str]
 Array = Any  # a numpy array; numpy itself is imported where it is used
-
-
-def curve_of(comparison: Comparison) -> Curve | None:
-    """What the sizes of one curve have in common; None if a comparison has no size."""
-    point = comparison.point
-    if not isinstance(point.labels.get(SIZE), int | float):
-        return None
-    return point.benchmark, point.shape, point.metric, repr(sorted(without_size(point.labels).items()))
-
-
-def without_size(labels: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A point's labels except its size."""
-    return {name: value for name, value in labels.items() if name != SIZE}
 
 
 def along(sizes: Sequence[Replicates], *, paired: bool) -> SizeCurve | None:
@@ -117,49 +101,3 @@ def _least_p(sizes: int, a: int, b: int, paired: bool, correlation: float) -> Ar
         t = (mean_b - mean_a) / np.sqrt(of_a + of_b)
         degrees = (of_a + of_b) ** 2 / (of_a**2 / (a - 1) + of_b**2 / (b - 1))
     return (2 * stdtr(degrees, -np.abs(t))).min(axis=1)
-
-
-@dataclass(frozen=True)
-class CurveVerdict:
-    """B compared with A over the sizes of one curve, the smallest first; their intervals hold jointly."""
-
-    sizes: tuple[Comparison, ...]
-
-    @property
-    def point(self) -> Point:
-        """The first size's point, without the size."""
-        first = self.sizes[0].point
-        return replace(first, labels=without_size(first.labels))
-
-    @property
-    def verdict(self) -> Verdict:
-        """`slower` or `faster` if any size is, slower first; equivalent if all are; else undecided."""
-        found = {c.verdict for c in self.sizes}
-        if found == {"equivalent"}:
-            return "equivalent"
-        return next((v for v in _GRAVEST if v in found), "undecided")
-
-
-_GRAVEST: Final[tuple[Verdict, ...]] = ("slower", "faster")
-
-
-def curve_verdicts(comparisons: Iterable[Comparison]) -> tuple[CurveVerdict, ...]:
-    """Comparisons that are sizes of one curve, grouped by sides and curve; others are left out."""
-    curves: dict[object, list[Comparison]] = {}
-    for c in comparisons:
-        if c.along is not None:
-            curves.setdefault((c.a, c.b, curve_of(c)), []).append(c)
-    return tuple(CurveVerdict(tuple(sorted(sizes, key=size_of))) for sizes in curves.values())
-
-
-def size_of(comparison: Comparison) -> float:
-    """Its size in bytes. Raises TypeError if it is not a size of a curve."""
-    size = comparison.point.labels.get(SIZE)
-    if not isinstance(size, int | float):
-        raise TypeError(f"{comparison.point} has no {SIZE}")
-    return size
-
-
-def band(comparison: Comparison) -> Estimate:
-    """The interval that holds jointly with those of the curve's other sizes; without any, its own."""
-    return comparison.ratio if comparison.family is None else comparison.family.ratio

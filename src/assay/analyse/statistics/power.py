@@ -20,7 +20,7 @@ from statistics import variance
 from typing import TYPE_CHECKING, Literal
 
 from assay.analyse.statistics.intervals import LogInterval
-from assay.records import Comparison, RunsNeeded, RunsRange
+from assay.records import RunsNeeded, RunsRange
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,17 +93,6 @@ def runs_needed(
         power=POWER,
         of=of,
     )
-
-
-def of_comparison(c: Comparison, confidence: float) -> RunsNeeded:
-    """What `runs_needed` says of a comparison that has an interval, of what it counts: runs or sessions.
-
-    confidence  that is left to this claim
-    """
-    a, b = c.sessions if c.replication == "sessions" else c.n
-    replicates = 2 / (1 / a + 1 / b)
-    spread = Spread((c.error or 0.0) ** 2 * replicates, c.degrees or 0.0, c.method == "paired")
-    return runs_needed(spread, c.margin, confidence, of=c.replication)
 
 
 Power = Callable[[int, float, float, bool, float], float]

@@ -11,6 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import stdev
+
+from assay.analyse.statistics.intervals import Hidden, constant
 
 _FEWEST_DIGITS, _MOST_DIGITS = 2, 10  # of the largest value that a printing step leaves
 _OFF_GRID = 1e-6  # of a step: the error that a unit conversion leaves
@@ -86,3 +89,28 @@ def unrounded(values: Sequence[float], *, falling: bool = False) -> list[float]:
         met[value] += 1
         found.append(value + size * (-share if falling else share))
     return found
+
+
+def hidden_by_rounding(a: Sequence[float], b: Sequence[float] = ()) -> Hidden:
+    """What rounding hides of values above 0, each of which counts once.
+
+    Values that spread over half a step or more are rounded up as often as down. Those of a side that spread
+    over less may all be off in the same direction. How far off a side is that gave one value in all its runs
+    is unknown: its timer's tick may exceed its printed digits.
+    """
+    sides = [side for side in (a, b) if side]
+    steps = log_steps(*sides)
+    shift = math.fsum(
+        step / 2
+        for values, step in zip(sides, steps, strict=True)
+        if len(values) > 1 and stdev(map(math.log, values)) < step / 2
+    )
+    return Hidden((steps[0], steps[-1]), shift, why=_one_value(a, b))
+
+
+def _one_value(a: Sequence[float], b: Sequence[float]) -> str:
+    """Which side gave one value in several runs, as text; "" if none did."""
+    for name, side in (("A", a), ("B", b)):
+        if len(side) > 1 and constant([math.log(value) for value in side]):
+            return f"all runs of {name} gave the same value: the spread is hidden by its resolution"
+    return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from assay.analyse.comparison.groups import group
+from assay.analyse.points.groups import group
 from assay.analyse.sweeps.links import blame
 from assay.analyse.sweeps.nodes import BaselineChange, Crowd, NodeGroup, slow_nodes, slower_than_before
 from assay.analyse.sweeps.pair_baselines import pairs_before

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import welch
 from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, Decision, too_low
 from assay.analyse.statistics.populations import lower_population
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.records import DEFAULT_MARGIN, Better, Estimate
 
 Values = Mapping[str, Sequence[float]]
@@ -250,6 +250,6 @@ def _change(
     old, new = ([_speed(node, [figure], better) for figure in side] for side in (before[node], figures))
     if not old or not new:
         raise ValueError(f"{node} has no figures")
-    found = welch(old, new, confidence, of_values(before[node], figures))
+    found = welch(old, new, confidence, hidden_by_rounding(before[node], figures))
     ratio = found.estimate("", confidence)
     return BaselineChange(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)

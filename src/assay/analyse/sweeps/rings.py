@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from assay.analyse.statistics.hidden import of_values
 from assay.analyse.statistics.intervals import welch
 from assay.analyse.statistics.outliers import FALSE_ALARM
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.records import Better, Estimate
 
 BORNE = 0.2  # loss of a healthy ring: each step waits for the slowest of nodes that send and receive at once
@@ -83,7 +83,7 @@ def _ring(
         return Ring(name, nodes, None, None, False, "no two of its nodes were measured as a pair")
     slowest = min(within, key=lambda pair: median(within[pair]))
     of_all = _speeds(figures, better)
-    found = welch(within[slowest], of_all, confidence, of_values(pairs[slowest], figures))
+    found = welch(within[slowest], of_all, confidence, hidden_by_rounding(pairs[slowest], figures))
     ratio = found.estimate("", confidence)
     return Ring(name, nodes, slowest, ratio, ratio.high is not None and ratio.high < 1 - borne, found.why)
 

@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 
-from assay.analyse.statistics.bands import curve_verdicts
+from assay.analyse.comparison.curve_verdicts import curve_verdicts
 from assay.inputs import from_home
 from assay.report.charts.chart import Chart
 from assay.report.charts.confusion import confusion

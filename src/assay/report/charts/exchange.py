@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from assay.analyse.comparison.curve_verdicts import CurveVerdict, band, size_of
 from assay.analyse.exchange.curves import ExchangeCurve, ExchangePoint
-from assay.analyse.statistics.bands import CurveVerdict, band, size_of
 from assay.records import Estimate
 from assay.report import figures
 from assay.report.charts.chart import (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assay.analyse import doubts
-from assay.analyse.comparison.groups import Group, Key, Metrics, cause, group
 from assay.analyse.comparison.sides import (
     OpenQuestion,
     SidePair,
@@ -20,9 +19,9 @@ from assay.analyse.comparison.sides import (
 )
 from assay.analyse.expectations.requirements import check
 from assay.analyse.expectations.shares import Flops
+from assay.analyse.points.groups import SIZE, Group, Key, Metrics, cause, group
+from assay.analyse.points.ratio import one_side
 from assay.analyse.scaling.curve import Curve, curves, sizes_of_one_system
-from assay.analyse.statistics.bands import SIZE
-from assay.analyse.statistics.ratio import one_side
 from assay.errors import InputError
 from assay.records import (
     DEFAULT_MARGIN,

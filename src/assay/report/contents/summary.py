@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assay.analyse.comparison.groups import Group, Key
-from assay.analyse.statistics.ratio import one_side
+from assay.analyse.points.groups import Group, Key
+from assay.analyse.points.ratio import one_side
 from assay.records import Estimate, Point
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse.history import History
-from assay.analyse.level_shifts import LevelShift
+from assay.analyse.statistics.level_shifts import LevelShift
 from assay.report import figures
 from assay.report.charts.history import history as chart
 from assay.report.page.document import document, numbered

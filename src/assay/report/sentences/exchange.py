@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.statistics.bands import CurveVerdict, band, curve_verdicts, size_of
+from assay.analyse.comparison.curve_verdicts import CurveVerdict, band, curve_verdicts, size_of
 from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
 from assay.report.sentences.sentences import SYMBOLS

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from assay.analyse.history import History, SessionValue
-from assay.analyse.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
+from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.report import figures
 from assay.units import human, significant

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from assay.analyse.doubts import kernel_counts, percent
+from assay.analyse.points import encounters
 from assay.records import NodeCounts, Result
-from assay.units import human, significant
+from assay.units import human, percent, significant
 
 Count = Callable[[NodeCounts], float | None]
 
 _SHARES: tuple[tuple[str, Count], ...] = (
-    ("throttled by a CPU quota {}", kernel_counts.throttled_share),
-    ("stolen by the host {}", kernel_counts.stolen_share),
-    ("thermally throttled {} of the time", kernel_counts.heat_share),
-    ("waiting for swap {} of the time", kernel_counts.swap_share),
+    ("throttled by a CPU quota {}", encounters.throttled_share),
+    ("stolen by the host {}", encounters.stolen_share),
+    ("thermally throttled {} of the time", encounters.heat_share),
+    ("waiting for swap {} of the time", encounters.swap_share),
 )
 
 
@@ -31,7 +31,7 @@ def words(results: Sequence[Result]) -> str | None:
 
 def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
     own = _mean(nodes, lambda node: None if node.job_cpu_s is None else node.job_cpu_s / node.elapsed_s)
-    others, cpus = _mean(nodes, kernel_counts.others_cpus), _mean(nodes, lambda node: float(node.cpus))
+    others, cpus = _mean(nodes, encounters.others_cpus), _mean(nodes, lambda node: float(node.cpus))
     if own is not None:
         yield f"the job used {significant(own, 2)} of {cpus:g} CPUs"
     if others is not None:

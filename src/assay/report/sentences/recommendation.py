@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.analyse.comparison.obstacles import more_runs_may_decide, obstacle
 from assay.analyse.comparison.sides import OpenQuestion
+from assay.analyse.comparison.verdict import more_runs_may_decide, obstacle
 from assay.analyse.doubts import KINDS
 from assay.analyse.doubts.design import FAILED_RUNS_LEFT_OUT
 from assay.analyse.doubts.scaling import SUPERLINEAR

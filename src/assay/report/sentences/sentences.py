@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.compare import surely_beyond
-from assay.analyse.comparison.obstacles import obstacle
+from assay.analyse.comparison.verdict import obstacle, surely_beyond
 from assay.analyse.doubts import KINDS
 from assay.analyse.statistics.sequential import ALPHA, LOOKS
 from assay.records import (

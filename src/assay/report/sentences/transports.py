@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from assay.analyse.comparison.groups import place_of
 from assay.analyse.doubts.paths import asked_and_used
+from assay.analyse.points.groups import place_of
 from assay.records import Links, Result
 from assay.report import figures
 from assay.units import counted

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.obstacles import Obstacle, more_runs_may_decide, obstacle
-from assay.analyse.doubts import percent
+from assay.analyse.comparison.verdict import Obstacle, more_runs_may_decide, obstacle
 from assay.records import Comparison
 from assay.report import figures
 from assay.report.sentences.sentences import needed
 from assay.report.tables import gathered
+from assay.units import percent
 
 MOST_NAMED = 3  # metrics with the same cause; more are counted
 

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.comparison.groups import place_of
 from assay.analyse.confusion import evaluated
+from assay.analyse.points.groups import place_of
 from assay.records import Point, Result, Series
 from assay.report import figures
 from assay.report.sentences.confusion import most_confused

@@ -17,7 +17,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from assay.analyse.statistics import hidden, intervals
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.records import DEFAULT_MARGIN
 from assay.stacks.bisecting import confirmation, posterior
@@ -391,7 +392,7 @@ class Search:
         pairs = self._pairs(Build(a), Build(b))
         if len(pairs) < 2:
             return None
-        steps = hidden.of_values(*([math.exp(log) for log in side] for side in zip(*pairs, strict=True)))
+        steps = hidden_by_rounding(*([math.exp(log) for log in side] for side in zip(*pairs, strict=True)))
         interval = intervals.paired(pairs, 1 - nominal_p(self.settings.max_repeats, paired=True), steps)
         half = steps.shift if interval.half is None else interval.half  # identical values of either build
         return SpeedEffect(interval.centre, interval.centre - half, interval.centre + half)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from assay.analyse.comparison.groups import Metrics, group
+from assay.analyse.points.groups import Metrics, group
 from assay.records import Result, Run, Stack
 from assay.stacks.bisecting.search import Value
 from assay.stacks.exploring.measuring import block_mean, by_block, ranking_metrics

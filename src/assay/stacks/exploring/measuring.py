@@ -10,10 +10,10 @@ from typing import Any
 
 from assay import launch, plan, read, suite
 from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.groups import Group, Metrics, group
 from assay.analyse.comparison.sides import led_by, primary_metrics
 from assay.analyse.doubts.design import NOT_INTERLEAVED
 from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
+from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.statistics.sequential import nominal_p
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Doubt, Metric, Point, Result, Run, digest_of

@@ -15,9 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison.compare import decide, surely_beyond
-from assay.analyse.statistics import hidden, intervals
+from assay.analyse.comparison.verdict import decide, surely_beyond
+from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import ratio_end
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import IN_FAMILY, looks, nominal_p
 from assay.records import Comparison, Family, Point
 
@@ -37,7 +38,7 @@ def comparison(
     """A candidate compared with the incumbent by its blocks so far: at least one."""
     logs = [(math.log(a), math.log(b)) for a, b in pairs.values]
     confidence = 1 - nominal_p(max_repeats, paired=True)
-    interval = intervals.paired(logs, confidence, hidden.of_values(*zip(*pairs.values, strict=True)))
+    interval = intervals.paired(logs, confidence, hidden_by_rounding(*zip(*pairs.values, strict=True)))
     estimate = interval.estimate("", confidence)
     names = (incumbent, pairs.name)
     verdict, reason = decide(estimate, margin, point.better, pairs.lost, names)

@@ -23,8 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison.compare import decide, more_would_decide, surely_beyond
-from assay.analyse.statistics import power
+from assay.analyse.comparison.verdict import decide, more_would_decide, runs_still_needed, surely_beyond
 from assay.analyse.statistics.intervals import ratio_end, t_quantile
 from assay.analyse.statistics.sequential import ALPHA, IN_FAMILY
 from assay.records import Comparison, Estimate, Family
@@ -136,7 +135,7 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int, size: int) -> Compar
         verdict=verdict,
         reason=f"{_with_others(c, size, len(more.rejected))}, {reason}",
         by_margin=by_margin,
-        runs_needed=power.of_comparison(c, 1 - tails) if needed else None,
+        runs_needed=runs_still_needed(c, 1 - tails) if needed else None,
         family=family,
     )
 

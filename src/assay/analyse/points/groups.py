@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from assay.records import Measurement, Metric, Point, Result, Run, Scalar, Shape
 from assay.units import convert, factor
 
+SIZE: Final = "payload_bytes"  # the label that a curve of sizes runs over
 _Setting = tuple[tuple[str, Scalar], ...]
 Metrics = Callable[[Run], Mapping[str, Metric]]
 """What a run's workload declares, by name, the primary metric first; empty if it is unknown."""
@@ -87,6 +88,11 @@ def place_of(run: Run) -> Place:
     return Place(run.trial.benchmark, str(run.trial.shape), _plain(run.trial.varied))
 
 
+def without_size(labels: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """A point's labels except its size."""
+    return {name: value for name, value in labels.items() if name != SIZE}
+
+
 @dataclass
 class _Gathering:
     """A group while its runs are being collected."""
@@ -106,6 +112,13 @@ def nodes_used(result: Result) -> int | None:
     """The number of nodes that its ranks ran on; None if unknown for any rank."""
     places = set(result.run.places)
     return len(places) if places and "" not in places else None
+
+
+def probed(result: Result) -> Sequence[Mapping[str, Scalar]]:
+    """The probe's tables of a run, one per node, without nodes where the probe failed."""
+    if result.provenance is None:
+        return ()
+    return [table for table in result.provenance.nodes if len(table) > 1 or "unreadable" not in table]
 
 
 def mixed(results: Iterable[Result]) -> set[Place]:

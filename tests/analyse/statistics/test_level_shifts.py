@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from assay.analyse.level_shifts import FEWEST, Split, false_change_rate, split
+from assay.analyse.statistics.level_shifts import FEWEST, Split, false_change_rate, split
 from conftest import tries
 
 Series = NDArray[np.float64]

@@ -8,17 +8,45 @@ from dataclasses import dataclass, replace
 from statistics import fmean, variance
 from typing import Literal
 
-from assay.analyse.comparison.groups import Group, Sample
-from assay.analyse.comparison.pairing import pairing
-from assay.analyse.comparison.sessions import excess, replicated, session_means, sessions, shared
-from assay.analyse.statistics import hidden, intervals
-from assay.analyse.statistics.hidden import Allowance
+from assay.analyse.points.groups import Group, Sample
+from assay.analyse.points.replication import (
+    deviations,
+    excess,
+    pairing,
+    replicated,
+    session_means,
+    sessions,
+    shared,
+)
+from assay.analyse.points.succession import drifts, of_side, shift_in_one_order, worth
+from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import NOTHING_HIDDEN, Hidden, LogInterval
+from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.errors import InputError
 from assay.records import Estimate
 
 LARGEST_LOG = 690.0  # of a ratio: exp of 700 and more exceeds the range in which a float is accurate
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What an interval of two sides allows for beyond the spread of their runs.
+
+    Values on the grid of a coarse timer can agree although the systems differ, runs that drift shift one side
+    relative to the other, and runs that each resemble the previous one are worth fewer independent ones. For
+    the rates with and without, see docs/explanation/statistics.md.
+
+    hidden  steps, shift and worth, as the interval takes them
+    step    of the values, on the log scale, if it widens the interval; else 0
+    drifts  of A and of B from the first run to the last, on the log scale, where one was found
+    drifted part of the shift that they cause
+    """
+
+    hidden: Hidden
+    step: float = 0.0
+    drifts: tuple[float, float] = (0.0, 0.0)
+    drifted: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +149,7 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     elif design is not None and not design.pairs:
         interval = _without(a, b, "no block contains a run of both sides")
     else:
-        allowance = hidden.of_groups(a, b, by_session=by_session, paired=paired)
+        allowance = _allowance(a, b, by_session=by_session, paired=paired)
         more = excess(a.samples, b.samples, logs(a), logs(b)) if by_session and min(counts) == 1 else None
         interval = _interval(replicates, paired, confidence, allowance.hidden, more)
         unrounded = replace(allowance.hidden, steps=(0.0, 0.0), shift=allowance.drifted)
@@ -158,6 +186,37 @@ def _interval(
     return intervals.welch(*replicates, confidence, unseen)
 
 
+def _allowance(a: Group, b: Group, *, by_session: bool, paired: bool) -> Allowance:
+    """What two sides hide whose values are all above 0.
+
+    by_session  the means of sessions count, not runs
+    paired      the sides ran together, so that drift and dependence affect both alike
+    """
+    rounded = hidden_by_rounding(a.values, b.values)
+    if by_session:
+        of_a, of_b = rounded.steps
+        rounded = replace(rounded, steps=(_step_of_means(a, of_a), _step_of_means(b, of_b)))
+    if paired or by_session:
+        return Allowance(rounded)
+    sides = of_side("A", a.samples), of_side("B", b.samples)
+    found = {succession.name: change for succession, change, *_ in drifts(sides)}
+    drift = found.get("A", 0.0), found.get("B", 0.0)
+    drifted = 0.0
+    if any(drift):
+        interleaved = shift_in_one_order(a.samples, b.samples)
+        drifted = max(map(abs, drift)) if interleaved is None else interleaved
+    unseen = replace(rounded, shift=rounded.shift + drifted, worth=worth(sides))
+    return Allowance(unseen, drifts=drift, drifted=drifted)
+
+
+def _step_of_means(group: Group, step: float) -> float:
+    """The step of a session's mean: a fraction if its runs spread over the step, else a whole one."""
+    counts = len(sessions(group.samples))
+    off = deviations(group.samples, [math.log(value) for value in group.values])
+    within = math.sqrt(math.fsum(x * x for x in off) / max(len(off) - counts, 1))
+    return step / math.sqrt(len(off) / counts) if within >= step / 2 else step
+
+
 def one_side(found: Group, confidence: float = 0.95) -> Estimate:
     """Mean of one group with its interval; its confidence is higher if there were interim looks.
 
@@ -166,7 +225,7 @@ def one_side(found: Group, confidence: float = 0.95) -> Estimate:
     if min(found.values) <= 0:
         return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
     confidence = max(confidence, looked_at((found.samples,), paired=True))
-    found_interval = intervals.one_mean(logs(found), confidence, hidden.of_values(found.values))
+    found_interval = intervals.one_mean(logs(found), confidence, hidden_by_rounding(found.values))
     return found_interval.estimate(found.point.unit, confidence)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assay.analyse.comparison.compare import decide
+from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.gate import judge
-from assay.analyse.statistics.families import corrected
+from assay.analyse.comparison.verdict import decide
 from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
 from assay.report import figures, tables

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from statistics import fmean, linear_regression
 
-from assay.analyse.comparison.groups import Sample
-from assay.analyse.comparison.sessions import Session, session_of
+from assay.analyse.points.groups import Sample
+from assay.analyse.points.replication import Session, session_of
 from assay.analyse.statistics import trouble
 from assay.analyse.statistics.rounding import unrounded
 from assay.records import Run
 
 FALSE_ALARM = 0.05  # of drift, dependence, two modes and an outlier together
 LEVEL = FALSE_ALARM / 4  # for each of the four
+FEWEST_FOR_WORTH = 5  # runs of a side; with fewer, their correlation is next to unknown
+LEAST_DEGREES = 2  # of freedom that a correlation leaves to a side
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,25 @@ def shift_in_one_order(a: Sequence[Sample], b: Sequence[Sample]) -> float | None
         for places, side in ((of_a, a), (of_b, b))
     ]
     return abs(moved[1] - moved[0])
+
+
+def worth(sides: Sequence[Succession]) -> float:
+    """The share of the runs that count as independent, by the correlation of each with the next one.
+
+    (1 − r) / (1 + r) for the correlation r over both sides, corrected for its bias in few runs; 1 if the
+    order is unknown. Sources: Bartlett, JRSS 8 (1946) 27-41; Kendall, Biometrika 41 (1954) 403-404.
+    """
+    rows = [row for side in sides for row in side.by_session]
+    runs = [len(side.logs) for side in sides]
+    if not all(side.ordered for side in sides) or min(runs) < FEWEST_FOR_WORTH:
+        return 1.0
+    centred = [[x - math.fsum(row) / len(row) for x in row] for row in rows]
+    squares = math.fsum(x * x for row in centred for x in row)
+    if squares == 0:
+        return 1.0
+    r = math.fsum(x * y for row in centred for x, y in pairwise(row)) / squares
+    r = min(max(r + (1 + 3 * r) * len(rows) / sum(runs), 0.0), 0.95)
+    return max((1 - r) / (1 + r), LEAST_DEGREES / (min(runs) - 1))
 
 
 def _when(sample: Sample) -> tuple[Session, float, int]:
