@@ -28,8 +28,7 @@ from typing import Any
 
 from options import absent, parse
 
-from assay.cluster import rounds
-from assay.cluster.rounds import Group
+from assay.cluster.sweep import Group, each_alone, pair_rounds
 from assay.errors import AssayError
 from assay.launch.kubernetes.client import CONFIG_MAPS, NODES, Cluster, Resource
 from assay.launch.kubernetes.connection import connect
@@ -145,7 +144,7 @@ class Sweep:
 def sweep(arguments: argparse.Namespace, nodes: Sequence[str], gpus: int) -> None:
     """Sweep each node alone, then rounds of pairs; then clean up after a killed sweep."""
     begin = time.perf_counter()
-    plan = [rounds.alone(nodes), *rounds.pairs(nodes, min(arguments.rounds, len(nodes) - 1))]
+    plan = [each_alone(nodes), *pair_rounds(nodes, min(arguments.rounds, len(nodes) - 1))]
     print(f"rounds of {len(nodes)} nodes planned in {time.perf_counter() - begin:.3f} s")
     with tempfile.TemporaryDirectory() as folder:
         work = Sweep(arguments, gpus, Path(folder))
@@ -175,7 +174,7 @@ def sweep(arguments: argparse.Namespace, nodes: Sequence[str], gpus: int) -> Non
 def clean(work: Sweep, arguments: argparse.Namespace, nodes: Sequence[str]) -> None:
     """`assay clean` of abandoned jobs."""
     with ThreadPoolExecutor(arguments.at_once) as threads:
-        for _ in threads.map(work.submit, rounds.alone(nodes)):
+        for _ in threads.map(work.submit, each_alone(nodes)):
             pass
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "systems.yaml").write_text(

@@ -15,7 +15,7 @@ from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.sweeps.links import blame
 from assay.analyse.sweeps.slow_parts import Blame, Pair
-from assay.cluster import rounds
+from assay.cluster.sweep import pair_rounds
 
 SPREAD = 0.01
 
@@ -50,7 +50,7 @@ def measured(cluster: Cluster, fault: Fault, draw: Draw, number: int) -> tuple[B
     names = [f"n{at}" for at in range(cluster.nodes)]
     rack = {name: f"r{at * cluster.racks // cluster.nodes}" for at, name in enumerate(names)}
     effects = dict(zip(names, (SPREAD * draw(random, (cluster.nodes,))).tolist(), strict=True))
-    met = [(a, b) for one in rounds.pairs(names, cluster.rounds, seed=number) for a, b in one]
+    met = [(a, b) for one in pair_rounds(names, cluster.rounds, seed=number) for a, b in one]
     own = (SPREAD * draw(random, (len(met),))).tolist()
     guilty, slow = _guilty(fault, met, rack, cluster)
     figures = {}

@@ -14,7 +14,7 @@ from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.sweeps.rings import BORNE, slow_rings
-from assay.cluster import rounds
+from assay.cluster.sweep import pair_rounds
 
 SPREAD, OF_LINKS = 0.02, 0.01  # of repeated runs; of different links
 
@@ -36,7 +36,7 @@ def named(cluster: Cluster, loss: float, lost: float, draw: Draw, number: int) -
     """
     random = np.random.default_rng([SEED, number])
     names = [f"n{at}" for at in range(cluster.rings * cluster.nodes)]
-    met = [pair for one in rounds.pairs(names, cluster.rounds, seed=number) for pair in one]
+    met = [pair for one in pair_rounds(names, cluster.rounds, seed=number) for pair in one]
     speeds = dict(zip(met, np.exp(OF_LINKS * random.standard_normal(len(met))).tolist(), strict=True))
 
     def runs(speed: float) -> list[float]:

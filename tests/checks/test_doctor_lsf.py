@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from assay.cluster import keep_off
-from assay.cluster.members import members
+from assay.cluster.sweep import keep_off_method, member_list
 from assay.errors import InputError
 from assay.launch.lsf.doctor import examine
 from assay.launch.lsf.options import LsfSystem
@@ -68,7 +67,7 @@ class TestLsfDoctor(BatchDoctorContract):
 
 
 def told(named: tuple[str, ...] = (), *, idle: bool = False, by: str = "", **options: object) -> list[Member]:
-    return list(members("lsf", LsfSystem.model_validate(options), named=named, idle=idle, by=by)())
+    return list(member_list("lsf", LsfSystem.model_validate(options), named=named, idle=idle, by=by)())
 
 
 @pytest.mark.usefixtures("lsf")
@@ -97,7 +96,7 @@ def test_states_say_which_host_is_away_and_which_is_in_use(lsf: Cluster) -> None
 
 
 def test_a_closed_host_is_away_until_it_is_opened(lsf: Cluster) -> None:
-    drain = keep_off.way({"launcher": "lsf"}, {HOSTS[0]: {"membw": 0.5}}, "drain")
+    drain = keep_off_method({"launcher": "lsf"}, {HOSTS[0]: {"membw": 0.5}}, "drain")
     (apply,), (undo,) = drain.apply, drain.undo
     subprocess.run(shlex.split(apply), check=True, capture_output=True)
     assert told()[0].away == "closed_Adm according to LSF"

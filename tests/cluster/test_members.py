@@ -13,7 +13,7 @@ import pytest
 from test_kubernetes_rights import kubeconfig
 
 import kubernetes_cluster as cluster
-from assay.cluster.members import members
+from assay.cluster.sweep import member_list
 from assay.errors import InputError
 from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object
@@ -155,7 +155,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(named: tuple[str, ...] = (), *, idle: bool = False, by: str = "", **options: Any) -> list[Member]:
-    return list(members("slurm", SlurmSystem.model_validate(options), named=named, idle=idle, by=by)())
+    return list(member_list("slurm", SlurmSystem.model_validate(options), named=named, idle=idle, by=by)())
 
 
 def names(found: list[Member]) -> list[str]:
@@ -219,7 +219,7 @@ def test_a_node_with_somebodys_job_is_in_use_and_there_are_no_switches() -> None
 
 
 def on_cluster(namespace: str, **asked: Any) -> dict[str, Member]:
-    return {member.name: member for member in members("kubernetes", cluster.system(namespace), **asked)()}
+    return {member.name: member for member in member_list("kubernetes", cluster.system(namespace), **asked)()}
 
 
 @pytest.mark.kubernetes

@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 import custom_resources
 import kubernetes_cluster as cluster
 from assay.cluster import prepare
-from assay.cluster.components import KINDS, Preparation, embedded_settings
+from assay.cluster.components import KINDS, Preparation
 from assay.cluster.components.component import Platform
+from assay.cluster.prepare import missing_settings
 from assay.errors import InputError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
@@ -125,7 +126,7 @@ def test_an_interval_that_prometheus_would_refuse_is_refused(wrong: str) -> None
 )
 def test_the_line_that_an_existing_text_lacks_is_named(text: str | None, hint: str | None) -> None:
     (switch,) = (obj for obj in made("openshift") if obj["metadata"]["name"] == SWITCH)
-    found = embedded_settings.missing(switch, {"data": {"config.yaml": text}})
+    found = missing_settings(switch, {"data": {"config.yaml": text}})
     assert ".data.config.yaml: " in found[0] if hint else found == ()
     assert hint is None or hint in found[0]
 

@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 
 import kubernetes_cluster as cluster
 from assay.cli import assay
-from assay.cluster import marks, prepare
+from assay.cluster import prepare
 from assay.cluster.components import Preparation
 from assay.cluster.components.component import PreparationTarget
+from assay.cluster.components.objects import THE_SERVERS
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
 from assay.launch.kubernetes import client, openshift, pod_security
@@ -163,7 +164,7 @@ class Lab:
         )
         listed += [json.loads(constraints)] if constraints else []
         for obj in listed:
-            for name in marks.THE_SERVERS:
+            for name in THE_SERVERS:
                 obj["metadata"].pop(name, None)
         return {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in listed}
 

@@ -14,7 +14,7 @@ import pytest
 
 import custom_resources
 import kubernetes_cluster as cluster
-from assay.cluster import marks, prepare
+from assay.cluster import prepare
 from assay.cluster.components import Preparation
 from assay.cluster.components.component import (
     DeploymentRollout,
@@ -24,6 +24,7 @@ from assay.cluster.components.component import (
     Platform,
     bare,
 )
+from assay.cluster.components.objects import THE_SERVERS
 from assay.cluster.components.requirements import check, check_all
 from assay.errors import InputError
 from assay.launch.kubernetes import client
@@ -72,7 +73,7 @@ def seen(of: Preparation) -> dict[str, Any]:
             now = None
         if now is not None:
             now.pop("status", None)
-            for counted in marks.THE_SERVERS:
+            for counted in THE_SERVERS:
                 now["metadata"].pop(counted, None)
         found[f"{obj['kind']} {space}/{name}"] = now
     return found

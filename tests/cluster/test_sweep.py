@@ -18,8 +18,7 @@ from rich.console import Console, RenderableType
 from assay import cli
 from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_nodes, judged_pairs
 from assay.cluster import sweep
-from assay.cluster.members import members
-from assay.cluster.rounds import Group
+from assay.cluster.sweep import Group, member_list
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.options import LocalSystem
@@ -70,15 +69,15 @@ def test_a_bound_system_is_one_of_its_launcher_and_tells_its_nodes(
 
 def test_a_system_of_one_machine_is_refused() -> None:
     with pytest.raises(InputError, match="this system is one machine; list several as `hosts`"):
-        members("local", LocalSystem())
+        member_list("local", LocalSystem())
 
 
 def test_hosts_by_ssh_tell_nobody_who_uses_them() -> None:
     with pytest.raises(InputError, match="--idle: hosts over ssh"):
-        members("ssh", SshSystem(hosts=("a", "b")), idle=True)()
+        member_list("ssh", SshSystem(hosts=("a", "b")), idle=True)()
     with pytest.raises(InputError, match="the system has no node x; it has a, b"):
-        members("ssh", SshSystem(hosts=("a", "b")), named=["b", "x"])()
-    assert [member.name for member in members("ssh", SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
+        member_list("ssh", SshSystem(hosts=("a", "b")), named=["b", "x"])()
+    assert [member.name for member in member_list("ssh", SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
 
 
 def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import slowed
 import swept_programs
 from assay import cli
-from assay.cluster import rounds
+from assay.cluster.sweep import pair_rounds
 from ssh_hosts import Hosts, below, hosts
 
 pytestmark = [pytest.mark.slow, pytest.mark.ssh, pytest.mark.disruptive]
@@ -87,7 +87,7 @@ def test_healthy_hosts_are_not_named(lab: Lab, baseline: list[str]) -> None:
 def test_a_slow_host_a_slow_port_and_a_slow_link_are_named_and_told_apart(
     lab: Lab, baseline: list[str]
 ) -> None:
-    met = [pair for one in rounds.pairs(lab.made.names, ROUNDS) for pair in one]
+    met = [pair for one in pair_rounds(lab.made.names, ROUNDS) for pair in one]
     a, b = next(pair for pair in met if not {SLOW, PORT} & {*pair})
     within = {name: ("ip", "netns", "exec", lab.made.namespace(name)) for name in lab.made.names}
     with (

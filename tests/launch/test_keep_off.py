@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cluster import keep_off
+from assay.cluster.sweep import keep_off_method, keep_off_methods
 from assay.errors import InputError
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401
@@ -22,7 +22,7 @@ LAB = {"launcher": "kubernetes", "context": "lab admin"}
 
 
 def test_kubernetes_has_labels_taints_and_cordon_of_the_cluster_that_was_swept_each_with_its_undo() -> None:
-    found = {one.form: one for one in keep_off.ways(LAB, SLOW)}
+    found = {one.form: one for one in keep_off_methods(LAB, SLOW)}
     assert [*found] == ["names", "labels", "taints", "drain"]
     to = "kubectl --context 'lab admin'"
     assert found["labels"].apply[0] == (f"{to} label node --overwrite node-1 assay.dev/slow=matmul.allreduce")
@@ -34,7 +34,7 @@ def test_kubernetes_has_labels_taints_and_cordon_of_the_cluster_that_was_swept_e
 
 
 def test_slurm_drains_with_the_reason() -> None:
-    drain = keep_off.way({"launcher": "slurm"}, SLOW, "drain")
+    drain = keep_off_method({"launcher": "slurm"}, SLOW, "drain")
     assert drain.apply[0] == (
         "scontrol update NodeName=node-1 State=DRAIN "
         "'Reason=assay: matmul at 0.66, allreduce at 0.50 of similar nodes'"
@@ -43,7 +43,7 @@ def test_slurm_drains_with_the_reason() -> None:
 
 
 def test_lsf_closes_hosts_with_the_reason() -> None:
-    drain = keep_off.way({"launcher": "lsf"}, SLOW, "drain")
+    drain = keep_off_method({"launcher": "lsf"}, SLOW, "drain")
     assert (
         drain.apply[0]
         == "badmin hclose -C 'assay: matmul at 0.66, allreduce at 0.50 of similar nodes' node-1"
@@ -53,8 +53,8 @@ def test_lsf_closes_hosts_with_the_reason() -> None:
 
 def test_what_a_cluster_has_not_is_refused_with_what_it_has() -> None:
     with pytest.raises(InputError, match="slurm has no form taints; use names, drain"):
-        keep_off.way({"launcher": "slurm"}, SLOW, "taints")
-    assert keep_off.way({"launcher": "ssh"}, SLOW, "names").apply == ("node-1", "node-2")
+        keep_off_method({"launcher": "slurm"}, SLOW, "taints")
+    assert keep_off_method({"launcher": "ssh"}, SLOW, "names").apply == ("node-1", "node-2")
 
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -63,9 +63,9 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 @given(node=NAMES, what=NAMES)
 def test_whatever_a_name_holds_the_shell_gets_it_as_one_word(node: str, what: str) -> None:
     slow = {node: {what: 0.5}}
-    (drain,) = keep_off.way({"launcher": "slurm"}, slow, "drain").apply
+    (drain,) = keep_off_method({"launcher": "slurm"}, slow, "drain").apply
     assert shlex.split(drain)[2] == f"NodeName={node}"
-    (label,) = keep_off.way(LAB, slow, "labels").apply
+    (label,) = keep_off_method(LAB, slow, "labels").apply
     words = shlex.split(label)
     assert words[-2] == node
     assert re.fullmatch(r"assay\.dev/slow=([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?", words[-1])
@@ -79,7 +79,7 @@ def test_the_api_server_takes_each_command_and_its_undo_as_they_are() -> None:
     asked = ["kubectl", "--kubeconfig", config, "get", "nodes", "-o", "name"]
     known = subprocess.run(asked, capture_output=True, check=True, text=True).stdout
     node = known.split()[0].removeprefix("node/")
-    for way in keep_off.ways({"launcher": "kubernetes"}, {node: {"matmul": 0.5, "all reduce": 0.7}})[1:]:
+    for way in keep_off_methods({"launcher": "kubernetes"}, {node: {"matmul": 0.5, "all reduce": 0.7}})[1:]:
         (apply,), (undo,) = way.apply, way.undo
         for command in (apply, undo):
             argv = [*shlex.split(command), "--kubeconfig", config, "--dry-run=server"]
@@ -94,7 +94,7 @@ def test_the_api_server_takes_each_command_and_its_undo_as_they_are() -> None:
 def test_slurm_drains_a_node_for_the_reason_given_and_takes_it_back() -> None:
     node = subprocess.run(["sinfo", "-hN", "-o", "%N"], capture_output=True, check=True, text=True)
     name = node.stdout.split()[0]
-    drain = keep_off.way({"launcher": "slurm"}, {name: {"membw": 0.5}}, "drain")
+    drain = keep_off_method({"launcher": "slurm"}, {name: {"membw": 0.5}}, "drain")
     (apply,), (undo,) = drain.apply, drain.undo
     try:
         subprocess.run(shlex.split(apply), check=True)

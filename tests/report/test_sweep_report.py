@@ -18,8 +18,7 @@ from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart
 from assay.analyse.sweeps.suspects import Suspect
 from assay.analyse.sweeps.verdicts import SweepVerdicts
-from assay.cluster import rounds
-from assay.cluster.sweep import GROUPS_FILE, PAIRS, systems
+from assay.cluster.sweep import GROUPS_FILE, PAIRS, pair_rounds, systems
 from assay.errors import InputError
 from assay.questions.evidence import RunSet
 from assay.questions.sweep_pages import sweep_of
@@ -190,7 +189,7 @@ def test_a_node_is_said_to_be_slow_with_as_many_partners_as_it_is() -> None:
 def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> None:
     names = [f"gpu-{at}" for at in range(16)]
     racks = {name: f"rack-{at // 4}" for at, name in enumerate(names)}
-    pairs = [pair for one in rounds.pairs(names, 9) for pair in one]
+    pairs = [pair for one in pair_rounds(names, 9) for pair in one]
     made = systems({"launcher": "slurm"}, pairs)
     dice = random.Random(1)
     results = []

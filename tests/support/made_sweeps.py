@@ -6,7 +6,7 @@ import random
 
 from assay.analyse.sweeps.figures import SweepFigure, SweepSession
 from assay.analyse.sweeps.verdicts import judge_sweep
-from assay.cluster import rounds
+from assay.cluster.sweep import most_rounds, pair_rounds
 from assay.records import Point
 from assay.report.contents.contents import Failure, Recipe
 from assay.report.page.sweep import SweepReport
@@ -29,8 +29,8 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
             Point(benchmark, "1x1", metric, unit, "higher", {}), "higher", values
         )
     alone = {name: (name,) for name in names}
-    met = min(met, rounds.most_rounds(count))
-    pairs = [pair for one in rounds.pairs(names, met) for pair in one]
+    met = min(met, most_rounds(count))
+    pairs = [pair for one in pair_rounds(names, met) for pair in one]
     speeds = {
         "--".join(pair): [1e9 * (1 + own[pair[0]] + own[pair[1]] + order.gauss(0, SPREAD)) for _ in range(3)]
         for pair in pairs

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from assay.analyse.sweeps.slow_parts import Pair
-from assay.cluster import rounds
+from assay.cluster.sweep import pair_rounds
 
 SEED = 20260301
 
@@ -17,7 +17,7 @@ def matrix(nodes: int, met: int, seed: int = SEED, law: str = "normal") -> dict[
     random = np.random.default_rng(seed)
     draw = random.standard_normal if law == "normal" else lambda size: random.standard_t(3, size) / 3**0.5
     effects = {f"n{at}": 0.01 * effect for at, effect in enumerate(draw(nodes).tolist())}
-    pairs = [(a, b) for one in rounds.pairs(list(effects), met, seed=seed) for a, b in one]
+    pairs = [(a, b) for one in pair_rounds(list(effects), met, seed=seed) for a, b in one]
     own = draw(len(pairs)).tolist()
     return {
         (a, b): [100 * math.exp(effects[a] + effects[b] + 0.01 * noise)]

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 import assay
 import kubernetes_cluster as cluster
-from assay.cluster.scheduled_suite import priority_class
+from assay.cluster.components.scheduled_suite import priority_class
 from assay.questions.schedule import schedule
 
 CODE = {

@@ -36,24 +36,34 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
     \b
     Exit codes: 0 printed; 4 the file can't be used.
     """
-    from assay.cluster.openstack import commands, flavor, heat, nova
+    from assay.cluster.openstack import (
+        command_script,
+        controller_settings,
+        create_commands,
+        extra_specs,
+        heat_template,
+        host_settings,
+        image_properties,
+        nova_settings,
+        remove_commands,
+    )
     from assay.launch.kubernetes.manifests import as_yaml
     from assay.questions.openstack import openstack as machines
 
     wanted = machines(file)
     if as_json:
-        specs = {"extra_specs": flavor.extra_specs(wanted), "image": flavor.image_properties(wanted)}
-        nova_conf = {"controllers": nova.controllers(wanted), "hosts": nova.hosts(wanted)}
+        specs = {"extra_specs": extra_specs(wanted), "image": image_properties(wanted)}
+        nova_conf = {"controllers": controller_settings(wanted), "hosts": host_settings(wanted)}
         made = {
-            "commands": commands.make(wanted),
-            "undo": commands.undo(wanted),
-            "heat": heat.template(wanted),
+            "commands": create_commands(wanted),
+            "undo": remove_commands(wanted),
+            "heat": heat_template(wanted),
         }
         options.echo_json({"schema": "assay.openstack/1", **specs, "nova": nova_conf, **made})
         return
     shown = {
-        "commands": lambda: commands.text(wanted),
-        "heat": lambda: as_yaml([heat.template(wanted)]),
-        "nova": lambda: nova.text(wanted),
+        "commands": lambda: command_script(wanted),
+        "heat": lambda: as_yaml([heat_template(wanted)]),
+        "nova": lambda: nova_settings(wanted),
     }
     click.echo(shown[form](), nl=False)

@@ -146,14 +146,14 @@ def command(
     again to resume.
     """
     from assay.cli.progress import teller
-    from assay.cluster.keep_off import way
+    from assay.cluster.sweep import keep_off_method
     from assay.questions.sweep import sweep
 
     if form is not None and as_json:
         raise click.UsageError("--json lists every way to keep jobs off: omit --print")
     where = system_named(system, systems_file)
     if form is not None:
-        way(where.definition, {}, form)  # fails before hours are spent
+        keep_off_method(where.definition, {}, form)  # fails before hours are spent
     found = sweep(
         where,
         nodes=nodes,

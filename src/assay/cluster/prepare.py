@@ -3,7 +3,7 @@
 The API server itself tracks the owner of each field. Nothing is taken from another manager: if one owns a
 field with another value, that is a conflict, and nothing at all is changed. So whatever existed before is
 still there below the additions; releasing Assay's fields leaves it as it was. Touched objects carry marks
-(marks.py), by which they are found again.
+(components/objects.py), by which they are found again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from assay.cluster import marks
-from assay.cluster.components import KINDS, Preparation, embedded_settings, objects, singletons
-from assay.cluster.components.machine_config import restarted_pool
+from assay.cluster.components import KINDS, Preparation
+from assay.cluster.components.node_settings import restarted_pool
+from assay.cluster.components.objects import (
+    ALIKE,
+    CREATED,
+    FOR,
+    FOUND,
+    ORIGIN,
+    PART,
+    description,
+    find_object,
+    instead_of,
+    is_being_deleted,
+    labels_of,
+    marked_object,
+    object_key,
+    object_place,
+    other_owners,
+    released_object,
+    without_marks,
+)
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
+from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, ConflictError, NotFoundError
 
 CLAIMS = Resource("v1", "persistentvolumeclaims")
@@ -70,8 +89,8 @@ def apply(cluster: Cluster, preparation: Preparation) -> list[ObjectChange]:
         raise InputError("nothing was changed:\n  " + "\n  ".join(hindered))
     for (part, obj), step in zip(preparation.objects(), steps, strict=False):  # the rest is removed
         if step.does in ("make", "change"):
-            there, wide = objects.place(cluster, obj)
-            there.apply(_marked(cluster, part, obj, objects.find(cluster, obj)), everywhere=wide)
+            there, wide = object_place(cluster, obj)
+            there.apply(_marked(cluster, part, obj, find_object(cluster, obj)), everywhere=wide)
     for was in old:
         _undo(cluster, was)
     return steps
@@ -101,16 +120,16 @@ def _plan(cluster: Cluster, preparation: Preparation, old: Iterable[Object]) -> 
 
 
 def _planned(cluster: Cluster, preparation: Preparation, part: str, obj: Object) -> ObjectChange:
-    called = objects.called(obj)
+    called = description(obj)
     if obj["kind"] not in cluster.kinds(obj["apiVersion"]):
         return _unknown_kind(preparation, part, obj)
-    before = objects.find(cluster, obj)
-    if before is not None and objects.is_going(before):
+    before = find_object(cluster, obj)
+    if before is not None and is_being_deleted(before):
         return ObjectChange("refused", part, called, ("it is being deleted: apply again once it is gone",))
-    if before is None and (instead := objects.first(cluster, obj)) is not None:
+    if before is None and (instead := instead_of(cluster, obj)) is not None:
         return _beside(part, obj, instead)
-    if before is not None and embedded_settings.key_of(obj) is not None:
-        hints = embedded_settings.missing(obj, before)
+    if before is not None and text_key(obj) is not None:
+        hints = missing_settings(obj, before)
         return ObjectChange("conflict" if hints else "keep", part, called, hints)
     try:
         after, first = _dry_run(cluster, preparation, _marked(cluster, part, obj, before))
@@ -125,8 +144,8 @@ def _planned(cluster: Cluster, preparation: Preparation, part: str, obj: Object)
     pool = restarted_pool(obj)
     if before is None:
         return ObjectChange("make", part, called, first, pool)
-    changes = tuple(_differences(marks.plain(before), marks.plain(after)))
-    owner = marks.labels_of(before).get(marks.FOR, cluster.namespace)
+    changes = tuple(_differences(without_marks(before), without_marks(after)))
+    owner = labels_of(before).get(FOR, cluster.namespace)
     if owner == cluster.namespace:
         return ObjectChange("change" if changes else "keep", part, called, changes, pool)
     whose = f"it was prepared for namespace {owner}"
@@ -135,10 +154,10 @@ def _planned(cluster: Cluster, preparation: Preparation, part: str, obj: Object)
 
 def _beside(part: str, obj: Object, instead: Object) -> ObjectChange:
     name = instead["metadata"]["name"]
-    if obj["kind"] in singletons.ALIKE:
-        return ObjectChange("keep", part, objects.called(obj), (f"{name} already exists, and does the same",))
+    if obj["kind"] in ALIKE:
+        return ObjectChange("keep", part, description(obj), (f"{name} already exists, and does the same",))
     why = f"{name} already exists, and only one is effective: change that one, or have it removed"
-    return ObjectChange("refused", part, objects.called(obj), (why,))
+    return ObjectChange("refused", part, description(obj), (why,))
 
 
 def _dry_run(cluster: Cluster, preparation: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
@@ -146,7 +165,7 @@ def _dry_run(cluster: Cluster, preparation: Preparation, obj: Object) -> tuple[O
 
     If its namespace does not exist yet, the dry run uses the namespace that every cluster has.
     """
-    there, wide = objects.place(cluster, obj)
+    there, wide = object_place(cluster, obj)
     try:
         return there.apply(obj, dry_run=True, everywhere=wide), ()
     except NotFoundError:
@@ -162,14 +181,14 @@ def _unknown_kind(preparation: Preparation, part: str, obj: Object) -> ObjectCha
     kind = f"{obj['kind']} of {obj['apiVersion']}"
     if preparation.comes_later(obj["apiVersion"]):
         why = f"the operator subscribed to here provides {kind}: apply again later"
-        return ObjectChange("wait", part, objects.called(obj), (why,))
+        return ObjectChange("wait", part, description(obj), (why,))
     first = ", ".join(f"{release.project}, {release.pin}" for release in preparation.references(part))
     remedy = f"; install first: {first}" if first else ""
-    return ObjectChange("lacks", part, objects.called(obj), (f"the cluster has no {kind}{remedy}",))
+    return ObjectChange("lacks", part, description(obj), (f"the cluster has no {kind}{remedy}",))
 
 
 def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> Object:
-    return marks.marked(obj, before, part, cluster.namespace)
+    return marked_object(obj, before, part, cluster.namespace)
 
 
 # Reverting
@@ -177,21 +196,21 @@ def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> 
 
 def _undo(cluster: Cluster, obj: Object) -> ObjectChange:
     step = _undo_step(cluster, obj)
-    there, wide = objects.place(cluster, obj)
+    there, wide = object_place(cluster, obj)
     if step.does == "stays":
         return step
     if step.does == "delete":
         same = {"uid": obj["metadata"]["uid"]}
         there.delete(there.resource_of(obj), obj["metadata"]["name"], only=same, everywhere=wide)
         return step
-    there.apply(marks.nothing_of(obj), everywhere=wide)
+    there.apply(released_object(obj), everywhere=wide)
     return step
 
 
 def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
-    labels, called = marks.labels_of(obj), objects.called(obj)
-    part = labels[marks.PART]
-    if labels[marks.ORIGIN] == marks.FOUND:
+    labels, called = labels_of(obj), description(obj)
+    part = labels[PART]
+    if labels[ORIGIN] == FOUND:
         return ObjectChange("restore", part, called, ("it existed before",), restarted_pool(obj))
     if obj["kind"] == "Namespace":
         there = cluster.within(obj["metadata"]["name"])
@@ -207,8 +226,8 @@ def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
         why = f"volume {volume} and its data would be deleted too; if they may be: "
         name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
         return ObjectChange("stays", part, called, (f"{why}kubectl -n {space} delete pvc {name}",))
-    theirs = marks.others(obj)
-    if theirs and (key := embedded_settings.key_of(obj)) is not None:
+    theirs = other_owners(obj)
+    if theirs and (key := text_key(obj)) is not None:
         why = f"{', '.join(theirs)} changed it: remove Assay's lines from .data.{key} yourself"
         return ObjectChange("stays", part, called, (why,))
     about = (f"some fields belong to {', '.join(theirs)}",) if theirs else ()
@@ -225,13 +244,13 @@ def _lost_with(cluster: Cluster, claim: Object) -> str | None:
 
 def _unprepared(there: Cluster, resource: Resource) -> list[Object]:
     """Objects in a namespace that no preparation created."""
-    return [obj for obj in there.list(resource).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
+    return [obj for obj in there.list(resource).items if labels_of(obj).get(ORIGIN) != CREATED]
 
 
 def _objects_to_remove(cluster: Cluster, preparation: Preparation) -> list[Object]:
-    names = {(obj["apiVersion"], *objects.name(obj)) for _, obj in preparation.objects()}
+    names = {(obj["apiVersion"], *object_key(obj)) for _, obj in preparation.objects()}
     parts = None if preparation.whole else preparation.names()
-    return [obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *objects.name(obj)) not in names]
+    return [obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *object_key(obj)) not in names]
 
 
 def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
@@ -246,13 +265,13 @@ def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
     return [
         obj
         for obj in marked
-        if not objects.is_going(obj) and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
+        if not is_being_deleted(obj) and (parts is None or labels_of(obj)[PART] in parts)
     ]
 
 
 def _marked_objects(cluster: Cluster, resource: Resource) -> list[Object]:
     try:
-        return cluster.list(resource, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
+        return cluster.list(resource, labels=f"{FOR}={cluster.namespace}", everywhere=True).items
     except NotFoundError:  # its definition is just being deleted, and with it all objects of the kind
         return []
 
@@ -270,3 +289,59 @@ def _differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 def _word(value: Any) -> str:
     return "nothing" if value is None else str(value)
+
+
+# Settings that are lines of a text within an object: the API server can't merge them, so nothing else does.
+# If the object does not exist, it is created with the requested lines. If it exists, its text is never
+# written: it belongs to whoever keeps it, and only they know what else it must contain.
+_TEXTS: Final[Mapping[tuple[str, str, str], str]] = {
+    ("ConfigMap", "openshift-monitoring", "cluster-monitoring-config"): "config.yaml",
+}
+"""Kind, namespace and name → the key whose text is YAML."""
+
+
+def text_key(obj: Manifest) -> str | None:
+    """The key with the text; None if the object has none."""
+    metadata = obj["metadata"]
+    return _TEXTS.get((obj["kind"], metadata.get("namespace", ""), metadata["name"]))
+
+
+def missing_settings(obj: Manifest, before: Manifest) -> tuple[str, ...]:
+    """What a person must do so that the existing text has the requested settings; empty if it has them.
+
+    obj     with the requested text
+    before  as it is on the cluster
+    """
+    key = text_key(obj)
+    assert key is not None
+    data = before.get("data")
+    text = data.get(key, "") if isinstance(data, Mapping) else ""
+    field = f".data.{key}"
+    requested, existing = _mapping(obj["data"][key]), _mapping(text)
+    assert requested is not None
+    if existing is None:
+        return (f"{field}: it is not a mapping in YAML: correct it first",)
+    return tuple(
+        f"{field}: {_step(name, value, existing)}; the rest of the text stays, so Assay doesn't write it"
+        for name, value in requested.items()
+        if existing.get(name) != value
+    )
+
+
+def _step(name: str, value: object, existing: Mapping[str, object]) -> str:
+    line = f'"{name}: {str(value).lower() if isinstance(value, bool) else value}"'
+    return f"change {name} to {line}" if name in existing else f"add the line {line}"
+
+
+def _mapping(text: object) -> Mapping[str, object] | None:
+    """A text's top-level keys; None if it is no mapping. An empty text is an empty one."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    if not isinstance(text, str):
+        return None
+    try:
+        loaded = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError):
+        return None
+    return {} if loaded is None else loaded if isinstance(loaded, Mapping) else None

@@ -1,18 +1,29 @@
-"""A sweep over nodes, expressed as a suite and one system for each group of nodes. Pure.
+"""A sweep over nodes: which exist, which are measured together, and how slow ones are kept free of jobs.
 
-So a sweep's sessions are ordinary ones: they are resumed after an interruption, shown, compared, and
-exported like any other. Repeats are blocks, in which each node has its turn, so that drift affects all alike.
+A sweep is a suite and one system for each group of nodes. So its sessions are ordinary ones: they are
+resumed after an interruption, shown, compared, and exported like any other. Repeats are blocks, in which each
+node has its turn, so that drift affects all alike.
+
+In a round each node has at most one partner, so that all pairs of a round can run concurrently without
+sharing a node; over all rounds of a tournament every two nodes meet once. A few rounds are enough to tell a
+bad node from a bad pair: it is slow with every partner.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from assay.cluster.members import access
-from assay.cluster.rounds import Group
+from pydantic import BaseModel
+
+from assay import launch
+from assay.errors import InputError
+from assay.launch.keep_off import KeepOffMethod, Losses
+from assay.launch.nodes import Member, NodeQuery
+from assay.launch.platform import NodeAccess
 
 NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
 GROUPS_FILE = "groups.json"  # file of a session: node → what it shares with others
@@ -26,13 +37,13 @@ _ALONE: Mapping[str, Mapping[str, Any]] = {"matmul": {"sizes": [_SIZE], "dtypes"
 
 def systems(definition: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
     """Group of nodes → the same system bound to them, under a name for them. `bound` reads it back."""
-    binding = access(definition["launcher"]).binding
+    binding = node_access(definition["launcher"]).binding
     return {_name(group): binding.bind(definition, group) for group in groups}
 
 
 def bound(definition: Mapping[str, Any]) -> Group:
     """The nodes that `systems` bound a system to. Raises InputError or KeyError if it was not bound."""
-    return access(definition["launcher"]).binding.nodes(definition)
+    return node_access(definition["launcher"]).binding.nodes(definition)
 
 
 def nodes_suite(
@@ -83,3 +94,133 @@ def _name(group: Group) -> str:
         return name
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
     return f"{name[: _MOST_LETTERS - len(digest) - 1] or 'node'}-{digest}"
+
+
+NodeList = Callable[[], Sequence[Member]]
+"""Lists the nodes as they are now, by name. Raises LaunchError if the platform does not respond."""
+
+
+def node_access(launcher: str) -> NodeAccess[BaseModel]:
+    """The nodes of systems with this launcher. Raises InputError if such a system is one machine."""
+    nodes = launch.PLATFORMS[launcher].nodes
+    if nodes is None:
+        clusters = [name for name, platform in launch.PLATFORMS.items() if platform.nodes and name != "ssh"]
+        raise InputError(
+            "a sweep binds each job to its nodes, but this system is one machine; list several as `hosts` of "
+            f"a system with launcher ssh, or sweep a cluster ({', '.join(clusters)})"
+        )
+    return nodes
+
+
+def member_list(
+    launcher: str, options: BaseModel, *, named: Sequence[str] = (), idle: bool = False, by: str = ""
+) -> NodeList:
+    """A function that lists the nodes of a system with these options.
+
+    named  only these, as the user wrote them
+    idle   find out what uses each
+    by     find out what nodes share, by this label
+
+    Raises InputError for a system of one node; `NodeList` does so for a query that the platform can't
+    answer, a missing permission, and a name that no node has.
+    """
+    nodes, query = node_access(launcher), NodeQuery(named, idle, by)
+    return lambda: nodes.members(options, query)
+
+
+def keep_off_methods(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
+    """Each way that a system has; the most effective comes last.
+
+    definition  of the system in systems.yaml: its launcher, and which cluster
+    slow        node, by its name in the cluster → what it is slow at
+    """
+    nodes = launch.PLATFORMS[definition["launcher"]].nodes
+    names = KeepOffMethod("names", "one per line", tuple(slow))
+    return (names, *(() if nodes is None else nodes.keep_off(definition, slow)))
+
+
+def keep_off_method(definition: Mapping[str, Any], slow: Mapping[str, Losses], form: str) -> KeepOffMethod:
+    """One of these ways. Raises InputError if the system does not have it."""
+    known = {method.form: method for method in keep_off_methods(definition, slow)}
+    if form not in known:
+        raise InputError(f"launcher {definition['launcher']} has no form {form}; use {', '.join(known)}")
+    return known[form]
+
+
+Group = tuple[str, ...]
+"""Nodes that run one job together."""
+
+FEWEST_OF_RING = 3
+
+
+def each_alone(nodes: Sequence[str]) -> list[Group]:
+    """Each node by itself.
+
+    >>> each_alone(["a", "b"])
+    [('a',), ('b',)]
+    """
+    return [(node,) for node in _distinct(nodes)]
+
+
+def pair_rounds(nodes: Sequence[str], rounds: int | None = None, *, seed: int = 0) -> Iterator[list[Group]]:
+    """Rounds of pairs, one after the other: as many as `rounds`; all possible rounds if `rounds` is None.
+
+    With an odd number of nodes, one rests in each round, a different one each time. No two nodes meet twice.
+    The seed shuffles which nodes meet in the first rounds, so that neighbors by name, which often share
+    a rack and a switch, are not preferred.
+
+    Source: the circle method for round-robin tournaments (Kirkman 1847): one seat stays, the others move on.
+    Raises ValueError for more rounds than possible, or a node listed twice.
+
+    >>> [sorted(map(sorted, one)) for one in pair_rounds(["a", "b", "c", "d"])]
+    [[['a', 'b'], ['c', 'd']], [['a', 'd'], ['b', 'c']], [['a', 'c'], ['b', 'd']]]
+    """
+    seats: list[str | None] = [*_distinct(nodes)]
+    random.Random(seed).shuffle(seats)  # noqa: S311  (an order, no secret)
+    if len(seats) % 2:
+        seats.append(None)
+    most = most_rounds(len(nodes))
+    if rounds is None:
+        rounds = most
+    if rounds > most:
+        raise ValueError(f"{len(nodes)} nodes meet in at most {most} rounds, not {rounds}")
+    return _turns(seats, rounds)
+
+
+def ring_groups(nodes: Sequence[str], groups: Mapping[str, str]) -> list[Group]:
+    """The nodes of each group, and all nodes, if they are three or more: two are a pair. Smallest first.
+
+    groups  node → what it shares with others; {} if unknown
+
+    >>> ring_groups(["a", "b", "c", "d", "e"], {"a": "x", "b": "x", "c": "x", "d": "y", "e": "y"})
+    [('a', 'b', 'c'), ('a', 'b', 'c', 'd', 'e')]
+    """
+    members: dict[str, list[str]] = {}
+    for node in _distinct(nodes):
+        members.setdefault(groups.get(node, ""), []).append(node)
+    candidates = dict.fromkeys([*map(tuple, members.values()), tuple(nodes)])
+    return sorted((ring for ring in candidates if len(ring) >= FEWEST_OF_RING), key=len)
+
+
+def most_rounds(nodes: int) -> int:
+    """Number of rounds until each of `nodes` nodes has met every other.
+
+    >>> most_rounds(4), most_rounds(5), most_rounds(0)
+    (3, 5, 0)
+    """
+    return max(nodes + nodes % 2 - 1, 0)
+
+
+def _turns(seats: list[str | None], rounds: int) -> Iterator[list[Group]]:
+    half = len(seats) // 2
+    for _ in range(rounds):
+        facing = zip(seats[:half], reversed(seats[half:]), strict=True)
+        yield [(a, b) for a, b in facing if a is not None and b is not None]
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+
+
+def _distinct(nodes: Sequence[str]) -> Sequence[str]:
+    if len(set(nodes)) != len(nodes):
+        twice = sorted({node for node in nodes if nodes.count(node) > 1})
+        raise ValueError(f"listed twice: {', '.join(twice)}")
+    return nodes

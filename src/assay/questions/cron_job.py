@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from assay.cluster.components.schedule import QuickSuite
+    from assay.cluster.components.scheduled_suite import QuickSuite
     from assay.launch.kubernetes.order import Manifest
 
 PAYLOADS = "assay_payloads/"  # where Assay's own programs are in a job
@@ -59,7 +59,13 @@ def part_objects(part: QuickSuite, system: str, systems: Path, namespace: str) -
 def _objects(
     request: ScheduleRequest, namespace: str | None, image: str, claim: str | None
 ) -> list[Manifest]:
-    from assay.cluster import scheduled_suite as scheduled
+    from assay.cluster.components.scheduled_suite import (
+        FILES_DIR,
+        RUNS_DIR,
+        SUITE_FILE,
+        SYSTEMS_FILE,
+        ScheduledSuite,
+    )
     from assay.launch.kubernetes.connection import connect
     from assay.launch.kubernetes.options import KubernetesSystem
 
@@ -70,15 +76,15 @@ def _objects(
             "Kubernetes; choose --as systemd"
         )
     space = namespace or options.namespace or connect(options.context).namespace
-    files = {scheduled.SUITE_FILE: _suite_text(request), scheduled.SYSTEMS_FILE: _system_text(request, space)}
-    suite, systems = (f"{scheduled.FILES}/{name}" for name in files)
-    made = scheduled.ScheduledSuite(
+    files = {SUITE_FILE: _suite_text(request), SYSTEMS_FILE: _system_text(request, space)}
+    suite, systems = (f"{FILES_DIR}/{name}" for name in files)
+    made = ScheduledSuite(
         name=_object_name(request.name, request.system.name),
         namespace=space,
         image=image,
         cron=request.period.cron(),
         limit_s=request.period.seconds,
-        arguments=request.run_arguments(suite, systems, scheduled.RUNS),
+        arguments=request.run_arguments(suite, systems, RUNS_DIR),
         files=files,
         claim=claim,
         options=options,
@@ -87,7 +93,7 @@ def _objects(
 
 
 def _object_name(suite: str, system: str) -> str:
-    from assay.cluster.scheduled_suite import LONGEST_NAME
+    from assay.cluster.components.scheduled_suite import LONGEST_NAME
 
     return _LABEL.sub("-", f"assay-{suite}-{system}".lower())[: LONGEST_NAME - len("-exporter")].strip("-")
 
@@ -127,7 +133,7 @@ def _texts(value: object) -> Iterator[str]:
 
 def _system_text(request: ScheduleRequest, namespace: str) -> str:
     """The system's entry, for a pod: no kubeconfig's context, and the lowest priority."""
-    from assay.cluster.scheduled_suite import priority_class
+    from assay.cluster.components.scheduled_suite import priority_class
     from assay.launch.kubernetes.manifests import as_yaml
 
     source = request.plan.run.systems.source

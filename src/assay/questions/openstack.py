@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.cluster.openstack.machines import MachinesFile
+    from assay.cluster.openstack import MachinesFile
 
 
 def openstack(file: str | PathLike[str]) -> MachinesFile:
@@ -19,7 +19,7 @@ def openstack(file: str | PathLike[str]) -> MachinesFile:
 
     Raises InputError with every finding and its line.
     """
-    from assay.cluster.openstack.machines import MachinesFile
+    from assay.cluster.openstack import MachinesFile
     from assay.suite import document
     from assay.suite.findings import checked
 

@@ -150,7 +150,7 @@ def _completed(
     part: Component, target: PreparationTarget, system: str, file: str | PathLike[str] | None
 ) -> Component:
     """The part with what its options name in files: only a scheduled suite names one."""
-    from assay.cluster.components.schedule import QuickSuite
+    from assay.cluster.components.scheduled_suite import QuickSuite
     from assay.questions.cron_job import part_objects
     from assay.suite.systems import FILE_NAME
 

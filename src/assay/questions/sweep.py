@@ -82,7 +82,7 @@ def sweep(
     """
     from assay.analyse.sweeps.figures import BORNE_BEFORE
     from assay.analyse.sweeps.verdicts import judge_sweep
-    from assay.cluster.keep_off import ways
+    from assay.cluster.sweep import keep_off_methods
     from assay.run.progress import Silence
 
     where = system_named(system, systems) if isinstance(system, str) else system
@@ -122,7 +122,7 @@ def sweep(
         pairs_before=before,
         margin=BORNE_BEFORE if margin is None else margin,
     )
-    return SweepResult(measured, verdicts, ways(where.definition, verdicts.losses))
+    return SweepResult(measured, verdicts, keep_off_methods(where.definition, verdicts.losses))
 
 
 def _nobody(_words: str) -> None:

@@ -40,8 +40,7 @@ def sweep_of(
     """
     from assay.analyse.sweeps.figures import BORNE_BEFORE
     from assay.analyse.sweeps.verdicts import judge_sweep
-    from assay.cluster.keep_off import ways
-    from assay.cluster.sweep import NODES, PAIRS, RINGS
+    from assay.cluster.sweep import NODES, PAIRS, RINGS, keep_off_methods
     from assay.report.contents.contents import failures
     from assay.report.page.sweep import SweepReport
 
@@ -69,7 +68,7 @@ def sweep_of(
     )
     results = [result for one in found for result in one.results]
     slow = verdicts.losses
-    off = ways(next(iter(definitions.values())), slow) if slow else ()
+    off = keep_off_methods(next(iter(definitions.values())), slow) if slow else ()
     return SweepReport(
         title=f"Sweep of {len(_nodes(definitions))} nodes",
         verdicts=verdicts,

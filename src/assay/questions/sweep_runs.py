@@ -18,7 +18,7 @@ from assay.questions.evidence import RunSet, reindex, run_sets
 
 if TYPE_CHECKING:
     from assay.analyse.sweeps.figures import Figures, SweepFigure, SweepSession
-    from assay.cluster.rounds import Group
+    from assay.cluster.sweep import Group
     from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
     from assay.run.drive import CompletedSession
@@ -99,11 +99,11 @@ class Sweep:
     """
 
     def __init__(self, request: SweepRequest, tell: Tell, noted: Callable[[str], None]) -> None:
-        from assay.cluster.members import members
+        from assay.cluster.sweep import member_list
 
         where = request.where
         self._request, self._tell_session, self._noted = request, tell, noted
-        self._ask = members(
+        self._ask = member_list(
             where.launcher, where.options, named=request.named, idle=request.idle, by=request.by
         )
         self._definition = {
@@ -169,25 +169,25 @@ class Sweep:
         return None
 
     def _parts(self, runs: SweepRuns) -> Iterator[SweepPart]:
-        from assay.cluster import rounds as order
         from assay.cluster import sweep
+        from assay.cluster.sweep import most_rounds, pair_rounds, ring_groups
 
         nodes = runs.nodes
         yield self._alone(nodes)
         if not self._request.rounds or len(nodes) < 2:
             return
-        met = order.pairs(nodes, min(self._request.rounds, order.most_rounds(len(nodes))))
+        met = pair_rounds(nodes, min(self._request.rounds, most_rounds(len(nodes))))
         rounds = {pair: at for at, one in enumerate(met) for pair in one}
         yield SweepPart(sweep.pairs_suite, [*rounds], rounds)
-        fitting = [ring for ring in order.rings(nodes, runs.groups) if self._fits(ring, runs)]
+        fitting = [ring for ring in ring_groups(nodes, runs.groups) if self._fits(ring, runs)]
         for size, rings in groupby(fitting, key=len):
             yield SweepPart(partial(sweep.rings_suite, nodes=size), [*rings])
 
     def _alone(self, nodes: Sequence[str]) -> SweepPart:
-        from assay.cluster import rounds as order
         from assay.cluster import sweep
+        from assay.cluster.sweep import each_alone
 
-        return SweepPart(partial(sweep.nodes_suite, disk=self._request.disk), order.alone(nodes))
+        return SweepPart(partial(sweep.nodes_suite, disk=self._request.disk), each_alone(nodes))
 
     def _fits(self, ring: Group, runs: SweepRuns) -> bool:
         """Whether no more nodes are in use than allowed; what does not fit is noted."""

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.cluster.components.chrony import Chrony
 from assay.cluster.components.component import Component, PreparationTarget, UpstreamRelease
-from assay.cluster.components.gpu_operator import GpuOperator
-from assay.cluster.components.job_operators import JobSet, MPIOperator, Trainer
-from assay.cluster.components.kueue import Kueue
-from assay.cluster.components.memory import HugePages, Memlock
+from assay.cluster.components.device_operators import GpuOperator, NetworkOperator, NodeFeatureDiscovery
+from assay.cluster.components.job_operators import JobSet, Kueue, MPIOperator, Trainer
 from assay.cluster.components.monitoring import Monitoring
-from assay.cluster.components.network_operator import NetworkOperator
-from assay.cluster.components.nfd import NodeFeatureDiscovery
-from assay.cluster.components.numa import Numa
-from assay.cluster.components.pods import Pods
-from assay.cluster.components.registry import Registry
-from assay.cluster.components.schedule import QuickSuite
+from assay.cluster.components.node_settings import Chrony, HugePages, Memlock, Numa
+from assay.cluster.components.pods import Pods, Registry, Storage
+from assay.cluster.components.scheduled_suite import QuickSuite
 from assay.cluster.components.serve import Serve
-from assay.cluster.components.storage import Storage
 from assay.launch.kubernetes.order import Manifest
 
 _PARTS: tuple[type[Component], ...] = (

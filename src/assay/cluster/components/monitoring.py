@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from assay.cluster.components import gpu_operator
 from assay.cluster.components.component import (
     Component,
     DeploymentRollout,
@@ -20,6 +19,7 @@ from assay.cluster.components.component import (
     UpstreamRelease,
     bare,
 )
+from assay.cluster.components.device_operators import GPU_OPERATOR_NAMESPACE
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import AUTHORIZATION
 from assay.monitor.dashboards import config_map_objects, console, dashboards
@@ -102,7 +102,7 @@ class Monitoring(Component):
         if not self.gpus:
             return monitors
         gpus = {"port": DCGM_PORTS[self.scrape], "interval": self.interval}
-        dcgm_space = gpu_operator.SPACE[target.platform]
+        dcgm_space = GPU_OPERATOR_NAMESPACE[target.platform]
         if target.is_openshift:
             return [*monitors, *_readable(dcgm_space), self._monitor("assay-dcgm", dcgm_space, DCGM, gpus)]
         return [
@@ -138,7 +138,7 @@ class Monitoring(Component):
         rules = [self._rule("assay", target.namespace, own)]
         if self.gpus:
             theirs = filter(of_dcgm, RULES)
-            rules.append(self._rule("assay-dcgm", gpu_operator.SPACE["openshift"], theirs))
+            rules.append(self._rule("assay-dcgm", GPU_OPERATOR_NAMESPACE["openshift"], theirs))
         return rules
 
     def _rule(self, name: str, namespace: str, chosen: Iterable[AlertRule]) -> Manifest:

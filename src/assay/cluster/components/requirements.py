@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.checks.check import Check
-from assay.cluster.components import Preparation, objects, singletons
+from assay.cluster.components import Preparation
 from assay.cluster.components.component import (
     DeploymentRollout,
     NodeLabel,
     NodeResource,
     ObjectStatus,
     Requirement,
+)
+from assay.cluster.components.objects import (
+    ALIKE,
+    description,
+    find_object,
+    instead_of,
+    is_being_deleted,
+    object_key,
 )
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
 from assay.launch.kubernetes.order import Manifest
@@ -51,17 +59,17 @@ def _silent(manifests: Sequence[Manifest], requirements: Sequence[Requirement]) 
         for requirement in requirements
         if isinstance(requirement, ObjectStatus)
     }
-    return [obj for obj in manifests if objects.name(obj) not in examined]
+    return [obj for obj in manifests if object_key(obj) not in examined]
 
 
 def _present(cluster: Cluster, obj: Manifest) -> Check:
-    what, kind = objects.called(obj), obj["kind"]
+    what, kind = description(obj), obj["kind"]
     if kind not in cluster.kinds(obj["apiVersion"]):
         return _unknown_kind(what, kind, obj["apiVersion"])
-    existing = objects.find(cluster, obj)
+    existing = find_object(cluster, obj)
     if existing is not None:
-        return _going(what) if objects.is_going(existing) else Check(what, "ok", "it exists")
-    instead = objects.first(cluster, obj) if kind in singletons.ALIKE else None
+        return _going(what) if is_being_deleted(existing) else Check(what, "ok", "it exists")
+    instead = instead_of(cluster, obj) if kind in ALIKE else None
     if instead is not None:
         return Check(what, "ok", f"{instead['metadata']['name']} exists, and does the same")
     return Check(what, "fail", "it does not exist", APPLY)
@@ -120,7 +128,7 @@ def _check_status(cluster: Cluster, required: ObjectStatus) -> Check:
     obj = there.find(resource, required.name, everywhere=required.namespace is None)
     if obj is None:
         return Check(what, "fail", "it does not exist", APPLY)
-    if objects.is_going(obj):
+    if is_being_deleted(obj):
         return _going(what)
     value, path = _at(obj, required.path), ".".join(required.path)
     if value == required.value:

@@ -1,4 +1,7 @@
-"""A suite that a CronJob runs again and again on a cluster, and the exporter of its results. Pure.
+"""A quick suite that a CronJob runs again and again on a cluster, and the exporter of its results. Pure.
+
+What the CronJob runs comes from the suite's file and from the system's entry, which whoever asks for the part
+reads: the part knows only its options and the finished objects.
 
 The trials and what drives them have the lowest priority that Kubernetes knows and preempt nothing: they start
 only where resources are free, and give way to every other pod. The exporter is small and has the usual one.
@@ -6,18 +9,59 @@ only where resources are free, and give way to every other pod. The exporter is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from pydantic import Field, PrivateAttr
+
+from assay.cluster.components.component import (
+    Component,
+    DeploymentRollout,
+    PreparationTarget,
+    Requirement,
+)
 from assay.cluster.components.monitoring import EXPORTER, PORT
 from assay.launch.kubernetes import rbac, security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import MANAGED_BY, Manifest
 
+
+class QuickSuite(Component):
+    """A CronJob and an exporter."""
+
+    name: ClassVar = "schedule"
+    about: ClassVar = "a quick suite that runs again and again, and the exporter of its results"
+
+    suite: str = Field(description="The suite's file, relative to systems.yaml.")
+    image: str = Field(description="Container image with Assay.")
+    every: str = Field("1h", description="A divisor of an hour, a day or a week: 15min, 1h, 1d.")
+    max_trial: str = Field("60s", description="The longest that a trial may take.")
+    baseline: str | None = Field(None, description="Runs that each session is compared with.")
+    claim: str | None = Field(None, description="An existing claim for the runs; default: a new one.")
+
+    _made: list[Manifest] = PrivateAttr(default_factory=list)
+
+    def completed(self, render: Callable[[QuickSuite], list[Manifest]]) -> QuickSuite:
+        """The same with the objects that `render` makes of the files. Raises InputError as that does."""
+        completed_suite = self.model_copy()
+        completed_suite._made = render(self)
+        return completed_suite
+
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
+        """The finished objects; none before they are completed."""
+        del target
+        return self._made
+
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
+        """The exporter must run; whether the suite does, its history shows."""
+        exporters = [obj["metadata"]["name"] for obj in self._made if obj["kind"] == "Deployment"]
+        return [DeploymentRollout(target.namespace, name) for name in exporters]
+
+
 LOWEST_PRIORITY: Final = -(2**31)
 METRICS_PORT: Final = 9850
-FILES, RUNS, HOME = "/assay/files", "/assay/runs", "/assay/home"
+FILES_DIR, RUNS_DIR, HOME_DIR = "/assay/files", "/assay/runs", "/assay/home"
 SUITE_FILE, SYSTEMS_FILE = "suite.yaml", "systems.yaml"
 LONGEST_NAME: Final = 52  # of a CronJob: its Jobs' names are 11 characters longer
 DEFAULT_USER: Final = 1000
@@ -97,7 +141,7 @@ class ScheduledSuite:
             "limits": {"memory": "2Gi"},
         }
         files = {"name": "files", "configMap": {"name": self.name}}
-        container["volumeMounts"].append({"name": "files", "mountPath": FILES, "readOnly": True})
+        container["volumeMounts"].append({"name": "files", "mountPath": FILES_DIR, "readOnly": True})
         pod = {
             **self._pod(container, files),
             "restartPolicy": "Never",
@@ -123,7 +167,7 @@ class ScheduledSuite:
 
     def _exporter(self) -> list[Manifest]:
         """Serves what the runs' claim has; it changes nothing there."""
-        arguments = ("monitor", "export", "--listen", f"0.0.0.0:{METRICS_PORT}", "--runs", RUNS)
+        arguments = ("monitor", "export", "--listen", f"0.0.0.0:{METRICS_PORT}", "--runs", RUNS_DIR)
         container = self._container("exporter", arguments, writes=False)
         container["ports"] = [{"name": PORT, "containerPort": METRICS_PORT}]
         container["readinessProbe"] = {"tcpSocket": {"port": PORT}}
@@ -166,17 +210,17 @@ class ScheduledSuite:
 
     def _container(self, name: str, arguments: Sequence[str], *, writes: bool) -> dict[str, Any]:
         pull = self.options.imagePullPolicy
-        runs = {"name": "runs", "mountPath": RUNS, **({} if writes else {"readOnly": True})}
+        runs = {"name": "runs", "mountPath": RUNS_DIR, **({} if writes else {"readOnly": True})}
         return {
             "name": name,
             "image": self.image,
             **({"imagePullPolicy": pull} if pull else {}),
             "command": ["assay"],
             "args": list(arguments),
-            "workingDir": HOME,
+            "workingDir": HOME_DIR,
             "env": [{"name": key, "value": value} for key, value in _ENVIRONMENT.items()],
             "securityContext": {**security.of_container(self._user), "readOnlyRootFilesystem": True},
-            "volumeMounts": [runs, {"name": "home", "mountPath": HOME}],
+            "volumeMounts": [runs, {"name": "home", "mountPath": HOME_DIR}],
         }
 
     @property
@@ -188,4 +232,4 @@ class ScheduledSuite:
         return KubernetesSystem.model_validate({"runAsUser": user})
 
 
-_ENVIRONMENT: Final = {"HOME": HOME, "TMPDIR": HOME, "USER": "assay"}
+_ENVIRONMENT: Final = {"HOME": HOME_DIR, "TMPDIR": HOME_DIR, "USER": "assay"}
