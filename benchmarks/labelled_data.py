@@ -25,7 +25,7 @@ from paired import in_turn, ratio, wall_s
 
 from assay import api
 from assay.data.catalog import FIXED
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay_payloads.datasets.stored_png import HEADER_BYTES
 
 HEIGHT, WIDTH = 1208, 1920  # of A2D2
@@ -187,7 +187,7 @@ def staging(folder: Path, labels: list[bytes], count: int, pairs: int) -> None:
     rate = count / (time.process_time() - begin)
     print(f"a whole scan, with the images' headers and the catalog: {rate:.1f} frames/s of one core's time")
     chosen = api.query_data("", catalog=folder / "c.duckdb")
-    write(folder / "m.jsonl", chosen)
+    write_manifest(folder / "m.jsonl", chosen)
     size = sum(path.stat().st_size for path in root.rglob("*.png"))
 
     def staged() -> float:

@@ -55,13 +55,13 @@ def workers(here: Path, models: Any, frames: int, pairs: int) -> None:
     import torch
 
     from assay import api
-    from assay.data.manifest import write
+    from assay.data.manifest import write_manifest
 
     root, catalog, net = here / "a2d2", here / "c.duckdb", here / "net.pt"
     made = [sys.executable, str(MAKE_FRAMES), str(root), "--frames", str(frames), "--size", *map(str, SIZE)]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
     api.scan_data(root, catalog=catalog, processes=1)
-    write(here / "m.jsonl", api.query_data(catalog=catalog))
+    write_manifest(here / "m.jsonl", api.query_data(catalog=catalog))
     torch.manual_seed(1)
     network = models.Unet(encoder_name="resnet18", encoder_weights=None, classes=CLASSES)
     options = {"architecture": "unet", "encoder": "resnet18", "image_size": str(SIZE), "reduced": "True"}
@@ -132,14 +132,14 @@ def prepared(directory: Path, count: int) -> None:
     """A validation all of whose chunks are there, of frames that don't exist."""
     from dataclasses import asdict
 
-    from assay.data.manifest import ChosenFrame, made, write
+    from assay.data.manifest import ChosenFrame, made, write_manifest
     from assay.data.validation import ValidationAbout
     from assay_payloads.datasets.validated_chunk import ValidatedChunk, ValidatedFrame
 
     (directory / "v" / "chunks").mkdir(parents=True)
     frames = [ChosenFrame(LABEL.format(n), IMAGE.format(n), 1, 1) for n in range(count)]
     manifest = made("/data", "a2d2", "all", frames)
-    write(directory / "m.jsonl", manifest)
+    write_manifest(directory / "m.jsonl", manifest)
     key = hashlib.sha256(b"benchmark").hexdigest()
     names = tuple(f"class {n}" for n in range(CLASSES))
     about = ValidationAbout(key, key, 1, manifest.digest, "all", "/data", names, (32, 32), count, 64, 4)

@@ -21,7 +21,7 @@ from assay.errors import InputError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
 from assay.monitor import rules
-from assay.monitor.dashboards import console, dashboards
+from assay.monitor.dashboards import CONSOLE_LABEL, CONSOLE_NAMESPACE, dashboards
 from prepared_parts import part, preparation, run
 
 SWITCH = "cluster-monitoring-config"
@@ -80,7 +80,7 @@ def test_every_rule_is_there_once_on_both_platforms() -> None:
     ("platform", "chosen", "space", "label"),
     [
         ("kubernetes", None, "bench", ("grafana_dashboard", "1")),
-        ("openshift", None, console.NAMESPACE, console.LABEL),
+        ("openshift", None, CONSOLE_NAMESPACE, CONSOLE_LABEL),
         ("openshift", "grafana", "bench", ("grafana_dashboard", "1")),
     ],
 )
@@ -93,7 +93,7 @@ def test_dashboards_are_where_they_are_looked_for(
         assert obj["metadata"]["namespace"] == space
         assert obj["metadata"]["labels"][label[0]] == label[1]
         (text,) = obj["data"].values()
-        assert bool(json.loads(text).get("rows")) is (label == console.LABEL)
+        assert bool(json.loads(text).get("rows")) is (label == CONSOLE_LABEL)
 
 
 def test_each_object_can_be_left_out() -> None:

@@ -13,7 +13,7 @@ import made_a2d2
 import made_coco
 from assay import api
 from assay.cli import assay
-from assay.data.official_sets import difference
+from assay.data.checking import difference_from_official
 from assay.errors import InputError
 from conftest import require
 
@@ -90,7 +90,7 @@ def test_detection_is_read_with_its_annotations(tmp_path: Path) -> None:
 def test_a_size_that_is_not_the_official_one_is_said(
     workload: str, samples: dict[str, int], said: str
 ) -> None:
-    assert difference(workload, samples) == said
+    assert difference_from_official(workload, samples) == said
 
 
 @pytest.mark.parametrize(

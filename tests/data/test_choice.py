@@ -13,7 +13,7 @@ from test_query import FRAMES, catalog
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, made, write
+from assay.data.manifest import ChosenFrame, made, write_manifest
 from assay.errors import InputError
 from assay.questions.data_choice import frames_like, most_uncertain_frames
 from assay.questions.data_pages import MOST_PICTURES, query_page
@@ -71,11 +71,11 @@ def test_a_set_that_cant_match_says_how_far_it_is(catalog: Path, tmp_path: Path)
 
 
 def test_a_set_like_another_manifest_is_like_its_frames(catalog: Path, tmp_path: Path) -> None:
-    write(tmp_path / "few.jsonl", api.query_data("car > 350", catalog=catalog))
+    write_manifest(tmp_path / "few.jsonl", api.query_data("car > 350", catalog=catalog))
     found = frames_like("car < 390", tmp_path / "few.jsonl", 20, catalog=catalog)
     assert found.result.distance < found.result.at_random
     foreign = made("/data", "a2d2", "", [ChosenFrame("elsewhere.png", "elsewhere.png", 1, 1)])
-    write(tmp_path / "foreign.jsonl", foreign)
+    write_manifest(tmp_path / "foreign.jsonl", foreign)
     with pytest.raises(InputError, match="1 of its frames are not in the catalog"):
         frames_like("", tmp_path / "foreign.jsonl", 1, catalog=catalog)
 

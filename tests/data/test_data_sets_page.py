@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from assay.data.official_sets import OFFICIAL
+from assay.data.checking import OFFICIAL
 from assay.workloads import WORKLOADS
 from assay.workloads.training import TrainingParams
 from conftest import ROOT

@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 import counted_frames
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, read
+from assay.data.manifest import ChosenFrame, read_manifest
 from assay.errors import InputError
 from assay.suite.bounds import parse_range
 from assay.suite.job_template import TemplateFile, read_template
@@ -253,7 +253,7 @@ def test_the_frames_are_those_of_the_moment_of_submission_and_kept(site: Path) -
     assert first.returncode == 0, first.stderr
     counted_frames.catalog(site / "c.duckdb", range(40, 60))
     assert submit(site, *words).returncode == 0
-    manifests = [read(path) for path in kept(site)]
+    manifests = [read_manifest(path) for path in kept(site)]
     assert [len(one.frames) for one in manifests] == [5, 5]
     assert manifests[0].digest != manifests[1].digest
     for one, path in zip(manifests, kept(site), strict=True):
@@ -289,7 +289,10 @@ def test_a_killed_submission_is_taken_over_with_the_manifest_that_was_sent(site:
     (path,) = kept(site)
     assert path.read_bytes() == before
     assert json.loads((path.parents[1] / "run.json").read_text())["adopted"]
-    assert f"frames: 9 digest: {read(path).digest}" in (path.parents[1] / "logs" / "rank-0.log").read_text()
+    assert (
+        f"frames: 9 digest: {read_manifest(path).digest}"
+        in (path.parents[1] / "logs" / "rank-0.log").read_text()
+    )
 
 
 def test_without_a_terminal_it_shows_and_does_not_ask(site: Path) -> None:
@@ -318,8 +321,11 @@ def test_it_runs_as_a_job_of_lsf(site: Path, lsf: object) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (path,) = kept(site)
-    assert found["data_job"]["frames"]["digest"] == read(path).digest
-    assert f"frames: 1 digest: {read(path).digest}" in (path.parents[1] / "logs" / "rank-0.log").read_text()
+    assert found["data_job"]["frames"]["digest"] == read_manifest(path).digest
+    assert (
+        f"frames: 1 digest: {read_manifest(path).digest}"
+        in (path.parents[1] / "logs" / "rank-0.log").read_text()
+    )
     assert json.loads((path.parents[1] / "run.json").read_text())["handle"]["launcher"] == "lsf"
 
 
@@ -403,7 +409,7 @@ def test_chosen_frames_are_staged_before_the_run_by_suite_and_template(tmp_path:
     done = submit(tmp_path, "--set", f"scene={made_a2d2.SCENES[1]}")
     assert done.returncode == 0, done.stderr
     (attempt,) = tmp_path.glob("runs/near/*/*/attempt-1")
-    chosen = read(attempt / "inputs" / "manifest.jsonl")
+    chosen = read_manifest(attempt / "inputs" / "manifest.jsonl")
     assert {frame.label.partition("/")[0] for frame in chosen.frames} == {made_a2d2.SCENES[1]}
     assert f"files: 6 {set_name(chosen)}" in (attempt / "logs" / "rank-0.log").read_text()
     assert json.loads((attempt / "logs" / "staging-0.log").read_text())["copied_files"] == 7

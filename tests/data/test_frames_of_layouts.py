@@ -18,7 +18,7 @@ from PIL import Image
 import made_a2d2
 import validated_network
 from assay import api
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay.errors import InputError
 from assay_payloads.datasets.frame_files import FrameFiles
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
@@ -39,7 +39,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for source, manifest in ((root, "m.jsonl"), (here / "s", "s.jsonl")):
         catalog = (here / manifest).with_suffix(".duckdb")
         api.scan_data(source, catalog=catalog, processes=1)
-        write(here / manifest, api.query_data(catalog=catalog))
+        write_manifest(here / manifest, api.query_data(catalog=catalog))
         if source == root:
             api.stage_data(here / manifest, here / "s", shard_bytes=20_000)
     validated_network.checkpoint(here / "net.pt")
@@ -109,7 +109,7 @@ def test_labels_of_cityscapes_are_their_ids(here: Path, tmp_path: Path) -> None:
         frames.append(
             ChosenFrame(label, image, *((tmp_path / name).stat().st_size for name in (label, image)))
         )
-    write(tmp_path / "m.jsonl", made(str(tmp_path), "cityscapes", "all", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(tmp_path), "cityscapes", "all", frames))
     read = benchmark(tmp_path, tmp_path / "m.jsonl", batch_size=1)
     assert (len(read.names), read.names[26]) == (34, "car")  # type: ignore[attr-defined]
     files = import_module("assay_payloads.training.segmentation")
@@ -129,7 +129,7 @@ def test_labels_without_a_class_per_pixel_are_said(here: Path, tmp_path: Path) -
         ("webdataset", "0.tar#{}.cls", "0.tar#0.cls, a label of the whole image"),
     ):
         frames = [ChosenFrame(label.format(number), f"i{number}", 1, 1) for number in range(2)]
-        write(tmp_path / "m.jsonl", made(str(tmp_path), layout, "all", frames))
+        write_manifest(tmp_path / "m.jsonl", made(str(tmp_path), layout, "all", frames))
         with pytest.raises(InputError, match=said):
             api.validate_data(here / "net.pt", tmp_path / "m.jsonl", tmp_path / "v")
         with pytest.raises(AssertionError, match=said):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from assay import api
 from assay.data.catalog import Rows, writing
+from assay.data.choosing import split
 from assay.data.classes import Classes
 from assay.data.filters import condition
-from assay.data.manifest import ChosenFrame, made, read, write
-from assay.data.splitting import split
+from assay.data.manifest import ChosenFrame, made, read_manifest, write_manifest
 from assay.errors import InputError
 from assay_payloads.datasets.manifest import ManifestError
 from assay_payloads.datasets.manifest_chunks import ManifestChunks
@@ -268,7 +268,7 @@ def test_a_part_without_frames_is_refused_and_frames_without_scenes_are_split_to
         said = typed(tmp_path, *typed_query, "--manifest", "m.jsonl").stdout
         assert "8 frames (80.0%)" in said
         assert "states no scenes: split by frame" in said
-    assert "; split by frame into 80/20" in read(tmp_path / "m-1.jsonl").query
+    assert "; split by frame into 80/20" in read_manifest(tmp_path / "m-1.jsonl").query
 
 
 def test_pairs_of_classes_and_scenes_that_differ(catalog: Path, tmp_path: Path) -> None:
@@ -347,10 +347,10 @@ def test_sql_ends_in_time(catalog: Path) -> None:
 def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
     frames = [ChosenFrame(f"s/label/c/{i}.png", f"s/camera/c/{i}.png", i, 2 * i) for i in range(5)]
     path = tmp_path / "m.jsonl"
-    write(path, made("/data", "a2d2", "all", frames))
+    write_manifest(path, made("/data", "a2d2", "all", frames))
     whole = path.read_text()
-    assert read(path).frames == tuple(frames)
-    assert read(path).bytes == 3 * sum(range(5))
+    assert read_manifest(path).frames == tuple(frames)
+    assert read_manifest(path).bytes == 3 * sum(range(5))
     lines = whole.splitlines()
     for damaged, said in (
         ("\n".join(lines[:-1]), "states 5 frames .* but has 4"),
@@ -365,14 +365,14 @@ def test_a_manifest_is_what_it_was_or_an_error(tmp_path: Path) -> None:
     ):
         path.write_text(damaged)
         with pytest.raises(InputError, match=said):
-            read(path)
+            read_manifest(path)
     for more, said in (
         ([frames[1]], r"line 7.*'s/label/c/1\.png' is in line 3, too"),
         ([ChosenFrame("a.png", "b.png", 3, -1)], "line 7.*has -1 bytes"),
     ):
-        write(path, made("/data", "a2d2", "all", [*frames, *more]))
+        write_manifest(path, made("/data", "a2d2", "all", [*frames, *more]))
         with pytest.raises(InputError, match=said):
-            read(path)
+            read_manifest(path)
         with pytest.raises(ManifestError, match=said):
             ManifestChunks(path, 2)
 
@@ -382,10 +382,10 @@ def test_typed(catalog: Path, tmp_path: Path) -> None:
     done = typed(tmp_path, "data", "query", "car < 3", *options, "--manifest", "m.jsonl")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("3 frames, 330 B, digest ")
-    assert len(read(tmp_path / "m.jsonl").frames) == 3
+    assert len(read_manifest(tmp_path / "m.jsonl").frames) == 3
     done = typed(tmp_path, "data", "query", *options, "--split", "80/20", "--manifest", "p.jsonl", "--json")
     assert [len(part["frames"]) for part in json.loads(done.stdout)] == [320, 80]
-    assert len(read(tmp_path / "p-2.jsonl").frames) == 80
+    assert len(read_manifest(tmp_path / "p-2.jsonl").frames) == 80
     done = typed(tmp_path, "data", "query", "unknown > 7", *options)
     assert done.returncode == 1
     done = typed(tmp_path, "data", "query", "--sql", "SELECT count(*) AS n FROM frames", *options, "--json")

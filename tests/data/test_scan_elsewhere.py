@@ -17,7 +17,7 @@ import made_a2d2
 import ray_cluster
 import s3_server
 from assay import api
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay.errors import HostError, InputError
 from command_line import assay as typed
 from conftest import require
@@ -63,7 +63,7 @@ def test_a_bucket_is_cataloged_like_the_directory_though_a_request_in_ten_fails(
         assert "0 frames read in" in again.stdout
         assert f"{FRAMES - 1} unchanged, 1 vanished" in again.stdout
     chosen = api.query_data("sky > 1%", catalog=catalog)
-    write(tmp_path / "m.jsonl", chosen)
+    write_manifest(tmp_path / "m.jsonl", chosen)
     assert chosen.root == "s3://recordings/a2d2"
     for file in (catalog, tmp_path / "m.jsonl"):
         held = file.read_bytes()

@@ -16,7 +16,7 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import read, write
+from assay.data.manifest import read_manifest, write_manifest
 from assay.errors import HostError, InputError
 from assay_payloads.datasets import staged_files, staging
 from assay_payloads.datasets.manifest import ChosenFrame, made
@@ -34,7 +34,7 @@ def a2d2(tmp_path: Path) -> Path:
 @pytest.fixture
 def manifest(a2d2: Path, tmp_path: Path) -> Path:
     api.scan_data(a2d2, catalog=tmp_path / "c.duckdb")
-    write(tmp_path / "m.jsonl", api.query_data(catalog=tmp_path / "c.duckdb", limit=12, seed=2))
+    write_manifest(tmp_path / "m.jsonl", api.query_data(catalog=tmp_path / "c.duckdb", limit=12, seed=2))
     return tmp_path / "m.jsonl"
 
 
@@ -48,7 +48,7 @@ def digests(root: Path) -> dict[str, str]:
 def test_what_is_staged_is_the_chosen_part_byte_for_byte(a2d2: Path, manifest: Path, tmp_path: Path) -> None:
     near = tmp_path / "near"
     done = api.stage_data(manifest, near)
-    chosen = read(manifest)
+    chosen = read_manifest(manifest)
     assert (done.files, done.copied_files, done.present_files) == (25, 25, 0)
     assert done.copied_bytes == chosen.bytes + (a2d2 / "class_list.json").stat().st_size
     there, whole = digests(near), digests(a2d2)
@@ -56,7 +56,7 @@ def test_what_is_staged_is_the_chosen_part_byte_for_byte(a2d2: Path, manifest: P
     assert {name: value for name, value in there.items() if name not in own} == {
         name: whole[name] for name in there.keys() - own
     }
-    copy = read(near / staging.CHOSEN)
+    copy = read_manifest(near / staging.CHOSEN)
     assert (copy.digest, copy.root) == (chosen.digest, str(near))
     again = api.stage_data(manifest, near)
     assert (again.copied_files, again.present_files) == (0, 25)
@@ -80,7 +80,7 @@ def test_killed_at_any_moment_nothing_half_copied_is_taken_for_whole(tmp_path: P
             (root / name).write_bytes(chance.randbytes(1 << 20))
         frames.append(ChosenFrame(*names, 1 << 20, 1 << 20))
     (root / "class_list.json").write_text("{}")
-    write(tmp_path / "m.jsonl", made(str(root), "a2d2", "all", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(root), "a2d2", "all", frames))
     near, program = tmp_path / "near", Path(staging.__file__)
     argv = [sys.executable, "-m", "assay_payloads.datasets.staging", str(tmp_path / "m.jsonl"), str(near)]
     for _ in range(10):
@@ -99,7 +99,7 @@ def test_killed_at_any_moment_nothing_half_copied_is_taken_for_whole(tmp_path: P
 def test_what_is_missing_is_counted_before_anything_is_copied(
     a2d2: Path, manifest: Path, tmp_path: Path
 ) -> None:
-    for frame in read(manifest).frames[:3]:
+    for frame in read_manifest(manifest).frames[:3]:
         (a2d2 / frame.label).unlink()
     with pytest.raises(InputError, match=r"has no .*label.* and 2 more"):
         api.stage_data(manifest, tmp_path / "near")
@@ -130,7 +130,7 @@ def test_a_full_disk_is_named_and_leaves_no_part(manifest: Path, tmp_path: Path)
 def test_files_of_another_size_than_in_the_manifest_are_counted(
     a2d2: Path, manifest: Path, tmp_path: Path
 ) -> None:
-    chosen = read(manifest)
+    chosen = read_manifest(manifest)
     for frame in chosen.frames[:2]:
         with (a2d2 / frame.image).open("ab") as image:
             image.write(b"more")
@@ -155,7 +155,7 @@ def test_a_disk_that_returns_other_bytes_is_named(
         def __getattr__(self, name: str) -> object:
             return getattr(self._hash, name)
 
-    chosen = read(manifest)
+    chosen = read_manifest(manifest)
     monkeypatch.setattr(staged_files.hashlib, "sha256", Flipping)
     with pytest.raises(staged_files.StagingError, match="check this disk"):
         staging.stage(chosen, tmp_path / "near", threads=1)
@@ -178,7 +178,7 @@ def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
 ) -> None:
     secret = tmp_path / "secret.png"
     secret.write_bytes(b"secret")
-    label = a2d2 / read(manifest).frames[0].label
+    label = a2d2 / read_manifest(manifest).frames[0].label
     whole = label.read_bytes()
     label.unlink()
     label.symlink_to(secret)
@@ -186,7 +186,7 @@ def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
         api.stage_data(manifest, tmp_path / "near")
     label.unlink()
     label.write_bytes(whole)
-    scene = a2d2 / read(manifest).frames[0].label.partition("/")[0]
+    scene = a2d2 / read_manifest(manifest).frames[0].label.partition("/")[0]
     scene.rename(tmp_path / "elsewhere")
     scene.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="leads out of"):
@@ -205,7 +205,7 @@ def test_a_link_out_of_the_data_set_or_out_of_the_target_is_refused(
 def test_a_source_that_changes_while_it_is_copied_is_named_and_not_kept(
     a2d2: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, real = read(manifest).frames[0].label, staged_files.blocks_of
+    name, real = read_manifest(manifest).frames[0].label, staged_files.blocks_of
 
     def changing(place: object, asked: str, state: object) -> object:
         yield from real(place, asked, state)  # type: ignore[arg-type]

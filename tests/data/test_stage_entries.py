@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay.errors import InputError
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
 from assay_payloads.datasets.read_through import ReadThrough
@@ -33,7 +33,7 @@ def shards(tmp_path: Path) -> Path:
     shard(tmp_path / "s" / "train" / "1.tar", "c.jpg", "c.seg.png")
     (tmp_path / "s" / "classes.txt").write_text("road\ncar\n")
     frames = [ChosenFrame(f"train/0.tar#{key}.seg.png", f"train/0.tar#{key}.jpg", 9, 5) for key in ("a", "b")]
-    write(tmp_path / "m.jsonl", made(str(tmp_path / "s"), "webdataset", "two", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(tmp_path / "s"), "webdataset", "two", frames))
     return tmp_path / "s"
 
 
@@ -64,7 +64,7 @@ def test_annotations_are_copied_once_for_all_images_of_them(tmp_path: Path) -> N
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     frames = [ChosenFrame(f"annotations/instances_val.json#{n}", f"val/{n}.jpg", 0, 9) for n in (1, 2)]
-    write(tmp_path / "m.jsonl", made(str(root), "coco", "two", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(root), "coco", "two", frames))
     done = api.stage_data(tmp_path / "m.jsonl", tmp_path / "cache", space_bytes=1_000_000)
     assert sorted(files(Path(done.directory))) == ["annotations/instances_val.json", "val/1.jpg", "val/2.jpg"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import made_frames
 from assay import api
-from assay.data.manifest import read, write
+from assay.data.manifest import read_manifest, write_manifest
 from assay.errors import HostError
 from assay_payloads.datasets import places, store_staging
 from assay_payloads.datasets.manifest import made
@@ -54,7 +54,7 @@ def test_to_a_store_and_back_every_byte_is_the_same(
     (bucket / "near" / "s0/label/c/label_0.png").unlink()
     assert api.stage_data(manifest, near).copied_files == 1
     (tmp_path / "back.jsonl").write_bytes((bucket / "near" / "manifest.jsonl").read_bytes())
-    assert read(tmp_path / "back.jsonl").root == near
+    assert read_manifest(tmp_path / "back.jsonl").root == near
     back = api.stage_data(tmp_path / "back.jsonl", tmp_path / "back")
     assert back.copied_files == 2 * FRAMES + 1
     assert made_frames.contents(tmp_path / "back") == made_frames.contents(tmp_path / "d")
@@ -96,7 +96,7 @@ def test_one_request_in_ten_that_fails_is_repeated(
     with failing(s3.url) as (url, failed):
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         api.stage_data(manifest, near)
-        write(tmp_path / "b.jsonl", made(near, "a2d2", "all", read(manifest).frames))
+        write_manifest(tmp_path / "b.jsonl", made(near, "a2d2", "all", read_manifest(manifest).frames))
         api.stage_data(tmp_path / "b.jsonl", tmp_path / "back")
     assert failed[0] > 5
     assert made_frames.contents(tmp_path / "back") == made_frames.contents(tmp_path / "d")

@@ -11,7 +11,7 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, Manifest, made, write
+from assay.data.manifest import ChosenFrame, Manifest, made, write_manifest
 from command_line import assay as typed
 from conftest import require
 
@@ -28,7 +28,7 @@ def chosen(tmp_path: Path) -> Manifest:
     frames = api.query_data(
         f"car > 5% and scene = {made_a2d2.SCENES[0]}", catalog=tmp_path / "c.duckdb", limit=10, seed=1
     )
-    write(tmp_path / "m.jsonl", frames)
+    write_manifest(tmp_path / "m.jsonl", frames)
     form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2}
     more = {"max_epochs": 1, "eval_every": 1, "learning_rate": 0.05}
     # relative to the suite, like the other paths
@@ -78,7 +78,7 @@ def test_a_training_that_reads_through_keeps_exactly_the_frames_it_read(tmp_path
         for number in range(6)
     ]
     frames = [ChosenFrame(*pair, *((root / name).stat().st_size for name in pair)) for pair in names]
-    write(tmp_path / "m.jsonl", made(str(root), "a2d2", "six", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(root), "a2d2", "six", frames))
     form = {"encoder": "resnet18", "image_size": [64, 96], "batch_size": 2, "workers": 2, "device": "cpu"}
     suite = {
         "suite": "through",

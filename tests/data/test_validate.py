@@ -24,7 +24,7 @@ import s3_server
 import validated_network
 from assay import api
 from assay.data import validated_frames
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay.data.validation import ABOUT, CHUNKS, FRAMES, RESULT
 from assay.errors import BusyError, InputError
 from command_line import assay as typed
@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("validate")
     root = made_a2d2.make(here / "a2d2", frames=COUNT, height=32, width=64)
     api.scan_data(root, catalog=here / "c.duckdb", processes=1)
-    write(here / "m.jsonl", api.query_data("", catalog=here / "c.duckdb"))
+    write_manifest(here / "m.jsonl", api.query_data("", catalog=here / "c.duckdb"))
     image = made_a2d2.file(root, UNREADABLE, "camera")
     image.write_bytes(image.read_bytes()[:-300])
     validated_network.checkpoint(here / "net.pt")

@@ -20,7 +20,7 @@ from test_exporter import _free_port, promtool
 from test_rundir import header, plan, trial
 
 from assay.errors import HostError
-from assay.monitor.prometheus import client
+from assay.monitor.prometheus import PrometheusClient
 from assay.questions.fetch_telemetry import fetch_telemetry
 from assay.records import RunState
 from assay.rundir import session as rundir
@@ -256,7 +256,7 @@ def test_a_server_that_does_not_answer_as_prometheus_costs_nothing_that_was_stor
 
 
 def test_an_answer_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "LONGEST_S", 0.5)
+    monkeypatch.setattr("assay.monitor.prometheus.LONGEST_S", 0.5)
     over = threading.Event()
 
     def answer(handler: http.server.BaseHTTPRequestHandler, _: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -268,7 +268,7 @@ def test_an_answer_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
     with answering(answer) as url:
         with pytest.raises(HostError, match=r"no answer \(its answer has not ended after 0.5 s\)"):
-            client.PrometheusClient(url).version()
+            PrometheusClient(url).version()
         over.set()
 
 

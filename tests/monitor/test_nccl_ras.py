@@ -14,9 +14,7 @@ import pytest
 
 import http_servers
 from assay.errors import InputError
-from assay.monitor import nccl_ras_answers
-from assay.monitor.nccl_ras import RasWatch, watch
-from assay.monitor.nccl_ras_answers import RasCommunicator, RasRank, parse
+from assay.monitor.nccl_ras import RasCommunicator, RasRank, RasWatch, ras_communicators, watch
 from command_line import assay as typed
 from conftest import long_but
 
@@ -87,7 +85,7 @@ def served(answers: Sequence[bytes], *, format_answer: bytes = b"OK\n") -> Itera
 
 
 def of(*counts: int) -> list[RasCommunicator]:
-    return parse(answer(counts))
+    return ras_communicators(answer(counts))
 
 
 def test_ranks_that_have_called_less_are_named_once_nothing_changes() -> None:
@@ -143,7 +141,7 @@ def test_of_healthy_jobs_at_most_5_in_100_have_a_rank_named(step_s: float) -> No
 def test_a_lost_rank_is_named_at_the_second_answer_without_it() -> None:
     watched = RasWatch()
     for turn in range(2):
-        watched.take(parse(answer([1, 1], [LOST])), float(turn))
+        watched.take(ras_communicators(answer([1, 1], [LOST])), float(turn))
         assert bool(watched.lost) is (turn == 1)
     assert [one.rank for one in watched.lost["0xab12/0x1:0x2"]] == [2]
 
@@ -151,7 +149,7 @@ def test_a_lost_rank_is_named_at_the_second_answer_without_it() -> None:
 @pytest.mark.parametrize(("error", "count"), [(0, 0), (7, 0), (6, 1)])
 def test_an_error_of_nccl_is_named_but_not_an_operation_in_progress(error: int, count: int) -> None:
     watched = RasWatch()
-    watched.take(parse(answer([1], status={"async_error": error})), 0.0)
+    watched.take(ras_communicators(answer([1], status={"async_error": error})), 0.0)
     assert len(watched.failed) == count
 
 
@@ -213,6 +211,6 @@ def test_what_is_not_the_answer_of_nccl_is_an_error(text: bytes) -> None:
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nccl_ras_answers, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr("assay.monitor.nccl_ras.LARGEST_BYTES", 1000)
     with served([b"x" * 10_000]) as address, pytest.raises(InputError, match="more than 1000 bytes"):
         next(watch(address, 1.0))

@@ -20,10 +20,7 @@ import nvml_stand_in
 from assay import api, cli
 from assay.errors import HostError, InputError
 from assay.launch.kubernetes import pod_security, rbac
-from assay.monitor import idleness
-from assay.monitor.schedule import units
-from assay.monitor.schedule.period import HOUR, schedule_period
-from assay.monitor.schedule.scrontab import scrontab_lines
+from assay.monitor.schedule import HOUR, _gpu_load, schedule_period, scrontab_lines, service_unit
 from assay.questions.schedule import schedule
 from command_line import assay as typed
 from conftest import require
@@ -80,7 +77,7 @@ def objects(quick: Path, **options: Any) -> dict[str, dict[str, Any]]:
 def test_a_period_is_the_same_for_cron_and_systemd(
     every: int, cron: str, calendar: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.monitor.schedule.period.crc32", lambda _name: 77)
+    monkeypatch.setattr("assay.monitor.schedule.crc32", lambda _name: 77)
     made = schedule_period(every, "quick")
     assert (made.cron(), made.calendar()) == (cron, calendar)
 
@@ -274,7 +271,7 @@ def test_systemd_accepts_both_units(quick: Path, tmp_path: Path) -> None:
 
 
 def test_words_that_systemd_would_expand_are_quoted() -> None:
-    text = units.service(
+    text = service_unit(
         suite="a%b",
         system="s",
         directory=Path("/d%/x"),
@@ -341,14 +338,14 @@ def test_slurm_would_accept_a_job_with_these_options(quick: Path) -> None:
 
 
 def test_a_busy_machine_is_not_idle_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idleness, "BUSY_CPU_SHARE", -1.0)
+    monkeypatch.setattr("assay.monitor.schedule.BUSY_CPU_SHARE", -1.0)
     said = assay("idle", "--for", "0.5s")
     assert said.exit_code == 1
     assert "CPUs are busy" in said.output
 
 
 def test_an_idle_machine_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idleness, "BUSY_CPU_SHARE", 2.0)
+    monkeypatch.setattr("assay.monitor.schedule.BUSY_CPU_SHARE", 2.0)
     said = assay("idle", "--for", "0.5s", "--json")
     assert said.exit_code == 0
     assert json.loads(said.stdout)["idle"] is True
@@ -365,7 +362,7 @@ def test_an_idle_machine_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_gpu_is_idle_only_if_it_says_so(values: dict[str, float] | None, reasons: int) -> None:
-    assert len(idleness._gpu(values)) == reasons
+    assert len(_gpu_load(values)) == reasons
 
 
 def test_a_real_sampler_sees_a_gpu_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +377,7 @@ def test_a_real_sampler_sees_a_gpu_that_works(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_unknown_load_is_an_error_and_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idleness, "watch", lambda *_: iter(()))
+    monkeypatch.setattr("assay.monitor.schedule.watch", lambda *_: iter(()))
     with pytest.raises(HostError, match="can't tell whether this machine is idle"):
         api.idleness(for_=0.5)
 

@@ -12,7 +12,7 @@ from subprocess import Popen
 import pytest
 
 from assay.errors import InputError
-from assay.monitor.steps import KEPT, Steps
+from assay.monitor.stragglers import STEPS_KEPT, Steps
 from assay.monitor.watching_logs import BY_PATTERN, WatchedLogs, watch, watched_logs
 from command_line import assay as typed
 
@@ -116,10 +116,10 @@ def test_logs_in_known_formats_need_no_pattern(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_and_a_restart_begins_anew() -> None:
     steps = Steps()
-    for step in range(5 * KEPT):
+    for step in range(5 * STEPS_KEPT):
         steps.take(step, NOW + step, 1.0)
-    assert max(len(steps.taken), len(steps.seconds)) <= 2 * KEPT
-    assert steps.newest == 5 * KEPT - 1
+    assert max(len(steps.taken), len(steps.seconds)) <= 2 * STEPS_KEPT
+    assert steps.newest == 5 * STEPS_KEPT - 1
     steps.take(10, NOW, 1.0)
     assert (steps.newest, steps.taken) == (10, {10: NOW})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay.questions.evidence import run_set
 from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import ChosenFrame, made
@@ -61,7 +61,7 @@ def suite(place: Path, **data: object) -> Path:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     frames = data_set(tmp_path / "data", 6)
-    write(tmp_path / "m.jsonl", made(str(tmp_path / "data"), "a2d2", "all", frames))
+    write_manifest(tmp_path / "m.jsonl", made(str(tmp_path / "data"), "a2d2", "all", frames))
     return tmp_path
 
 

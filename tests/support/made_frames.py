@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from assay.data.manifest import write
+from assay.data.manifest import write_manifest
 from assay_payloads.datasets.manifest import ChosenFrame, Manifest, made
 
 
@@ -20,7 +20,7 @@ def make(root: Path, frames: int, size: int, *, seed: int = 1) -> Manifest:
         chosen.append(ChosenFrame(*names, size, size))
     (root / "class_list.json").write_text("{}")
     manifest = made(str(root), "a2d2", f"seed {seed}", chosen)
-    write(root.with_suffix(".jsonl"), manifest)
+    write_manifest(root.with_suffix(".jsonl"), manifest)
     return manifest
 
 

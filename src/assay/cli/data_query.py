@@ -121,13 +121,13 @@ def command(
 
 def _written(found: Manifest, parts: list[Manifest], manifest: Path | None, page: Path | None) -> list[Path]:
     """Write the manifests and the page, unless there is no frame; the names of the manifests."""
-    from assay.data.manifest import write
+    from assay.data.manifest import write_manifest
     from assay.questions.data_pages import query_page
 
     files = _files(manifest, len(parts))
     if found.frames:
         for part, file in zip(parts, files, strict=False):
-            write(file, part)
+            write_manifest(file, part)
         if page is not None:
             query_page(found, page)
     return files

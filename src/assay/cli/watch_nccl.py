@@ -10,8 +10,7 @@ import click
 from assay.cli.options import echo_json_line
 
 if TYPE_CHECKING:
-    from assay.monitor.nccl_ras import RasStall, RasWatch
-    from assay.monitor.nccl_ras_answers import RasRank
+    from assay.monitor.nccl_ras import RasRank, RasStall, RasWatch
 
 MOST_NAMED = 8  # ranks in a sentence
 

@@ -4,7 +4,7 @@ a2d2         class_list.json, SCENE/label/CAMERA/…_label_….png, SCENE/camera
 cityscapes   gtFine/SPLIT/CITY/…_gtFine_labelIds.png, leftImg8bit/SPLIT/CITY/…_leftImg8bit.png
 coco         annotations/instances_SPLIT.json, SPLIT/….jpg: `coco_layout.py`
 webdataset   ….tar of KEY.jpg and KEY.png or KEY.cls: `shard_layout.py`
-imagefolder  CLASS/….jpg, or SPLIT/CLASS/….jpg: `folder_layout.py`
+imagefolder  CLASS/….jpg, or SPLIT/CLASS/….jpg; the whole image is of its class
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from assay.data.classes import CITYSCAPES, Classes, class_list, of_names
+from assay.data.classes import CITYSCAPES, MOST_CLASSES, Classes, class_list, of_names
 from assay.data.coco_layout import COCO
-from assay.data.folder_layout import IMAGEFOLDER
 from assay.data.frames import (
+    IMAGES,
     DataLayout,
     Files,
     FoundData,
     FoundFrame,
+    Looked,
     ReadFrame,
     check_same_size,
     image_size,
@@ -103,6 +104,58 @@ def _read_pair(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFra
     return ReadFrame(size.width, size.height, own, unknown, taken_us(beside))
 
 
+SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
+
+
+def _is_image(name: str) -> bool:
+    return name.rpartition(".")[2].lower() in IMAGES and not name.rpartition("/")[2].startswith(".")
+
+
+def _has_class_folders(files: Files) -> bool:
+    others = any(name.endswith("/class_list.json") or "/gtFine/" in name for name in files)
+    return not others and any(_is_image(name) and "/" in name for name in files)
+
+
+def _class_depth(names: list[str]) -> int:
+    """Where in a name its class is: below a split, if every image lies in one."""
+    return int(all(name.partition("/")[0].lower() in SPLITS for name in names if "/" in name))
+
+
+def _find_images(place: DataPlace, files: Files, _looked: Looked) -> FoundData:
+    names = sorted(filter(_is_image, files))
+    depth = _class_depth(names)
+    parts = {name: name.split("/") for name in names}
+    inside = [name for name in names if len(parts[name]) > depth + 1]
+    classes = of_names(tuple(sorted({parts[name][depth] for name in inside})))
+    if len(classes.names) > MOST_CLASSES:
+        raise InputError(
+            f"{place.address}: found {len(classes.names):,} directories with images; expected at most "
+            f"{MOST_CLASSES:,} classes"
+        )
+    place_of = {name: number for number, name in enumerate(classes.names)}
+    frames = [
+        FoundFrame(
+            name,
+            name,
+            parts[name][0] if depth else "",
+            "",
+            0,
+            files[name].size,
+            files[name].changed_ns,
+            detail=place_of[parts[name][depth]],
+        )
+        for name in inside
+    ]
+    return FoundData(classes, frames, [name for name in names if len(parts[name]) <= depth + 1])
+
+
+def _read_image(place: DataPlace, classes: Classes, frame: FoundFrame) -> ReadFrame:
+    width, height = image_size(place, frame.image)
+    counts = [0] * len(classes.names)
+    counts[frame.detail] = width * height
+    return ReadFrame(width, height, counts, 0)
+
+
 LAYOUTS: Final = (
     WEBDATASET,
     DataLayout(
@@ -118,6 +171,6 @@ LAYOUTS: Final = (
         _read_pair,
     ),
     COCO,
-    IMAGEFOLDER,
+    DataLayout("imagefolder", _has_class_folders, _find_images, _read_image),
 )
 BY_NAME: Final = {layout.name: layout for layout in LAYOUTS}

@@ -1,23 +1,30 @@
-"""Manifests of chosen frames as files: `assay_payloads.datasets.manifest` has their form."""
+"""Manifests of chosen frames as files, and where a manifest's set lies in a cache on each node.
+
+`assay_payloads.datasets.manifest` has the form of the files.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from assay.durable import deliver
 from assay.errors import InputError, Problem
 from assay.inputs import unreadable
+from assay.records import CHOSEN_ROOT, CHOSEN_SET, StagedData, Task
 from assay_payloads.datasets.manifest import ChosenFrame, Manifest, ManifestError, made, parsed, text
+from assay_payloads.datasets.staging_cache import hold_path, set_name
 
-__all__ = ["ChosenFrame", "Manifest", "made", "read", "write"]
+__all__ = ["ChosenFrame", "Manifest", "made", "read_manifest", "write_manifest"]
 
 
-def write(path: Path, manifest: Manifest) -> None:
+def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write it whole, or not at all. Raises HostError if that fails."""
     deliver(path, text(manifest).encode(), option="--manifest")
 
 
-def read(path: Path) -> Manifest:
+def read_manifest(path: Path) -> Manifest:
     """A manifest. Raises InputError if it is damaged, or names a file outside the data set."""
     try:
         return parsed(path)
@@ -26,3 +33,71 @@ def read(path: Path) -> Manifest:
         raise InputError([Problem(where, error.what)]) from None
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def chosen_data(
+    cache: str, *, mode: Literal["local", "through"], space_bytes: int | None, timeout_s: float
+) -> StagedData:
+    """The set in a cache of frames that are chosen when a trial is submitted: its names are marks until then.
+
+    `with_chosen_set` replaces them.
+    """
+    return StagedData(
+        manifest="",
+        digest="",
+        frames=0,
+        bytes=0,
+        root=CHOSEN_ROOT,
+        mode=mode,
+        cache=cache,
+        directory=str(Path(cache, CHOSEN_SET)),
+        hold=str(hold_path(Path(cache), CHOSEN_SET)),
+        space_bytes=space_bytes,
+        timeout_s=timeout_s,
+    )
+
+
+def with_chosen_set(task: Task, manifest: Manifest) -> Task:
+    """The task with the names of this manifest's set for their marks; unchanged if it stages nothing."""
+    if task.before is None:
+        return task
+    marks = {CHOSEN_SET: set_name(manifest), CHOSEN_ROOT: manifest.root}
+
+    def named(word: str) -> str:
+        for mark, name in marks.items():
+            word = word.replace(mark, name)
+        return word
+
+    before = replace(
+        task.before,
+        argv=tuple(map(named, task.before.argv)),
+        holds=tuple(map(named, task.before.holds)),
+    )
+    env = {name: named(value) for name, value in task.env.items()}
+    return replace(task, argv=tuple(map(named, task.argv)), env=env, before=before)
+
+
+def staged_data(
+    manifest: Path,
+    cache: str,
+    *,
+    mode: Literal["local", "through"],
+    space_bytes: int | None,
+    timeout_s: float,
+) -> StagedData:
+    """The set of a manifest's frames in a cache. Raises InputError if the manifest is damaged."""
+    chosen = read_manifest(manifest)
+    name = set_name(chosen)
+    return StagedData(
+        manifest=str(manifest),
+        digest=chosen.digest,
+        frames=len(chosen.frames),
+        bytes=chosen.bytes,
+        root=chosen.root,
+        mode=mode,
+        cache=cache,
+        directory=str(Path(cache, name)),
+        hold=str(hold_path(Path(cache), name)),
+        space_bytes=space_bytes,
+        timeout_s=timeout_s,
+    )

@@ -1,4 +1,7 @@
-"""Questions to a catalog: frames by a condition, a random or balanced subset, what the classes amount to."""
+"""Questions to a catalog: the frames that a condition, a draw and a balance choose, and their classes.
+
+How far a scene is from all frames is compared with how far chance alone puts as many frames.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from assay.data.catalog import Catalog
+from assay.data.catalog import Catalog, reading
+from assay.data.choosing import distances
 from assay.data.classes import UNKNOWN
 from assay.data.filters import Condition, condition
-from assay.data.manifest import ChosenFrame
+from assay.data.manifest import ChosenFrame, Manifest, made
 from assay.errors import InputError
+from assay.records import FrameChoice
 
 MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
 MOST_TEXT: Final = 64 << 20  # characters of its texts
@@ -136,8 +142,6 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     """The scenes, the one that differs most from all frames first."""
     import numpy as np
 
-    from assay.data.chance_drift import by_chance
-
     rest = _parse_condition(catalog, where)
     columns = (*catalog.about.columns, UNKNOWN)
     each = ", ".join(f'sum("{c}")' for c in columns)
@@ -150,7 +154,7 @@ def drift(catalog: Catalog, where: str = "") -> list[SceneDrift]:
     pixels = np.array([row[2:] for row in rows], dtype=float)
     of_all = pixels.sum(axis=0) / pixels.sum()
     scenes = []
-    at_random = by_chance(catalog, rest, [row[1] for row in rows])
+    at_random = drift_by_chance(catalog, rest, [row[1] for row in rows])
     shares_of = pixels / pixels.sum(axis=1, keepdims=True)
     for row, own, limit in zip(rows, shares_of, at_random, strict=True):
         most = int(np.argmax(abs(own - of_all)))
@@ -269,3 +273,67 @@ def _bits(shares: Any, reference: Any) -> float:
 
     there = shares > 0
     return float((shares[there] * np.log2(shares[there] / reference[there])).sum())
+
+
+def manifest_of(choice: FrameChoice) -> Manifest:
+    """The chosen frames, as the catalog has them now; perhaps none.
+
+    Raises InputError for a wrong condition, a catalog that is missing, or fewer frames than the limit.
+    """
+    parts = [choice.where or "all frames"]
+    parts += [] if choice.balance is None else [f"as many without {choice.balance} as with it"]
+    of_them = "of them" if choice.balance is None else "in all"
+    parts += [] if choice.limit is None else [f"{choice.limit} {of_them} at random"]
+    parts += [f"seed {choice.seed}"] if len(parts) > 1 else []
+    with reading(Path(choice.catalog)) as catalog:
+        frames = chosen(catalog, choice.where, limit=choice.limit, seed=choice.seed, balance=choice.balance)
+        return made(catalog.about.root, catalog.about.layout, "; ".join(parts), frames)
+
+
+def frame_count(catalog: Catalog, where: str = "") -> int:
+    """How many frames satisfy a condition; "" for all. Raises InputError for a wrong condition."""
+    parsed = condition(where, catalog.columns) if where.strip() else None
+    sql, values = ("TRUE", ()) if parsed is None else (parsed.sql, parsed.values)
+    row = catalog.connection.execute(
+        f"SELECT count(*) FROM frames WHERE {sql}",  # noqa: S608 - columns and parameters
+        list(values),
+    ).fetchone()
+    assert row is not None
+    number: int = row[0]
+    return number
+
+
+POOL: Final = 4000  # frames to draw from; of more, these are a sample
+DRAWS: Final = 200
+QUANTILE: Final = 0.95
+
+
+def drift_by_chance(catalog: Catalog, where: Condition, sizes: Sequence[int]) -> list[float]:
+    """The distance that 19 of 20 random sets of this many frames don't exceed, of each size.
+
+    sizes  frames of each scene; together all frames that satisfy the condition
+    """
+    import numpy as np
+
+    pixels = _pixel_pool(catalog, where)
+    goal = pixels.sum(axis=0) / pixels.sum()
+    chance, all_of_them = np.random.default_rng(0), len(pixels) == sum(sizes)
+    largest = np.minimum(sizes, len(pixels))
+    drawn = np.empty((DRAWS, len(sizes)))
+    for draw in range(DRAWS):  # the first n of a random order are n random frames
+        order = chance.permutation(len(pixels)) if all_of_them else chance.integers(len(pixels), size=POOL)
+        drawn[draw] = distances(pixels[order].cumsum(axis=0)[largest - 1], goal)
+    beyond = np.sqrt(largest / np.array(sizes))  # the distance falls with the root of the frames
+    return [float(distance) for distance in np.quantile(drawn, QUANTILE, axis=0) * beyond]
+
+
+def _pixel_pool(catalog: Catalog, where: Condition) -> Any:
+    """Pixels per class of the frames, or of a sample of them, a row each."""
+    import numpy as np
+
+    each = ", ".join(f'"{column}"' for column in (*catalog.about.columns, UNKNOWN))
+    rows = catalog.connection.execute(
+        f"SELECT {each} FROM frames WHERE {where.sql} ORDER BY hash(label), label LIMIT {POOL}",  # noqa: S608
+        list(where.values),
+    ).fetchall()
+    return np.array(rows, dtype=float)

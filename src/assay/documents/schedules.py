@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.monitor.idleness import NodeIdleness
+    from assay.monitor.schedule import NodeIdleness
     from assay.questions.schedule import Schedule
 
 

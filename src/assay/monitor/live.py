@@ -15,8 +15,7 @@ from assay.durable import is_left
 from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.mllog import EventScanner
-from assay.monitor.steps import Steps
-from assay.monitor.stragglers import judge_ranks, stop
+from assay.monitor.stragglers import Steps, judge_ranks, stop
 from assay.records import Run, RunState
 from assay.rundir import session as rundir
 from assay.rundir.pace import Pace

@@ -15,8 +15,7 @@ from assay.logs.figures import number
 from assay.logs.mllog import TOKEN, EventScanner
 from assay.logs.patterns import Pattern, compiled
 from assay.logs.tools import TOOLS, tools_of
-from assay.monitor.steps import Steps
-from assay.monitor.stragglers import RankVerdict, Stop, judge_ranks, stop
+from assay.monitor.stragglers import RankVerdict, Steps, Stop, judge_ranks, stop
 from assay.monitor.watching import LONGEST_S, SHORTEST_S
 
 MLPERF, BY_PATTERN = "mlperf", "the given pattern"

@@ -10,8 +10,8 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from os import PathLike
 
+    from assay.data.choosing import RepresentativeSet
     from assay.data.manifest import Manifest
-    from assay.data.representative import RepresentativeSet
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def frames_like(
     from pathlib import Path
 
     from assay.data.catalog import reading
+    from assay.data.choosing import representative, target_of
     from assay.data.manifest import made
-    from assay.data.representative import representative, target_of
 
     with reading(Path(catalog)) as opened:
         result = representative(opened, where, target_of(Path(target), opened), limit, seed)

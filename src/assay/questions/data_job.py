@@ -145,7 +145,7 @@ def _frames(
     conditions  that were chosen; None if some of them are wrong, so that no frame is looked for
     """
     from assay.data.catalog import reading
-    from assay.data.choosing import count, manifest_of
+    from assay.data.queries import frame_count, manifest_of
     from assay.records import FrameChoice
 
     content, source = template.content, template.source
@@ -154,7 +154,7 @@ def _frames(
             problems = list(_unknown(template, catalog))
             if problems or conditions is None:
                 return None, 0, problems
-            of = count(catalog)
+            of = frame_count(catalog)
             nothing = _nothing_left(catalog, filled, [content.where, *conditions], of)
     except InputError as error:
         where = source.where("catalog")
@@ -170,11 +170,11 @@ def _frames(
 
 def _nothing_left(catalog: Catalog, filled: FilledTemplate, parts: Sequence[str], of: int) -> Problem | None:
     """That no frame satisfies all conditions, with how many satisfy each alone; None if some do."""
-    from assay.data.choosing import count
+    from assay.data.queries import frame_count
 
-    if count(catalog, filled.where):
+    if frame_count(catalog, filled.where):
         return None
-    each = "; ".join(f"{part}: {count(catalog, part):,}" for part in parts if part.strip())
+    each = "; ".join(f"{part}: {frame_count(catalog, part):,}" for part in parts if part.strip())
     return Problem("", f"no frame satisfies {filled.where}. Of {of:,} frames, each condition alone: {each}")
 
 

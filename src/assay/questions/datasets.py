@@ -75,7 +75,7 @@ def query_data(
 
     Raises InputError for a wrong condition, or if there are fewer frames than the limit.
     """
-    from assay.data.choosing import manifest_of
+    from assay.data.queries import manifest_of
     from assay.records import FrameChoice
 
     return manifest_of(FrameChoice(str(catalog), where, limit, seed, balance))
@@ -100,8 +100,8 @@ def split_data(
     """
     from itertools import chain
 
+    from assay.data.choosing import split
     from assay.data.manifest import made
-    from assay.data.splitting import split
 
     stated = "/".join(f"{percent:g}" for percent in percents)
     if not percents or any(not 0 < percent <= 100 for percent in percents):
@@ -144,7 +144,7 @@ def _scenes(manifest: Manifest, catalog: str | PathLike[str] | None) -> dict[str
     from pathlib import Path
 
     from assay.data.catalog import reading
-    from assay.data.splitting import scenes_of
+    from assay.data.choosing import scenes_of
 
     if catalog is None:
         return {frame.label: frame.label.partition("/")[0] for frame in manifest.frames}
@@ -174,8 +174,7 @@ def check_data(
 
     from pydantic import ValidationError
 
-    from assay.data.checking import run_check
-    from assay.data.official_sets import difference
+    from assay.data.checking import difference_from_official, run_check
     from assay.records import Shape
     from assay.workloads import WORKLOADS
     from assay.workloads.training import TrainingParams
@@ -197,7 +196,7 @@ def check_data(
     own = ["--mode", "check", "--device", "cpu", "--workers", str(workers)]
     program = [sys.executable if word == "{python}" else word for word in argv]
     found = run_check([*program, *own], tell or (lambda _: None))
-    found.official = difference(workload, found.samples)
+    found.official = difference_from_official(workload, found.samples)
     return found
 
 

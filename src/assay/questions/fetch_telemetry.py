@@ -13,8 +13,8 @@ from assay.questions.evidence import runs_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from assay.monitor.prometheus.client import PrometheusClient
-    from assay.monitor.prometheus.fetch import FetchedTelemetry, RunPlace
+    from assay.monitor.fetched_telemetry import FetchedTelemetry, RunPlace
+    from assay.monitor.prometheus import PrometheusClient
     from assay.records import Run
     from assay.rundir.session import Attempt, Session
     from assay.telemetry.agreement import TelemetryAgreement
@@ -65,7 +65,7 @@ def fetch_telemetry(
     Raises InputError for a wrong reference, address, token or certificate; BusyError if the session runs;
     HostError if the Prometheus does not answer or refuses. What was stored earlier stays then.
     """
-    from assay.monitor.prometheus.client import PrometheusClient
+    from assay.monitor.prometheus import PrometheusClient
     from assay.records import RunState
 
     session = _session(runs_directory(runs), reference)
@@ -121,7 +121,7 @@ def _token(file: str | os.PathLike[str] | None, name: str | None) -> str:
 
 
 def _fetch(client: PrometheusClient, version: str, attempt: Attempt, run: Run) -> FetchedRun:
-    from assay.monitor.prometheus.fetch import fetch
+    from assay.monitor.fetched_telemetry import fetch
 
     if run.started_at is None or run.ended_at is None:
         return FetchedRun(run.id, why_not="its log does not say when it ran")
@@ -148,7 +148,7 @@ def _fetch(client: PrometheusClient, version: str, attempt: Attempt, run: Run) -
 
 def run_places(attempt: Attempt, run: Run) -> list[RunPlace]:
     """Each node of a run by its names: the launcher's, and the host name that the probe saw."""
-    from assay.monitor.prometheus.fetch import RunPlace
+    from assay.monitor.fetched_telemetry import RunPlace
 
     provenance = attempt.provenance()
     probed = [] if provenance is None else [str(node.get("host", "")) for node in provenance.nodes]

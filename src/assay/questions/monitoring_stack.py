@@ -46,8 +46,7 @@ def monitoring_stack(
     HostError if a program is missing or does not start; BusyError if the directory is in use.
     """
     from assay.durable import delivering, locked
-    from assay.monitor.stack import stack
-    from assay.monitor.stack_configuration import StackOptions
+    from assay.monitor.stack import StackOptions, stack
     from assay.run.stopping import terminable
 
     try:

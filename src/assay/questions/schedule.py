@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.launch.slurm.options import SlurmSystem
-    from assay.monitor.idleness import NodeIdleness
+    from assay.monitor.schedule import NodeIdleness
 
 ScheduleForm = Literal["cronjob", "systemd", "scrontab"]
 FORMS: Mapping[str, ScheduleForm] = {"kubernetes": "cronjob", "slurm": "scrontab"}
@@ -100,7 +100,7 @@ def idleness(*, for_: str | float = 2.0) -> NodeIdleness:
 
     Raises HostError if it can't be found out.
     """
-    from assay.monitor.idleness import node_idleness
+    from assay.monitor.schedule import node_idleness
 
     try:
         return node_idleness(seconds(for_))
@@ -135,11 +135,11 @@ def _export(request: ScheduleRequest, runs: str) -> list[str]:
 
 def _timer(request: ScheduleRequest, notes: list[str]) -> Schedule:
     from assay import launch
-    from assay.monitor.schedule import units
+    from assay.monitor.schedule import service_unit, timer_unit, unit_name
 
     suite, systems, runs = _here(request)
     own = launch.PLATFORMS[request.system.launcher].nodes is None  # its trials run on this machine
-    service = units.service(
+    service = service_unit(
         suite=request.name,
         system=request.system.name,
         directory=Path(suite).parent,
@@ -148,8 +148,8 @@ def _timer(request: ScheduleRequest, notes: list[str]) -> Schedule:
         export=_export(request, runs),
         period=request.period,
     )
-    name = units.unit_name(request.name, request.system.name)
-    timer = units.timer(suite=request.name, system=request.system.name, period=request.period)
+    name = unit_name(request.name, request.system.name)
+    timer = timer_unit(suite=request.name, system=request.system.name, period=request.period)
     if not own:
         notes.append(
             f"The trials run on other machines by {request.system.launcher}; that they are idle is not "
@@ -160,7 +160,7 @@ def _timer(request: ScheduleRequest, notes: list[str]) -> Schedule:
 
 def _scrontab(request: ScheduleRequest, notes: list[str]) -> Schedule:
     from assay.launch.slurm.options import SlurmSystem
-    from assay.monitor.schedule.scrontab import scrontab_lines
+    from assay.monitor.schedule import scrontab_lines
 
     options = request.system.options
     if not isinstance(options, SlurmSystem):
@@ -188,7 +188,7 @@ def _queue(options: SlurmSystem) -> list[str]:
 
 def _polite(system: str, options: SlurmSystem) -> list[str]:
     """What the system lacks so that its trials are the last in the queue, on nodes of their own."""
-    from assay.monitor.schedule.scrontab import NICE
+    from assay.monitor.schedule import NICE
 
     lacks = [] if options.exclusive else ["exclusive: true"]
     if not any(option.startswith("--nice") for option in options.sbatch):

@@ -12,7 +12,7 @@ from assay.units import rough_seconds, seconds
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.monitor.schedule.period import SchedulePeriod
+    from assay.monitor.schedule import SchedulePeriod
     from assay.questions.plan import SuitePlan
     from assay.suite.model import System
 
@@ -53,7 +53,7 @@ def schedule_request(
     runs: str | PathLike[str] | None = None,
 ) -> tuple[ScheduleRequest, list[str]]:
     """The checked request, and what is unknown about its length. Arguments and errors as for `schedule`."""
-    from assay.monitor.schedule.period import schedule_period
+    from assay.monitor.schedule import schedule_period
     from assay.questions.plan import plan
 
     planned = plan(suite, systems=systems, system=[system], runs=runs)

@@ -40,7 +40,7 @@ def stage_data(
     """
     from pathlib import Path
 
-    from assay.data.manifest import read
+    from assay.data.manifest import read_manifest
     from assay_payloads.datasets.places import is_remote
     from assay_payloads.datasets.shards import stage_shards
     from assay_payloads.datasets.staged_files import THREADS, MissingError, StagingError
@@ -52,7 +52,7 @@ def stage_data(
         raise InputError(f"{asked[0]}: is of directories, but {to} is a store; leave it out")
     if len(asked) > 1:
         raise InputError("--space: is of a cache that trials read, and shards are not; leave out one of them")
-    chosen, place = read(Path(manifest)), None if source is None else str(source)
+    chosen, place = read_manifest(Path(manifest)), None if source is None else str(source)
     many, said = threads or THREADS, tell or (lambda _: None)
     try:
         if is_remote(str(to)):
@@ -87,7 +87,7 @@ def staging_job(
     """
     from pathlib import Path, PurePosixPath
 
-    from assay.data.manifest import read
+    from assay.data.manifest import read_manifest
     from assay.launch.kubernetes.kinds import KINDS
     from assay.launch.kubernetes.manifests import render
     from assay.questions.systems import kubernetes_options
@@ -96,7 +96,7 @@ def staging_job(
     from assay.workloads.staged_data import staging_task
     from assay_payloads.datasets.staging_cache import set_name
 
-    chosen, options = read(Path(manifest)), kubernetes_options(system, systems)
+    chosen, options = read_manifest(Path(manifest)), kubernetes_options(system, systems)
     kept = [one.mountPath for one in options.volumes if not one.readOnly and one.emptyDir is None]
     place = PurePosixPath(to)
     if ".." in place.parts or not any(place.is_relative_to(path) for path in kept):

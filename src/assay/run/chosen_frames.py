@@ -24,8 +24,8 @@ def with_frames(job: Job) -> Job:
     choice = job.task.frames
     if choice is None:
         return job
-    from assay.data.choosing import manifest_of  # brings NumPy, which few runs need
-    from assay.data.staged import with_chosen_set
+    from assay.data.manifest import with_chosen_set
+    from assay.data.queries import manifest_of  # brings NumPy, which few runs need
 
     manifest = manifest_of(choice)
     if not manifest.frames:

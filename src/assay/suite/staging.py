@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assay.data.staged import chosen_data, staged_data
+from assay.data.manifest import chosen_data, staged_data
 from assay.errors import InputError
 from assay.records import StagedData
 from assay.suite.document import Key

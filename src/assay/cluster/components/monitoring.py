@@ -22,7 +22,13 @@ from assay.cluster.components.component import (
 from assay.cluster.components.device_operators import GPU_OPERATOR_NAMESPACE
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import AUTHORIZATION
-from assay.monitor.dashboards import config_map_objects, console, dashboards
+from assay.monitor.dashboards import (
+    CONSOLE_LABEL,
+    CONSOLE_NAMESPACE,
+    config_map_objects,
+    console_dashboard,
+    dashboards,
+)
 from assay.monitor.rules import RULES, AlertRule, groups, of_dcgm
 
 GROUP = "monitoring.coreos.com"
@@ -166,9 +172,9 @@ class Monitoring(Component):
 
 
 def _for_console(name: str, text: str) -> Manifest:
-    label, value = console.LABEL
-    data = {f"assay-{name}.json": console.console_dashboard(text)}  # the console reads one key only
-    config_map = bare("v1", "ConfigMap", f"assay-dashboard-{name}", console.NAMESPACE, data=data)
+    label, value = CONSOLE_LABEL
+    data = {f"assay-{name}.json": console_dashboard(text)}  # the console reads one key only
+    config_map = bare("v1", "ConfigMap", f"assay-dashboard-{name}", CONSOLE_NAMESPACE, data=data)
     config_map["metadata"]["labels"] = {label: value}
     return config_map
 

@@ -2,8 +2,8 @@
 
 The marks say who owns an object that a preparation touched, and whether it existed before. They are written
 in the request that touches it, so that an interruption at any point leaves no object of unknown origin, and
-no separate record is needed that could be lost. The previous content needs no record: the API server tracks the
-owner of each field, and removes Assay's fields when they are released.
+no separate record is needed that could be lost. The previous content needs no record: the API server tracks
+the owner of each field, and removes Assay's fields when they are released.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Telemetry of runs from a Prometheus that has scraped their machines."""
